@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-burn-train test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-burn-train test-cuda gpu-check test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -80,14 +80,23 @@ test-faults: build
 
 # Builds Burn, which takes cargo some minutes the first time, and compares with it: SEED draws other cases.
 test-burn: build
-	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m burn tests
+	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m "burn and not weekly" tests
 
-# Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time.
+# Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time; and the large shipped
+# configs as crates.
 test-burn-train: build
-	BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m burn_train tests/burn
+	BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m "burn_train or (burn and weekly)" tests/burn
 
 test-cuda: build
 	$(python) -m pytest -m cuda
+
+# All that can be told of a GPU in nine minutes, without a network: builds the kernels for it, then tests, sanitizer, rates,
+# trainings, each with a limit of its own. PYTHON is an interpreter with torch for CUDA, WHEELS a folder of wheels of what
+# it lacks, OUT the folder of results; docs/how_to/run_on_a_gpu.md has the others.
+gpu-check:
+	@"$(or $(PYTHON),$(wildcard $(python)),python3)" -m tools.gpu_check $(and $(WHEELS),--wheels "$(WHEELS)") \
+	    $(and $(LIBRARIES),--libraries "$(LIBRARIES)") $(and $(OUT),--out "$(OUT)") \
+	    $(and $(LIMIT),--limit "$(LIMIT)") $(and $(PART_LIMIT),--part-limit "$(PART_LIMIT)") $(and $(DEVICE),--device "$(DEVICE)") $(PARTS)
 
 # Builds the source distribution and the wheel, installs each in an empty environment, and trains there.
 test-dist: build

@@ -14,6 +14,8 @@ from pathlib import Path
 import msgspec
 import torch
 
+from burnlike._atomic import replace_file
+
 FOLDER = Path(__file__).parent / "results"
 
 
@@ -102,8 +104,8 @@ def _processor() -> Iterator[tuple[str, str]]:
         yield name.strip(), value.strip()
 
 
-def write(folder: Path, rows: Mapping[str, Sequence[Comparison]]) -> Path:
-    """Write what this process has measured to a new file, and return its path."""
+def write(folder: Path, rows: Mapping[str, Sequence[Comparison]], path: Path | None = None) -> Path:
+    """Write what this process has measured to a new file, or again to its `path`, and return the path."""
     commit = _git("rev-parse", "HEAD") or "unknown"
     now = datetime.now(UTC)
     run = Run(
@@ -114,9 +116,9 @@ def write(folder: Path, rows: Mapping[str, Sequence[Comparison]]) -> Path:
         time=now.isoformat(timespec="seconds"),
         rows={name: [*found] for name, found in rows.items() if found},
     )
-    path = folder / _folder_of(run.machine) / f"{now:%Y-%m-%dT%H%M%S}-{commit[:8]}.json"
+    path = path or folder / folder_of(run.machine) / f"{now:%Y-%m-%dT%H%M%S}-{commit[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
+    replace_file(path, msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
     return path
 
 
@@ -129,7 +131,8 @@ def _git(*arguments: str) -> str:
         return ""
 
 
-def _folder_of(name: str) -> str:
+def folder_of(name: str) -> str:
+    """The name of a machine as that of a folder."""
     return re.sub(r"\W+", "-", name).strip("-").lower()
 
 

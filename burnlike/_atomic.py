@@ -53,7 +53,7 @@ class AtomicFile:
             )
         directory, name = os.path.split(self.path)
         name = name[:100]  # so that the temporary name is not too long for the file system
-        remove_abandoned_files(directory, lambda found: found == name)
+        remove_abandoned_files(directory, lambda abandoned: abandoned == name)
         if present is None and self._like is not None:
             present = _status(self._like)
         try:
@@ -124,8 +124,8 @@ def make_directories(directory: str | os.PathLike[str]) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
     missing = [it for it in (path, *path.parents) if not it.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for made in missing:
-        sync_directory(made.parent)
+    for created in missing:
+        sync_directory(created.parent)
 
 
 def copy_files(source: Path, target: Path) -> None:
@@ -229,8 +229,8 @@ def remove_directory(directory: Path) -> None:
 def remove_abandoned_directories(parent: Path, name: str | None = None) -> None:
     """Remove directories in `parent` that killed processes left half written or removed, of this `name` or of any."""
     for path in parent.iterdir() if parent.is_dir() else ():
-        found = _HIDDEN_DIRECTORY.fullmatch(path.name)
-        if found and name in (None, found[1]):
+        hidden = _HIDDEN_DIRECTORY.fullmatch(path.name)
+        if hidden and name in (None, hidden[1]):
             _remove_unless_locked(path, lambda it: shutil.rmtree(it, ignore_errors=True))
 
 

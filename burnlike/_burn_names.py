@@ -1,4 +1,4 @@
-"""What Burn's public names (0.22.1) are called here, if otherwise, and what there is instead of others.
+"""Burn's public names (0.22.1) that are called otherwise here, and what there is instead of others.
 
 Every other name of burn-core, burn-nn, burn-optim, burn-train, burn-dataset and burn-store is the same here.
 `docs/reference/burn_names.md` is made of these tables, and `_lazy.py` names them where an attribute is missing.
@@ -282,7 +282,7 @@ METHODS: Mapping[str, str] = {
 
 
 def called_here(name: str) -> str:
-    """What Burn's name is called here, or what there is instead, as the end of a message; empty for other names."""
+    """The name here of Burn's name, or what there is instead, as the end of a message; empty for other names."""
     for crate, names in RENAMED.items():
         if name in names:
             return f"; {name} of {crate} is burnlike.{names[name]} here"

@@ -11,7 +11,7 @@ FloatName = Literal["bfloat16", "float16", "float32", "float64"]
 
 
 class DtypeInfo(NamedTuple):
-    """What is known of an element type.
+    """Facts of an element type.
 
     Attributes:
         record: its name in records and in safetensors files.

@@ -77,7 +77,7 @@ def ignore_leaks_of_killed_processes() -> None:
 
 
 def distributed_job() -> str | None:
-    """What the ranks of one job know in common and other jobs do not, or None in a process that is not a rank.
+    """A name that the ranks of one job share and other jobs don't have, or None in a process that is not a rank.
 
     What a launcher sets before a rank starts (torchrun, srun) and who started it (multiprocessing) come first: they
     are the same whenever a rank asks. Then comes what a program or another launcher sets (`MASTER_ADDR`, `MASTER_PORT`,
@@ -85,17 +85,17 @@ def distributed_job() -> str | None:
     """
     import multiprocessing  # 20 ms, which no command that draws no ids should wait for
 
-    known = os.environ.get
-    if known("TORCHELASTIC_RUN_ID") and _number("WORLD_SIZE") > 1:
+    variable = os.environ.get
+    if variable("TORCHELASTIC_RUN_ID") and _number("WORLD_SIZE") > 1:
         return _rendezvous("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
     if _decimal(_of_srun().get("WORLD_SIZE", "")) > 1:
-        return f"slurm {known('SLURM_JOB_ID')} {known('SLURM_STEP_ID')}"
+        return f"slurm {variable('SLURM_JOB_ID')} {variable('SLURM_STEP_ID')}"
     parent = multiprocessing.parent_process()
     # A spawned process imports its parent's `__main__`, and models made there, before it knows its parent as such.
     if parent is not None or getattr(multiprocessing.current_process(), "_inheriting", False):
         return _process(getattr(parent, "pid", None) or os.getppid())
-    found = rendezvous()
-    if "MASTER_ADDR" in found and _decimal(found.get("WORLD_SIZE", "")) > 1:
+    variables = rendezvous()
+    if "MASTER_ADDR" in variables and _decimal(variables.get("WORLD_SIZE", "")) > 1:
         return _rendezvous()
     return None
 
@@ -106,8 +106,8 @@ def number_of_ranks() -> int:
     A script of SLURM's that was not started by srun has the number 0, whatever `SLURM_NTASKS` says.
     """
     sizes = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-    known = _decimal(rendezvous().get("WORLD_SIZE", ""))
-    return max(1, known, *map(_number, sizes), 1 + _number("SLURM_PROCID"))
+    world_size = _decimal(rendezvous().get("WORLD_SIZE", ""))
+    return max(1, world_size, *map(_number, sizes), 1 + _number("SLURM_PROCID"))
 
 
 _RENDEZVOUS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK")
@@ -121,41 +121,43 @@ def rendezvous() -> dict[str, str]:
     What is set under these names comes first, as torchrun sets all of them and a user some. The rest is what srun says,
     or mpirun where all of its ranks are on one machine.
     """
-    found = {name: value for name in _RENDEZVOUS if (value := os.environ.get(name))}
-    return {**(_of_srun() or _of_mpirun()), **found}
+    variables = {name: value for name in _RENDEZVOUS if (value := os.environ.get(name))}
+    return {**(_of_srun() or _of_mpirun()), **variables}
 
 
 def _of_srun() -> dict[str, str]:
-    """What srun says; nothing in the job's own script, which has a number of tasks too, and runs once."""
-    known = os.environ.get
-    is_step = any(known(it) for it in ("SLURM_STEP_NODELIST", "SLURM_STEP_NUM_TASKS")) or _number("SLURM_PROCID")
+    """The variables that srun sets; none in the job's own script, which has a number of tasks too, and runs once."""
+    variable = os.environ.get
+    is_step = any(variable(it) for it in ("SLURM_STEP_NODELIST", "SLURM_STEP_NUM_TASKS")) or _number("SLURM_PROCID")
     if not is_step:
         return {}
     job = (_number("SLURM_JOB_ID") + 1_009 * _number("SLURM_STEP_ID")) % _PORTS
     return _known(
-        RANK=known("SLURM_PROCID"),
-        WORLD_SIZE=known("SLURM_STEP_NUM_TASKS") or known("SLURM_NTASKS"),
-        LOCAL_RANK=known("SLURM_LOCALID"),
-        MASTER_ADDR=first_host(known("SLURM_STEP_NODELIST", "")),
-        MASTER_PORT=str(_FIRST_PORT + job) if known("SLURM_JOB_ID") else None,
+        RANK=variable("SLURM_PROCID"),
+        WORLD_SIZE=variable("SLURM_STEP_NUM_TASKS") or variable("SLURM_NTASKS"),
+        LOCAL_RANK=variable("SLURM_LOCALID"),
+        MASTER_ADDR=first_host(variable("SLURM_STEP_NODELIST", "")),
+        MASTER_PORT=str(_FIRST_PORT + job) if variable("SLURM_JOB_ID") else None,
     )
 
 
 def _of_mpirun() -> dict[str, str]:
-    """What mpirun says: of Open MPI, or of MPICH and its relatives."""
-    known = os.environ.get
+    """The variables that mpirun sets: of Open MPI, or of MPICH and its relatives."""
+    variable = os.environ.get
     for rank, size, local_rank, local_size in (
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
         ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     ):
-        if not known(size):
+        if not variable(size):
             continue
-        found = _known(RANK=known(rank), WORLD_SIZE=known(size), LOCAL_RANK=known(local_rank) or known(rank))
-        if known(local_size, known(size)) != known(size):
-            return found  # several machines, and nothing says which is the first
-        job = known("PMIX_NAMESPACE") or known("PMI_JOBID") or _process(os.getppid())
+        values = _known(
+            RANK=variable(rank), WORLD_SIZE=variable(size), LOCAL_RANK=variable(local_rank) or variable(rank)
+        )
+        if variable(local_size, variable(size)) != variable(size):
+            return values  # several machines, and nothing says which is the first
+        job = variable("PMIX_NAMESPACE") or variable("PMI_JOBID") or _process(os.getppid())
         port = _FIRST_PORT + zlib.crc32(job.encode()) % _PORTS
-        return {**found, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        return {**values, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     return {}
 
 
@@ -175,24 +177,24 @@ def _known(**values: str | None) -> dict[str, str]:
 
 
 def rendezvous_lacks() -> list[str]:
-    """Which of torchrun's variables are not known by which the ranks of a job find each other."""
-    found = rendezvous()
-    return [name for name in _RENDEZVOUS[:4] if name not in found]
+    """The variables of torchrun's that the ranks of a job need to find each other, and that are not set."""
+    variables = rendezvous()
+    return [name for name in _RENDEZVOUS[:4] if name not in variables]
 
 
 def rendezvous_problem() -> str | None:
-    """What is wrong with these variables, none of which is lacking."""
-    found = rendezvous()
-    last = max(_decimal(found["WORLD_SIZE"]), 1) - 1
+    """The problem with these variables, none of which is lacking."""
+    variables = rendezvous()
+    last = max(_decimal(variables["WORLD_SIZE"]), 1) - 1
     for name, least, most in (("WORLD_SIZE", 1, 2**31 - 1), ("RANK", 0, last), ("MASTER_PORT", 1, 65_535)):
-        if not (found[name].isdecimal() and least <= int(found[name]) <= most):
-            of = f" with WORLD_SIZE={found['WORLD_SIZE']}" if name == "RANK" else ""
-            return f"{name}: expected a number from {least} to {most}{of}, got {found[name]!r}"
+        if not (variables[name].isdecimal() and least <= int(variables[name]) <= most):
+            of = f" with WORLD_SIZE={variables['WORLD_SIZE']}" if name == "RANK" else ""
+            return f"{name}: expected a number from {least} to {most}{of}, got {variables[name]!r}"
     return None
 
 
 def runs_in_slurm() -> bool:
-    """Whether this process is part of a job of SLURM."""
+    """True if this process is part of a job of SLURM."""
     return any(name in os.environ for name in ("SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID"))
 
 
@@ -218,7 +220,7 @@ def local_rank() -> int:
 
 def logs_dir() -> Path | None:
     """`BURNLIKE_LOGS`: the folder for what each rank prints, set by `burnlike launch`; None without it."""
-    return Path(found) if (found := os.environ.get("BURNLIKE_LOGS")) else None
+    return Path(directory) if (directory := os.environ.get("BURNLIKE_LOGS")) else None
 
 
 def launcher() -> int:
@@ -251,13 +253,13 @@ def restart_count() -> int:
 
 
 def launcher_has_store() -> bool:
-    """Whether the ranks' store is one of torchrun's, which stays when it starts the ranks again."""
+    """True if the ranks' store is one of torchrun's, which stays when it starts the ranks again."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def _rendezvous(*more: str) -> str:
-    found = rendezvous()
-    common = [found.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")]
+    variables = rendezvous()
+    common = [variables.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")]
     common += [os.environ.get(name, "") for name in more]
     if _number("LOCAL_WORLD_SIZE") == _number("WORLD_SIZE"):  # one machine: all ranks have one parent
         common.append(_process(os.getppid()))

@@ -14,8 +14,8 @@ _M_MMAP_MAX = -4
 def available_memory() -> int:
     """Bytes that this process can still take without swapping, by what the system says; a container's limit counts."""
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if found := re.search(r"^MemAvailable: +(\d+) kB$", _text("/proc/meminfo"), re.MULTILINE):
-        available = int(found[1]) * 1024
+    if line := re.search(r"^MemAvailable: +(\d+) kB$", _text("/proc/meminfo"), re.MULTILINE):
+        available = int(line[1]) * 1024
     limit, used = (_text(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
     if limit.isdecimal() and used.isdecimal():
         available = min(available, max(0, int(limit) - int(used)))

@@ -107,9 +107,9 @@ def compiled(text: str) -> Pattern:
 def pattern_problem(text: str, replacement: str | None = None) -> str:
     """Problem of a regular expression or of its replacement; empty if there is none."""
     try:
-        found = Pattern(text)
+        compiled = Pattern(text)
         if replacement is not None:
-            found.replaced("", replacement)  # reads the replacement, also without a match
+            compiled.replaced("", replacement)  # reads the replacement, also without a match
     except ArgumentError as error:
         return str(error)
     except (re.error, IndexError) as error:

@@ -89,7 +89,7 @@ def _descriptor(path: "str | os.PathLike[str]", flags: int) -> int:
 
 
 def lfs_pointer_problem(path: "str | os.PathLike[str]") -> str:
-    """What is wrong with a file that only stands for one of git's large file storage; empty if it is no such file."""
+    """The problem with a file that only stands for one of git's large file storage; empty if it is no such file."""
     if read_regular(path, len(_LFS_POINTER)) != _LFS_POINTER:
         return ""
     name = os.path.basename(path)

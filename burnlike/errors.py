@@ -209,7 +209,7 @@ class TensorError(BurnlikeError):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What is wrong, each with what was expected and what came."""
+        """The problems, each with what was expected and what came."""
         return self.args[1:]
 
     def __str__(self) -> str:
@@ -233,27 +233,27 @@ class BackendError(BurnlikeError, TypeError):
     """A backend is not complete, or a dtype is not one of its element types."""
 
 
-def nearest(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str:
+def nearest(name: str, names: "list[str] | tuple[str, ...] | set[str]") -> str:
     """The hint `; did you mean 'x'?` for the known name nearest to `name`, or an empty string where none is near."""
-    found = nearest_name(name, known)
-    return f"; did you mean '{found}'?" if found else ""
+    close = nearest_name(name, names)
+    return f"; did you mean '{close}'?" if close else ""
 
 
-def nearest_name(name: str, known: "list[str] | tuple[str, ...] | set[str]", *, likeness: float = 0.6) -> str | None:
+def nearest_name(name: str, names: "list[str] | tuple[str, ...] | set[str]", *, likeness: float = 0.6) -> str | None:
     """The known name nearest to `name`, None where none is as alike as `likeness`, of 0 to 1 for the same.
 
     Capital letters count little: `adamw` means AdamW and not Adam.
     """
     import difflib
 
-    candidates = list(known)
+    candidates = list(names)
     if len(candidates) > _MOST_COMPARED:  # comparing takes long: of thousands, those that begin and end alike
         candidates = heapq.nlargest(_MOST_COMPARED, candidates, key=lambda other: _alike_at_the_ends(name, other))
     folded: dict[str, list[str]] = {}
     for other in candidates:
         folded.setdefault(other.casefold(), []).append(other)
-    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=likeness)
-    return difflib.get_close_matches(name, folded[found[0]], n=1, cutoff=0)[0] if found else None
+    matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=likeness)
+    return difflib.get_close_matches(name, folded[matches[0]], n=1, cutoff=0)[0] if matches else None
 
 
 def _alike_at_the_ends(*names: str) -> int:

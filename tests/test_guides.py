@@ -104,6 +104,17 @@ optimizer.save("optimizer")
 bl.record.save(model, "model")
 scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cpu"), {"epoch": 0}, {"tokens": 7}
 """,
+    "how_to/burn_training": """
+import torch
+import burnlike as bl
+from burnlike.optim import AdamWConfig, CosineAnnealingConfig, GradientsParams
+net, optimizer = torch.nn.Module(), AdamWConfig().init()
+net.first, net.second = bl.nn.LinearConfig(2, 16).init(), bl.nn.LinearConfig(16, 1).init()
+schedule = CosineAnnealingConfig(initial_lr=0.02, num_iters=40).init()
+net.second(net.first(torch.ones(8, 2))).sum().backward()
+optimizer.step(schedule.step(), net, GradientsParams.from_module(net))
+bl.train.TrainingState(net=net, optimizer=optimizer, schedule=schedule).save_for_burn("artifacts/checkpoint", 2)
+""",  # as Burn's Learner would: tests/burn/test_train_page.py runs that
     "how_to/resume_lightning_and_trainer": """
 import warnings
 warnings.simplefilter("ignore")  # of these libraries about each other

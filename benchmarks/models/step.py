@@ -72,11 +72,12 @@ def _in_int8() -> tuple[Side, Side]:
     return (rounded, stock[1]), stock
 
 
-def _llamas() -> tuple[Side, Side]:
+def llamas(config: DecoderLmConfig = CONFIG) -> tuple[Side, Side]:
+    """transformers' Llama of a size with `fuse`, and without."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    stock = LlamaForCausalLM(LlamaConfig(**llama_sizes(CONFIG), use_cache=False))
+    stock = LlamaForCausalLM(LlamaConfig(**llama_sizes(config), use_cache=False))
     fused = deepcopy(stock)
     fuse(fused)
 
@@ -112,21 +113,21 @@ LLAMA_MODES = {**MODES, "eager bfloat16": Mode(False, True, 1.45)}
 PAIRS: dict[str, tuple[Callable[[], tuple[Side, Side]], dict[str, Mode], str]] = {
     "decoder": (_decoders, MODES, "plain torch"),
     "int8": (_in_int8, INT8_MODES, "bfloat16"),
-    "llama": (_llamas, LLAMA_MODES, "transformers"),
+    "llama": (llamas, LLAMA_MODES, "transformers"),
 }
 NAMES = [f"{pair} {mode}" for pair, (_, modes, _) in PAIRS.items() for mode in modes] + ["memory"]
 MEMORY_BAR = 1 / 0.8
 
 
-def step_of(side: Side, mode: Mode) -> Callable[[], Tensor]:
-    """A training step, which returns its loss."""
+def step_of(side: Side, mode: Mode, batch: Tensor | None = None) -> Callable[[], Tensor]:
+    """A training step, which returns its loss; `batch` are tokens and those that follow, on the model's device."""
     model, loss_of = side
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     torch.manual_seed(1)
-    tokens, targets = torch.randint(0, CONFIG.vocab_size, (2, BATCH, LENGTH)).unbind()
+    tokens, targets = (torch.randint(0, CONFIG.vocab_size, (2, BATCH, LENGTH)) if batch is None else batch).unbind()
 
     def forward() -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16, enabled=mode.autocast):
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=mode.autocast):
             return loss_of(model, tokens, targets)
 
     called = torch.compile(forward, fullgraph=True) if mode.compiled else forward

@@ -31,7 +31,8 @@ def large_model(free_bytes: int) -> Shapes:
     return [LARGE] * max(1, min(BILLION, free_bytes * 4 // 5 // needed))
 
 
-def _with_copy(state: StateDtype, shapes: Shapes, bar: float | None, repeats: int, device: str = "cuda") -> Comparison:
+def with_copy(state: StateDtype, shapes: Shapes, bar: float | None, repeats: int, device: str = "cuda") -> Comparison:
+    """A step with moments of a type against a copy of as many bytes."""
     side = ours(config_of(state=state), shapes, LR, device)
     # Parameters and two moments are read and written, gradients read.
     bytes_a_value = 3 * 4 + 4 * BYTES[state]
@@ -39,7 +40,7 @@ def _with_copy(state: StateDtype, shapes: Shapes, bar: float | None, repeats: in
     source = torch.zeros(int(value_count(shapes) * bytes_a_value / 2), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     return compare(
-        f"AdamW step on a GPU, {value_count(shapes) / 1e9:.2f} B values, {state}",
+        f"AdamW step on a {'GPU' if device == 'cuda' else 'CPU'}, {value_count(shapes) / 1e9:.2f} B values, {state}",
         side.step,
         lambda: target.copy_(source),
         before_ours=side.ready,
@@ -62,9 +63,9 @@ def run(repeats: int) -> list[Comparison]:
         with_torch("AdamW step on a GPU, language model", model, 1.0, repeats, device="cuda"),
         with_torch("Clip and AdamW on a GPU, language model", model, None, repeats, clips=True, device="cuda"),
         with_torch(name, large, 1.0, fewer, device="cuda"),
-        _with_copy("float32", large, 0.85, fewer),
-        _with_copy("bfloat16", large, None, fewer),
-        _with_copy("blockwise8", large, None, fewer),
+        with_copy("float32", large, 0.85, fewer),
+        with_copy("bfloat16", large, None, fewer),
+        with_copy("blockwise8", large, None, fewer),
     ]
 
 

@@ -104,7 +104,7 @@ def accumulate(root: Tensor, graph: Graph) -> Gradients:
 
 
 def _left(entry: LeafGradient, in_group: bool) -> Tensor | None:
-    """What the pass left in `.grad`, None where it did not reach the leaf."""
+    """The gradient that the pass left in `.grad`, None where it did not reach the leaf."""
     grad = entry.leaf.grad
     if grad is None or not in_group:
         return grad

@@ -201,20 +201,20 @@ def _differentiated(root: Tensor, graph: Graph, create_graph: bool) -> GradientM
 def _inside_of_another(root: Tensor, graph: Graph) -> Gradients:
     # The outer pass is adding up in `.grad` at this moment.
     try:
-        found = torch.autograd.grad(root, graph.leaves, torch.ones_like(root), allow_unused=True)
+        grads = torch.autograd.grad(root, graph.leaves, torch.ones_like(root), allow_unused=True)
     finally:
         graph.consume()
-    return _of_leaves(Gradients(), graph, found)
+    return _of_leaves(Gradients(), graph, grads)
 
 
 def _with_history(root: Tensor, graph: Graph) -> TrackedGradients:
     # Through `.grad` a tracked gradient and its leaf would keep each other alive.
-    found = torch.autograd.grad(root, graph.leaves, torch.ones_like(root), create_graph=True, allow_unused=True)
-    return _of_leaves(TrackedGradients(), graph, found)
+    grads = torch.autograd.grad(root, graph.leaves, torch.ones_like(root), create_graph=True, allow_unused=True)
+    return _of_leaves(TrackedGradients(), graph, grads)
 
 
-def _of_leaves(gradients: M, graph: Graph, found: Iterable[Tensor | None]) -> M:
-    for leaf, grad in zip(graph.leaves, found, strict=True):
+def _of_leaves(gradients: M, graph: Graph, grads: Iterable[Tensor | None]) -> M:
+    for leaf, grad in zip(graph.leaves, grads, strict=True):
         if grad is not None:
             gradients.register(leaf, grad)
     return gradients

@@ -11,10 +11,10 @@ def find_device(device: torch.device | str | None) -> torch.device:
     """The device that is meant, None for torch's default; DeviceError if there is none, or burnlike can't run on it."""
     if device is None:
         return torch.get_default_device()
-    found = named_device(device)
-    if found.type not in ("cpu", "cuda", "meta"):
+    meant = named_device(device)
+    if meant.type not in ("cpu", "cuda", "meta"):
         raise DeviceError(f"burnlike runs on cpu and cuda, not on '{device}'; this machine has {_available()}")
-    return found
+    return meant
 
 
 def named_device(device: Any) -> torch.device:
@@ -30,12 +30,12 @@ def named_device(device: Any) -> torch.device:
             )
         device = its
     try:
-        found = torch.device(device)
+        meant = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise DeviceError(f"expected a device such as cpu, cuda or cuda:0, got '{device}'") from error
-    if found.type == "cuda" and (found.index or 0) >= _cuda_count():
+    if meant.type == "cuda" and (meant.index or 0) >= _cuda_count():
         raise DeviceError(f"there is no device '{device}'; this machine has {_available()}")
-    return found
+    return meant
 
 
 def check_cuda(backend: Any) -> None:

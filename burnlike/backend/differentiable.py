@@ -74,8 +74,8 @@ class _Tracked:
                 f"{self.name}: torch has no such function, so it has no derivative. Give it one, by a"
                 " torch.autograd.Function (docs/backends.md), or call it on detached tensors or in torch.no_grad()"
             )
-        found = iter(_Derived.apply(_Call(self, args, kwargs, [it.detach() for it in floats]), *tracked))
-        return _replaced(result, lambda it: next(found) if it.is_floating_point() else it)
+        derived = iter(_Derived.apply(_Call(self, args, kwargs, [it.detach() for it in floats]), *tracked))
+        return _replaced(result, lambda it: next(derived) if it.is_floating_point() else it)
 
     def _untracked(self, args: Any, kwargs: Any) -> Any:
         plain, named = _detached((args, kwargs))
@@ -139,9 +139,9 @@ class _Derived(Function):
             ]
             if not pairs:
                 return (None, *(None for _ in operands))
-            results, given = zip(*pairs, strict=True)
-            found = torch.autograd.grad(results, operands, given, create_graph=again, allow_unused=True)
-        return (None, *found)
+            results, grad_outputs = zip(*pairs, strict=True)
+            grad_inputs = torch.autograd.grad(results, operands, grad_outputs, create_graph=again, allow_unused=True)
+        return (None, *grad_inputs)
 
 
 _alias: Any = torch.ops.aten.alias.default

@@ -44,16 +44,16 @@ class GradientMap:
 
     def get(self, leaf: Tensor) -> Tensor | None:
         """The gradient of a torch tensor or parameter, or None."""
-        found = self._entry(leaf)
-        return None if found is None else found.grad
+        entry = self._entry(leaf)
+        return None if entry is None else entry.grad
 
     def remove(self, leaf: Tensor) -> Tensor | None:
         """Take out the gradient of a torch tensor or parameter and return it; None if there is none."""
-        found = self._entry(leaf)
-        if found is None:
+        entry = self._entry(leaf)
+        if entry is None:
             return None
-        del self._by_leaf[id(found.leaf)]
-        return found.grad
+        del self._by_leaf[id(entry.leaf)]
+        return entry.grad
 
     def _entry(self, leaf: Tensor) -> LeafGradient | None:
         return self._by_leaf.get(id(_leaf(leaf))) or self._by_leaf.get(id(sharded_form(leaf)))
@@ -108,12 +108,12 @@ class Gradients(GradientMap):
     def register(self, leaf: Tensor, grad: Tensor) -> None:
         """Set the gradient of `leaf`, in place of an earlier one, also in its `.grad`."""
         with _LOCK:
-            found = self._entry(leaf)
-            if found is None or found.left is None:
+            entry = self._entry(leaf)
+            if entry is None or entry.left is None:
                 super().register(leaf, grad)
             else:
-                found.grad = grad
-                _put(found, total(found.before, grad))
+                entry.grad = grad
+                _put(entry, total(entry.before, grad))
 
     def remove(self, leaf: Tensor) -> Tensor | None:
         """Take out the gradient of a torch tensor or parameter, also from its `.grad`; None if there is none.
@@ -123,8 +123,8 @@ class Gradients(GradientMap):
                 them with this one; nothing has changed.
         """
         with _LOCK:
-            found = self._entry(leaf)
-            if found is not None and found.joined is not None and found.before is not None:
+            entry = self._entry(leaf)
+            if entry is not None and entry.joined is not None and entry.before is not None:
                 raise TensorValueError(
                     "Grad Remove",
                     "in a process group DDP reduces a gradient together with what is in .grad, so it can't be taken out"
@@ -132,8 +132,8 @@ class Gradients(GradientMap):
                     " backward()",
                 )
             grad = super().remove(leaf)
-            if found is not None and found.left is not None:
-                _put(found, found.before)
+            if entry is not None and entry.left is not None:
+                _put(entry, entry.before)
             return grad
 
     def begin(self, leaves: Sequence[Tensor]) -> list[LeafGradient]:
@@ -146,10 +146,10 @@ class Gradients(GradientMap):
             _LIVE.add(self)
         return entries
 
-    def end(self, found: Iterable[tuple[LeafGradient, Tensor | None]]) -> None:
+    def end(self, left_grads: Iterable[tuple[LeafGradient, Tensor | None]]) -> None:
         """Take what torch's pass left in `.grad`, None where it computed nothing, and let `.grad` be the sums."""
         with _LOCK:
-            for entry, grad in found:
+            for entry, grad in left_grads:
                 if grad is None:
                     entry.leaf.grad = entry.before
                     del self._by_leaf[id(entry.leaf)]
@@ -170,7 +170,7 @@ class TrackedGradients(GradientMap):
 
 
 def total(before: Tensor | None, grad: Tensor) -> Tensor:
-    """What `.grad` is after a gradient was added; a new tensor, or where there was none the gradient itself."""
+    """The new `.grad` after a gradient was added: a new tensor, or where there was none the gradient itself."""
     if before is None:
         return grad
     # torch adds a sparse tensor to a dense one, not the other way around.
@@ -182,15 +182,18 @@ def _put(entry: LeafGradient, grad: Tensor | None) -> None:
     leaf, old = entry.leaf, entry.left
     later: list[LeafGradient] = []
     while old is not None and old is not leaf.grad:
-        following = next((it for its in _LIVE if (it := its._by_leaf.get(id(leaf))) and it.before is old), None)
+        following = next(
+            (later_entry for its in _LIVE if (later_entry := its._by_leaf.get(id(leaf))) and later_entry.before is old),
+            None,
+        )
         if following is None:
             return  # `.grad` was cleared or set, or is what a pass left whose Gradients are gone
         later.append(following)
         old = following.left
     entry.left = grad
-    for it in later:
-        it.before = grad
-        if it.grad is None:
+    for later_entry in later:
+        later_entry.before = grad
+        if later_entry.grad is None:
             return  # this pass is still running, in another thread; it adds to `before` when it ends
-        grad = it.left = total(grad, it.grad)
+        grad = later_entry.left = total(grad, later_entry.grad)
     leaf.grad = grad

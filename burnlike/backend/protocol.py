@@ -36,7 +36,7 @@ class Backend(Protocol):
 
     @property
     def ad_enabled(self) -> bool:
-        """Whether operations are tracked for a backward pass."""
+        """True if operations are tracked for a backward pass."""
 
     @property
     def float_ops(self) -> FloatOps:

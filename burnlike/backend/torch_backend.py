@@ -23,7 +23,7 @@ _TABLES: dict[str, Any] = {
 
 
 def is_torchs(backend: Any) -> bool:
-    """Whether all functions of a backend, or of the one that it decorates with tracking, are torch's own."""
+    """True if all functions of a backend, or of the one that it decorates with tracking, are torch's own."""
     inner = getattr(backend, "inner_backend", backend)
     return all(type(getattr(inner, name)) is type(table) for name, table in _TABLES.items())
 

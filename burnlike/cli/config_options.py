@@ -44,7 +44,7 @@ def add_device_option(parser: argparse.ArgumentParser) -> None:
 
 
 def overrides_of(args: argparse.Namespace) -> list[str]:
-    """What `--set` and `--device` put into a config."""
+    """The overrides that `--set` and `--device` put into a config."""
     device = [] if args.device is None else [Option(f"device={args.device}", f"--device {args.device}")]
     return [*args.overrides, *device]
 
@@ -56,10 +56,10 @@ def add_input_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _input_of(text: str) -> Input:
-    found = parsed_input(text)
-    if isinstance(found, str):
-        raise argparse.ArgumentTypeError(found)
-    return found
+    parsed = parsed_input(text)
+    if isinstance(parsed, str):
+        raise argparse.ArgumentTypeError(parsed)
+    return parsed
 
 
 def root_class(root: Node) -> type[Config]:
@@ -85,7 +85,7 @@ def root_class(root: Node) -> type[Config]:
 
 @dataclass(frozen=True)
 class Model:
-    """The model in a YAML file; its optimizer is None if the file is of a module alone.
+    """The model in a YAML file; its optimizer and its training are None if the file is of a module alone.
 
     `inputs` are what it is called with, as far as the file or the model's class says it.
     """
@@ -93,6 +93,7 @@ class Model:
     config: Any
     optimizer: Any = None
     inputs: tuple[Input, ...] = ()
+    training: Any = None
 
     def build(self) -> "nn.Module":
         from burnlike.train.job.device import build_on_meta
@@ -110,12 +111,13 @@ def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ())
         raise ConfigIOError(f"the config can't be read: {error}", error.problems) from error
     config = root_class(tree.root).from_tree(tree)
     if isinstance(config, ModuleConfig):
-        model, said = config, inputs_of(tree.root, ModuleConfig)
+        model, inputs = config, inputs_of(tree.root, ModuleConfig)
     else:
-        model, said = getattr(config, "model", None), None
+        model, inputs = getattr(config, "model", None), None
         if isinstance(model, ModuleConfig) and isinstance(task := getattr(config, "task", None), TaskConfig):
             model = model.for_task(task.head, None)
     if not isinstance(model, ModuleConfig):
         raise ConfigError(f"{path}: expected the config of a model or of a training, got {type(config).__name__}")
     examples = (Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items())
-    return Model(model, getattr(config, "optimizer", None), tuple(said or examples))
+    training = None if config is model else config
+    return Model(model, getattr(config, "optimizer", None), tuple(inputs or examples), training)

@@ -161,14 +161,14 @@ def parsers(whole: Sequence[str | None]) -> tuple[argparse.ArgumentParser, dict[
     )
     parser.add_argument("--version", action="version", version=f"burnlike {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    found = {}
+    options = {}
     for command in COMMANDS:
         about = f"{command.help.capitalize()}."
-        below = found[command.name] = commands.add_parser(
+        below = options[command.name] = commands.add_parser(
             command.name, help=command.help, description=about, parents=[shared], allow_abbrev=False
         )
         if command.name in whole:
             module = importlib.import_module(command.module, "burnlike.cli.commands")
             module.add_arguments(below)
             below.set_defaults(run=module.run)
-    return parser, found
+    return parser, options

@@ -6,9 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from burnlike._dtypes import convertible
-from burnlike.config.document import parse_plain
+from burnlike.config.document import parse_plain, read_text
 from burnlike.config.shipped import config_file
-from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
 from burnlike.record.bytes.source import FileSource
 from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
@@ -46,8 +45,8 @@ def extension_named(name: str) -> str:
 def format_of_file(path: str) -> Format:
     if directory_reader(path) is not None:
         return format_of_path(DEFAULT_EXTENSION)
-    found = find_record(path)
-    return format_of_path(DEFAULT_EXTENSION) if found.endswith(INDEX_SUFFIX) else detect(FileSource(found))
+    record_path = find_record(path)
+    return format_of_path(DEFAULT_EXTENSION) if record_path.endswith(INDEX_SUFFIX) else detect(FileSource(record_path))
 
 
 def open_file(path: str, layout: Any, top_level_key: str | None = None) -> "Record":
@@ -150,8 +149,8 @@ def layout_of(args: argparse.Namespace, model: "nn.Module | None") -> Any:
 
 
 def byte_size(option: str, text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", text.strip().lower())
-    count = int(float(found[1]) * (_UNITS | _BINARY_UNITS)[found[2] or ""]) if found else 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", text.strip().lower())
+    count = int(float(match[1]) * (_UNITS | _BINARY_UNITS)[match[2] or ""]) if match else 0
     if count < 1:
         raise RecordError(f"{option} {text}: expected a size such as 2GB, 500MB or 1GiB")
     return count

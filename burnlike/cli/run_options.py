@@ -53,7 +53,7 @@ def data_config(path: str) -> Any:
     """The config of a data set in a YAML file: that of its root, or of its key `data`."""
     tree = read_tree(path, [])
     root = child(tree.root, "data") or tree.root
-    found = DatasetConfig.from_tree(tree._replace(root=root))
-    if type(found) is DatasetConfig:
+    dataset = DatasetConfig.from_tree(tree._replace(root=root))
+    if type(dataset) is DatasetConfig:
         raise ConfigError(f"{path}: expected the config of a data set, with `type:`, or a mapping with `data:`")
-    return found
+    return dataset

@@ -1,9 +1,28 @@
-"""The base class of all configs."""
+"""The base class of all configs.
+
+A class line says the role that a config plays, its name in YAML, and what its `init` builds:
+
+    # burnlike/nn/linear/configs.py, which imports no torch
+    class LinearConfig(ModuleConfig["linear.Linear"], tag="Linear"):
+        d_input: Size
+        d_output: Size
+        bias: bool = True
+
+`"linear.Linear"` is the class `Linear` in the module `linear` beside this file, `burnlike.nn.linear.linear`. In order:
+
+1. `ModuleConfig["linear.Linear"]` makes a `_Building`. Python puts what its `__mro_entries__` gives among the bases,
+   here `ModuleConfig`, and keeps the `_Building` itself in `__orig_bases__`.
+2. `ConfigMeta` finds it there and sets `__builds__ = "burnlike.nn.linear.linear:Linear"`. A name without a dot,
+   `ModuleConfig["Linear"]`, only tells type checkers what `init` returns; `builds=` then says where it is.
+3. `LinearConfig(4, 3).init()` calls `built`, which imports that module and calls `Linear(config=..., device=...)`.
+
+Type checkers know nothing of this: to them a role is a generic class, and the string a forward reference (`roles.py`).
+"""
 
 import dataclasses
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.util import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
@@ -14,12 +33,14 @@ from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, ConfigIOError, Problem
 
 from .burn_json import SUFFIX, from_burn, to_burn_json
-from .emit import to_plain, to_plain_without_defaults, to_yaml
-from .interpolation import escaped, interpolate, masked
-from .node import Location, Tree, from_python
+from .emit import to_plain, to_yaml
+from .hiding import escaped, masked
+from .interpolation import interpolate
+from .node import Location, Node, Tree, from_python
 from .overrides import apply, reading
-from .read import INVALID, NodeReader
-from .registry import fields_of
+from .plain import INVALID
+from .read import NodeReader, defaults_of, fields_are_read
+from .registry import fields_of, register
 from .root_keys import without_extensions
 from .tree import read_tree, tree_of
 
@@ -41,15 +62,15 @@ class ConfigMeta(type(msgspec.Struct)):
 
         Args:
             name, bases, namespace: as of every class.
-            builds: what `init` calls, with the config as `config`: `"package.module"`, or `".module"` beside the
-                config's own, which is imported at the first call. Its name there is the one in the brackets of the
-                base, or stands behind a colon: `".module:name"`. The class or function itself will do, too. Left out
-                where the brackets have a module beside the config's own: `ModuleConfig["module.Name"]`.
+            builds: the target that `init` calls, with the config as `config`: `"package.module"`, or `".module"` beside
+                the config's own, which is imported at the first call. Its name there is the one in the brackets of
+                the base, or stands behind a colon: `".module:name"`. The class or function itself will do, too. Left
+                out where the brackets have a module beside the config's own: `ModuleConfig["module.Name"]`.
             options: `tag="Name"`, which YAML writes as `type: Name`, and those of `msgspec.Struct`.
         """
-        named = next((it.built for it in namespace.get("__orig_bases__", ()) if isinstance(it, _Building)), "")
-        if builds or (isinstance(named, str) and "." in named):
-            namespace["__builds__"] = _target(name, builds, named, namespace["__module__"])
+        bracket = next((it.built for it in namespace.get("__orig_bases__", ()) if isinstance(it, _Building)), "")
+        if builds or (isinstance(bracket, str) and "." in bracket):
+            namespace["__builds__"] = _target(name, builds, bracket, namespace["__module__"])
         options.setdefault("kw_only", True)
         tag = options.setdefault("tag", False)
         if tag is not False and not (isinstance(tag, str) and tag):
@@ -58,10 +79,12 @@ class ConfigMeta(type(msgspec.Struct)):
             raise TypeError(f"{name}: the tag of a config is always written `type:`; leave out tag_field")
         for key, value in namespace.items():
             if isinstance(value, dataclasses.Field):
-                given = {name: getattr(value, name) for name in ("default", "default_factory")}
-                given = {name: it for name, it in given.items() if it is not dataclasses.MISSING}
-                namespace[key] = msgspec.field(**given)
-        return super().__new__(mcls, name, bases, namespace, **options)
+                defaults = {"default": value.default, "default_factory": value.default_factory}
+                namespace[key] = msgspec.field(**{k: it for k, it in defaults.items() if it is not dataclasses.MISSING})
+        cls: Any = super().__new__(mcls, name, bases, namespace, **options)
+        if tag:  # here and not in `__init_subclass__`, which runs before msgspec has set the class's tag and fields
+            register(cls, tag)
+        return cls
 
     if not TYPE_CHECKING:  # checkers know the fields by their names
 
@@ -77,15 +100,15 @@ class ConfigMeta(type(msgspec.Struct)):
                         f"{cls.__name__}: expected at most {len(names)} values by position{listed}, got"
                         f" {len(required)}{remedy}"
                     )
-                given = dict(zip(names, required, strict=False))
-                if twice := next((name for name in given if name in fields), None):
-                    raise TypeError(f"{cls.__name__}: {twice} is given by position and by name")
-                fields = {**given, **fields}
+                for name, value in zip(names, required, strict=False):
+                    if name in fields:
+                        raise TypeError(f"{cls.__name__}: {name} is given by position and by name")
+                    fields[name] = value
             return super().__call__(**fields)
 
 
 class _Building(NamedTuple):
-    """A role in the bases of a class, and the name of what the class builds: `ModuleConfig["Linear"]`."""
+    """A role in the bases of a class, with the name in its brackets: `ModuleConfig["Linear"]`."""
 
     role: type
     built: Any
@@ -94,17 +117,18 @@ class _Building(NamedTuple):
         return () if self.role in bases else (self.role,)
 
 
-def _target(name: str, builds: str | Callable[..., Any], named: Any, place: str) -> str | Callable[..., Any]:
-    """What the class line of `name`, in the module `place`, says is built: `"package.module:name"`, or the class."""
+def _target(name: str, builds: str | Callable[..., Any], bracket: Any, module: str) -> str | Callable[..., Any]:
+    """The target of the class line of `name`, in `module`: `"package.module:name"`, or a class or function itself."""
     if not isinstance(builds, str):
         return builds
-    module, _, target = builds.partition(":")
-    beside, _, built = named.rpartition(".")
+    target_module, _, target = builds.partition(":")
+    beside, _, built = bracket.rpartition(".")
     if not (target or built):
         raise TypeError(f'{name}: builds="{builds}" needs a name: write {name}(Role["Built"], ...) or "{builds}:name"')
-    module, package = module or f".{beside}", place.rpartition(".")[0]
-    module = resolve_name(module, package) if package else module.removeprefix(".")
-    return f"{module}:{target or built}"
+    target_module, package = target_module or f".{beside}", module.rpartition(".")[0]
+    # A file of configs that is run as a script is in no package, and imports its neighbours by their names.
+    target_module = resolve_name(target_module, package) if package else target_module.removeprefix(".")
+    return f"{target_module}:{target or built}"
 
 
 class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_fields=True):
@@ -132,10 +156,10 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
     """
 
     unwritable: ClassVar[str] = ""
-    """What in an instance no YAML can hold, for a class that only programs make; `to_dict` and `to_yaml` raise it."""
+    """The part of an instance that no YAML can hold, for a class that only programs make: `to_yaml` raises it."""
 
     __builds__: ClassVar[str | Callable[..., Any]] = ""
-    """What `init` calls: set by `builds=` in the class line."""
+    """The target that `init` calls: set by the class line."""
 
     inlined: ClassVar[str] = ""
     """The field, a config, whose keys stand in YAML beside those of this class, in place of its own name."""
@@ -143,30 +167,34 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
     by_position: ClassVar[tuple[str, ...]] = ()
     """Fields with a default that may be given by position, since Burn's `new` needs them."""
 
-    former_tags: ClassVar[tuple[str, ...]] = ()
-    """What `type:` called this class in earlier releases; files may still."""
-
-    former_fields: ClassVar[Mapping[str, str]] = {}
-    """What fields were called in earlier releases, and what they are now; files may use either name."""
-
     def __class_getitem__(cls, built: Any) -> Any:
-        # Checkers know a role as a generic class. One that runs would have msgspec bind its variable in every field.
+        # Not `Generic`, as checkers are told: msgspec would bind the type variable in every field of every subclass.
         return _Building(cls, built)
 
     def __post_init__(self) -> None:
-        """Check every field, then the rules across fields."""
+        """Check every field, unless a reader has read them, then the rules across fields."""
         cls = type(self)
         place = Location(cls.__name__)
-        reader = NodeReader()
+        problems = [] if fields_are_read(cls) else self._read_fields(place)
+        if not problems:
+            problems = [place.problem(path, masked(message, self)) for path, message in self.validate()]
+        if problems:
+            raise ConfigError.of(problems)
+
+    def _read_fields(self, place: Location) -> list[Problem]:
+        """Read each field as if a file had it, and set it to that: 1 for a float becomes 1.0, a list a copy."""
+        cls, reader = type(self), NodeReader()
+        defaults = defaults_of(cls)
         for key, field in fields_of(cls).items():
             value = getattr(self, field.name)
-            read = reader.read(from_python(value, place), field.type, key)
+            if value is field.default and key in defaults:
+                read = defaults[key]
+            else:
+                node = from_python(value, place) if isinstance(value, dict | list | tuple) else Node(value, place)
+                read = reader.read(node, field.type, key)
             if read is not value and read is not INVALID:
-                msgspec.structs.force_setattr(self, field.name, read)  # 1 for a float becomes 1.0, a list a copy
-        if not reader.problems:
-            reader.problems.extend(place.problem(path, masked(message, self)) for path, message in self.validate())
-        if reader.problems:
-            raise ConfigError.of(reader.problems)
+                msgspec.structs.force_setattr(self, field.name, read)
+        return reader.problems
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """Rules across fields, for subclasses to define; called only when each field is right by itself.
@@ -245,8 +273,8 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         try:
             replace_file(path, text.encode())
         except OSError as error:
-            problem = Problem(f"can't be written: {error.strerror or error}", source=os.fspath(path))
-            raise ConfigIOError(str(problem), [problem]) from error
+            message = f"can't be written: {error.strerror or error}"
+            raise ConfigIOError.of([Problem(message, source=os.fspath(path))]) from error
 
     def replace(self, **changes: Any) -> Self:
         """A copy with the fields `changes`, checked like a new one."""
@@ -258,15 +286,17 @@ C = TypeVar("C", bound=Config)
 
 
 def built(config: Config, method: str, **context: Any) -> Any:
-    """Call what the class line of `config` says it builds, with the config and the `context` that it has arguments for.
+    """Call the target of the class line of `config`, with the config and the `context` that it has arguments for.
 
-    Without that in the class line, the class has to define `method`.
+    Without a target in the class line, the class has to define `method`.
     """
     builds = type(config).__builds__
     if not builds:
         raise NotImplementedError(f"{type(config).__name__} does not define {method}; its class line has no builds=")
     target = resolve(builds) if isinstance(builds, str) else builds
-    return target(**{name: it for name, it in {"config": config, **context}.items() if name in _arguments(target)})
+    context["config"] = config
+    names = _arguments(target)
+    return target(**{name: value for name, value in context.items() if name in names})
 
 
 @cache
@@ -282,5 +312,5 @@ def apply_overrides(config: C, overrides: Iterable[str]) -> C:
     A mapping is put over the one that is there, key by key. A changed `type` keeps the keys that the new type has too.
     `~KEY` deletes. A ConfigError names the option that is wrong.
     """
-    root = from_python(escaped(to_plain_without_defaults(config)), Location(type(config).__name__))
-    return reading(lambda given: type(config).from_tree(Tree(*interpolate(apply(root, given)))), overrides)
+    root = from_python(escaped(to_plain(config, defaults=False)), Location(type(config).__name__))
+    return reading(lambda options: type(config).from_tree(Tree(*interpolate(apply(root, options)))), overrides)

@@ -5,7 +5,6 @@ A field of your own is bounded by one of these, or by `Annotated[int, Meta(ge=1)
 
 from typing import Annotated
 
-import msgspec.inspect as mi
 from msgspec import Meta
 
 LARGEST_FLOAT = 1e18
@@ -17,18 +16,6 @@ def at_most(largest: float, reason: str) -> Meta:
     return Meta(le=largest, extra={"reason": reason})
 
 
-def counts_layers(wanted: mi.Type) -> bool:
-    """Whether a field is a number of `Layers`, or several."""
-    match wanted:
-        case mi.UnionType():
-            return any(map(counts_layers, wanted.types))
-        case mi.VarTupleType():
-            return counts_layers(wanted.item_type)
-        case mi.Metadata():
-            return (wanted.extra or {}).get("reason") == _PER_LAYER or counts_layers(wanted.type)
-    return False
-
-
 _SIZE = at_most(2**31 - 1, "matrix products of BLAS count rows and columns in 32 bits")
 _COUNT = at_most(2**31 - 1, "the product of two larger counts does not fit into 64 bits")
 _FLOAT = at_most(LARGEST_FLOAT, "the product of two larger numbers is no float32")
@@ -38,12 +25,12 @@ Size = Annotated[int, Meta(ge=1), _SIZE]
 EvenSize = Annotated[int, Meta(ge=2, multiple_of=2), _SIZE]
 """A dimension of a tensor that is split into halves."""
 Count = Annotated[int, Meta(ge=1), _COUNT]
-"""How many there are of something: steps, epochs, items."""
+"""A number of things: steps, epochs, items."""
 CountOrZero = Annotated[int, Meta(ge=0), _COUNT]
-"""How many there are of something that may be left out by 0."""
-_PER_LAYER = "Python takes milliseconds and kilobytes for each layer"
-Layers = Annotated[int, Meta(ge=1), at_most(4096, _PER_LAYER)]
-"""How many modules one after the other."""
+"""A number of things that 0 leaves out."""
+PER_LAYER = "Python takes milliseconds and kilobytes for each layer"
+Layers = Annotated[int, Meta(ge=1), at_most(4096, PER_LAYER)]
+"""The number of modules one after the other."""
 Finite = Annotated[float, Meta(ge=-LARGEST_FLOAT), _FLOAT]
 """Any float but infinities and NaN."""
 NotNegative = Annotated[float, Meta(ge=0), _FLOAT]

@@ -18,7 +18,7 @@ from burnlike.errors import ConfigError, Problem
 
 from .node import Entries, Location, MappingEntry, Node, Tree
 from .plain import string_options
-from .registry import TAG_FIELD, ConfigType, default_of, fields_of, is_role, lookup, members_of, tag_of
+from .registry import TAG_FIELD, ConfigType, default_of, fields_of, is_role, lookup, tag_of, types_in
 
 SUFFIX = ".json"
 
@@ -45,7 +45,7 @@ _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "SwiGluConfig": {"layout": "Row"},
     "ModuleLrSchedulerConfig": {"scheduler_groups": []},
 }
-"""Class -> what Burn's config has beside, with the one value that it may have."""
+"""Class -> fields that only Burn's config has, with the one value that they may have."""
 _PENALTIES = ("AdaGradConfig", "AdamConfig", "MuonConfig", "RmsPropConfig", "SgdConfig")
 """Classes whose weight_decay is `null` or `{"penalty": 0.1}` in Burn."""
 _VARIANTS: Mapping[str, Mapping[str, str]] = {
@@ -91,7 +91,7 @@ def _written(config: msgspec.Struct, path: str) -> Any:
     cls = type(config)
     dims, renamed = _dimensions(cls), _FIELDS.get(cls.__name__, {})
     missing = {name for base in cls.__mro__ for name in ONLY_HERE.get(base.__name__, ())}
-    found: dict[str, Any] = {}
+    written: dict[str, Any] = {}
     for key, field in fields_of(cls).items():
         value, here = getattr(config, field.name), f"{path}.{key}"
         if key in missing:
@@ -111,14 +111,14 @@ def _written(config: msgspec.Struct, path: str) -> Any:
             value = {"Explicit": [value] * (3 if dims == 3 else 2 * dims) if isinstance(value, int) else value}
         elif dims > 1 and key in _SIZES and isinstance(value, int | float):
             value = [value] * dims
-        found[renamed.get(key, key)] = _value(value, field.type, here)
-    return found | {key: it for key, it in _ALWAYS.get(cls.__name__, {}).items() if key not in found}
+        written[renamed.get(key, key)] = _value(value, field.type, here)
+    return written | {key: value for key, value in _ALWAYS.get(cls.__name__, {}).items() if key not in written}
 
 
 def _dimensions(cls: ConfigType) -> int:
-    """How many dimensions the sizes of a layer have, by the name of its config; 0 for other configs."""
-    found = re.search(r"(\d)dConfig$", cls.__name__)
-    return 0 if found is None else {"4": 2}.get(found[1], int(found[1]))  # Fold4d has images, of two
+    """The number of dimensions that sizes of a layer have, by the name of its config; 0 for other configs."""
+    match = re.search(r"(\d)dConfig$", cls.__name__)
+    return 0 if match is None else {"4": 2}.get(match[1], int(match[1]))  # Fold4d has images, of two
 
 
 def _value(value: Any, wanted: mi.Type | None, path: str) -> Any:
@@ -152,10 +152,8 @@ def _chosen(config: msgspec.Struct, role: ConfigType, path: str) -> Any:
 
 
 def _refusal(path: str, message: str) -> ConfigError:
-    problem = Problem(
-        f"{message}; save the config as .yaml", path=path.partition(".")[2], source=path.partition(".")[0]
-    )
-    return ConfigError.of([problem])
+    source, _, path = path.partition(".")
+    return ConfigError.of([Problem(f"{message}; save the config as .yaml", path, source)])
 
 
 def _camel(name: str) -> str:
@@ -180,12 +178,8 @@ def _struct(node: Node, cls: ConfigType) -> Node:
         value = entry.value
         if (field := fields.get(name)) is not None:
             value = _field(value, field, cls, name)
-        entries[name] = _entry(entry, value)
+        entries[name] = entry._replace(value=value)
     return node.with_value(entries)
-
-
-def _entry(entry: MappingEntry, value: Node) -> MappingEntry:
-    return MappingEntry(entry.place, value, entry.from_option, entry.written_for)
 
 
 def _field(node: Node, field: mi.Field, cls: ConfigType, name: str) -> Node:
@@ -209,7 +203,7 @@ def _read(node: Node, wanted: mi.Type) -> Node:
     if isinstance(node.value, str):
         options = {_camel(it): it for it in string_options(wanted)}
         return Node(options.get(node.value, node.value), node.place)
-    structs = [it.cls for it in _members(wanted) if isinstance(it, mi.StructType)]
+    structs = [it.cls for it in types_in(wanted) if isinstance(it, mi.StructType)]
     if node.is_map and len(structs) == 1:
         return _struct(node, structs[0])
     return node
@@ -217,8 +211,8 @@ def _read(node: Node, wanted: mi.Type) -> Node:
 
 def _variant(node: Node, role: ConfigType) -> Node:
     """A variant of an enum as a mapping with its `type`."""
-    given = [*node.value] if node.is_map else [node.value]
-    name = given[0] if len(given) == 1 and isinstance(given[0], str) else None
+    names = [*node.value] if node.is_map else [node.value]
+    name = names[0] if len(names) == 1 and isinstance(names[0], str) else None
     if name is None or name == TAG_FIELD or role.__name__ not in _VARIANTS:
         return _struct(node, role)
     below = node.value[name].value if node.is_map else node.with_value(Entries())
@@ -239,20 +233,9 @@ def _tagged(tag: str, place: Location, fields: Mapping[str, MappingEntry]) -> No
     return Node(Entries({TAG_FIELD: MappingEntry(place, Node(tag, place)), **fields}), place)
 
 
-def _members(wanted: mi.Type) -> list[mi.Type]:
-    """The types of a union, and those of the items of lists in it."""
-    if isinstance(wanted, mi.Metadata):
-        return _members(wanted.type)
-    if isinstance(wanted, mi.VarTupleType | mi.ListType):
-        return _members(wanted.item_type)
-    if isinstance(wanted, mi.UnionType):
-        return [it for member in members_of(wanted) for it in _members(member)]
-    return [wanted]
-
-
 def _role_of(wanted: mi.Type) -> ConfigType | None:
     """The role of which a field takes any config; None for another field."""
-    return next((it.cls for it in _members(wanted) if isinstance(it, mi.StructType) and is_role(it.cls)), None)
+    return next((it.cls for it in types_in(wanted) if isinstance(it, mi.StructType) and is_role(it.cls)), None)
 
 
 def _is_padding(wanted: mi.Type) -> bool:

@@ -8,60 +8,49 @@ import yaml
 
 from burnlike.errors import ConfigError
 
-from .registry import TAG_FIELD, ConfigType, default_of, fields_of, inlined_in, tag_of
-from .scalars import ScalarError, resolve
+from .plain import ScalarError, resolve
+from .registry import TAG_FIELD, default_of, fields_of, inlined_in, tag_of
 
 _WIDTH = 110
-_MAP = "tag:yaml.org,2002:map"
+_STR, _MAP = "tag:yaml.org,2002:str", "tag:yaml.org,2002:map"
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: Any, *, defaults: bool = True) -> Any:
     """Dicts, lists and plain values only; `type` stands first in the dict of a tagged struct.
+
+    Args:
+        value: a config, or anything in one.
+        defaults: False leaves out fields that have their default, so that a changed `type` takes its own.
 
     Raises:
         ConfigError: a struct is one that no YAML can hold.
     """
     match value:
         case msgspec.Struct():
-            if reason := getattr(type(value), "unwritable", ""):
-                raise ConfigError(f"{value!r} can't be written as YAML or plain data: it holds {reason}")
-            tag = tag_of(type(value))
-            names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-            head = {} if tag is None else {TAG_FIELD: tag}
-            plain = head | {key: to_plain(getattr(value, name)) for key, name in names}
-            return _with_inlined(plain, type(value)) if inlined_in(type(value)) else plain
+            return _plain_struct(value, defaults=defaults)
         case enum.Enum():
             return value.value
         case dict():
-            return {key: to_plain(item) for key, item in value.items()}
+            return {key: to_plain(item, defaults=defaults) for key, item in value.items()}
         case list() | tuple():
-            return [to_plain(item) for item in value]
+            return [to_plain(item, defaults=defaults) for item in value]
     return value
 
 
-def to_plain_without_defaults(value: Any) -> Any:
-    """The same without fields that have their default, so that a changed `type` takes its own."""
-    if isinstance(value, msgspec.Struct):
-        tag = tag_of(type(value))
-        plain: dict[str, Any] = {} if tag is None else {TAG_FIELD: tag}
-        for key, field in fields_of(type(value)).items():
-            given = getattr(value, field.name)
-            if key == inlined_in(type(value)) and isinstance(given, msgspec.Struct):
-                plain |= to_plain_without_defaults(given)
-            elif field.required or given != default_of(field):
-                plain[key] = to_plain_without_defaults(given)
-        return plain
-    if isinstance(value, dict):
-        return {key: to_plain_without_defaults(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_plain_without_defaults(item) for item in value]
-    return value
-
-
-def _with_inlined(plain: dict[str, Any], cls: ConfigType) -> dict[str, Any]:
-    """The keys of the inlined config, and of the others those that differ from their defaults."""
-    below = plain.pop(inlined_in(cls)) or {}
-    return below | {key: value for key, value in plain.items() if value != fields_of(cls)[key].default}
+def _plain_struct(config: msgspec.Struct, *, defaults: bool) -> dict[str, Any]:
+    cls = type(config)
+    reason = getattr(cls, "unwritable", "")
+    if reason and defaults:
+        raise ConfigError(f"{config!r} can't be written as YAML or plain data: it holds {reason}")
+    tag, inlined = tag_of(cls), inlined_in(cls)
+    plain: dict[str, Any] = {} if tag is None else {TAG_FIELD: tag}
+    for key, field in fields_of(cls).items():
+        part = getattr(config, field.name)
+        if key == inlined:
+            plain = (to_plain(part, defaults=defaults) or {}) | plain
+        elif (defaults and not inlined) or field.required or part != default_of(field):
+            plain[key] = to_plain(part, defaults=defaults)
+    return plain
 
 
 def to_yaml(value: Any) -> str:
@@ -77,10 +66,6 @@ class _Dumper(yaml.SafeDumper):
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:
         return super().increase_indent(flow, False)
-
-
-def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_style(text))
 
 
 def _style(text: str) -> str | None:
@@ -101,6 +86,8 @@ def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=in_one_line)
 
 
-_Dumper.add_representer(str, _string)
+_Dumper.add_representer(str, lambda dumper, text: dumper.represent_scalar(_STR, text, style=_style(text)))
 _Dumper.add_representer(list, _list)
-_Dumper.add_representer(dict, lambda dumper, it: dumper.represent_mapping(_MAP, it.items(), flow_style=not it))
+_Dumper.add_representer(
+    dict, lambda dumper, values: dumper.represent_mapping(_MAP, values.items(), flow_style=not values)
+)

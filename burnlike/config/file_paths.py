@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec.inspect as mi
 from msgspec import Meta
 
-from .node import FromEnvironment
+from .hiding import FromEnvironment
 from .registry import inlined_in, members_of, parts_of
 
 _MARK, _OR = "names a file", "or is one of"
@@ -25,16 +25,16 @@ def file_or(*names: str) -> Meta:
 def missing_files(config: Any) -> Iterator[tuple[str, str]]:
     """The path of each field whose file or directory is missing or not what it should be, and what is wrong."""
     yield from ((path, problem) for path, value in file_fields(config) if (problem := _problem(value)))
-    yield from _own_problems(config, "")
+    yield from _problems_by_class(config, "")
 
 
-def _own_problems(config: Any, path: str) -> Iterator[tuple[str, str]]:
-    """What configs say themselves of the files that they name, by `file_problems`."""
-    own: Any = getattr(type(config), "file_problems", None)
-    yield from ((f"{path}{field}", problem) for field, problem in (own(config) if own else ()))
+def _problems_by_class(config: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The mistakes that configs themselves find in the files that they name, by `file_problems`."""
+    method: Any = getattr(type(config), "file_problems", None)
+    yield from ((f"{path}{field}", problem) for field, problem in (method(config) if method else ()))
     for key, value, wanted in parts_of(config):
         is_inlined = wanted and key == inlined_in(type(config))
-        yield from _own_problems(value, path if is_inlined else f"{path}{key}.")
+        yield from _problems_by_class(value, path if is_inlined else f"{path}{key}.")
 
 
 def file_fields(config: Any, path: str = "") -> Iterator[tuple[str, str]]:

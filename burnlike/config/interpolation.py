@@ -10,13 +10,14 @@ from typing import Any
 from burnlike._env import user_variable
 from burnlike.errors import ConfigError, Problem, nearest
 
+from .document import MAX_BYTES
 from .emit import to_plain
+from .hiding import OPENING, FromEnvironment, escaped
 from .node import (
     APPEND,
     MAX_DEPTH,
     MAX_VALUES,
     Entries,
-    FromEnvironment,
     KeyPathError,
     Location,
     Node,
@@ -26,13 +27,10 @@ from .node import (
     report,
     steps_of,
 )
-from .plain import INVALID
-from .registry import TAG_FIELD, default_of, fields_of, of_any_role, parts_of
-from .scalars import ScalarError, resolve
-from .source_text import MAX_BYTES
+from .plain import INVALID, ScalarError, resolve
+from .registry import TAG_FIELD, default_of, fields_of, of_any_role
 from .words import got, listed, show, show_text
 
-_OPENING = "${"
 _TOKEN = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)(?:,(.*))?", re.DOTALL)
 _COMPUTED = re.compile(r"[*/%()]|\s[-+]\s")
@@ -59,32 +57,9 @@ def interpolate(root: Node) -> tuple[Node, list[Problem]]:
         raise ConfigError.of(work.problems) from wrong
 
 
-def escaped(value: Any) -> Any:
-    """Plain data that reads back as it is: `$${` for `${`, and the reference for what the environment gave."""
-    match value:
-        case FromEnvironment():
-            return value.reference
-        case str():
-            return value.replace(_OPENING, "$" + _OPENING)
-        case dict():
-            return {key: escaped(item) for key, item in value.items()}
-        case list():
-            return [escaped(item) for item in value]
-    return value
-
-
-def masked(message: str, value: Any) -> str:
-    """The message with `${env:NAME}` in place of the text that the environment gave to a value or to a part of it."""
-    if isinstance(value, FromEnvironment):
-        return message.replace(str(value), value.reference) if value else message
-    for _, part, _ in parts_of(value):
-        message = masked(message, part)
-    return message
-
-
 def has_reference(node: Node) -> bool:
-    """Whether the value is a text with a `${`."""
-    return isinstance(node.value, str) and _OPENING in node.value
+    """True if the value is a text with a `${`."""
+    return isinstance(node.value, str) and OPENING in node.value
 
 
 class _Interpolation:
@@ -98,14 +73,14 @@ class _Interpolation:
         """The paths of the nodes being resolved, the outermost first."""
         self.characters = 0
         self.defaults: dict[tuple[int, str], Node | None] = {}
-        """What fields have that mappings leave out, by the mapping's node and the key."""
+        """Defaults of fields that mappings leave out, by the mapping's node and the key."""
 
     def resolved(self, node: Node, path: str) -> Part:
         """The node without references; a _WrongReference where it refers to itself."""
         if not (node.is_map or node.is_list or has_reference(node)):
             return Part(node)
-        if found := self.done.get(id(node)):
-            return found
+        if part := self.done.get(id(node)):
+            return part
         if id(node) in self.open:
             chain = [*self.open.values()][[*self.open].index(id(node)) :]
             raise _WrongReference(f"refers to itself: {' -> '.join([*chain, chain[0]])}")
@@ -121,19 +96,26 @@ class _Interpolation:
 
     def _collection(self, node: Node, path: str) -> Part:
         prefix = f"{path}." if path else ""
-        steps = map(show_text, node.value) if node.is_map else range(len(node.value))
-        parts = [self.resolved(it, f"{prefix}{step}") for step, it in zip(steps, node.parts, strict=True)]
-        value: Any = [part.node for part in parts]
-        if node.is_map:
-            pairs = zip(node.value.items(), value, strict=True)
-            value = Entries({key: entry._replace(value=it) for (key, entry), it in pairs})
-        size = 1 + sum(part.size for part in parts)
-        height = 1 + max((part.height for part in parts), default=0)
+        is_map = node.is_map
+        size, height = 1, 1
+        items: Any = Entries() if is_map else []
+        pairs: Any = node.value.items() if is_map else enumerate(node.value)
+        for step, item in pairs:
+            value = item.value if is_map else item
+            if isinstance(value.value, Entries | list) or has_reference(value):
+                part = self.resolved(value, f"{prefix}{show_text(step) if is_map else step}")
+                value, size, height = part.node, size + part.size, max(height, part.height + 1)
+            else:
+                size += 1
+            if is_map:
+                items[step] = item._replace(value=value)
+            else:
+                items.append(value)
         if size > MAX_VALUES or height > MAX_DEPTH:
-            what = f"more than {MAX_VALUES} values" if size > MAX_VALUES else f"more than {MAX_DEPTH} levels"
-            report(self.problems, node.place, path, f"holds {what}, those repeated by references counted")
+            limit = f"more than {MAX_VALUES} values" if size > MAX_VALUES else f"more than {MAX_DEPTH} levels"
+            report(self.problems, node.place, path, f"holds {limit}, those repeated by references counted")
             raise ConfigError.of(self.problems)
-        return Part(node.with_value(value), size, height)
+        return Part(node.with_value(items), size, height)
 
     def _text(self, node: Node, path: str) -> Part:
         """The value of a text with references, or `INVALID`."""
@@ -141,8 +123,8 @@ class _Interpolation:
         try:
             whole = _TOKEN.fullmatch(text)
             if whole and whole[1] is not None:
-                found = self._referred(whole)
-                return found._replace(node=found.node.at(node.place, text))
+                part = self._referred(whole)
+                return part._replace(node=part.node.at(node.place, text))
             return Part(Node(self._put_together(text), node.place, reference=text))
         except _WrongReference as wrong:
             if str(wrong):
@@ -152,15 +134,15 @@ class _Interpolation:
     def _put_together(self, text: str) -> str:
         parts, end = [], 0
         for token in _TOKEN.finditer(text):
-            parts += [text[end : token.start()], _OPENING if token[1] is None else self._as_text(token)]
+            parts += [text[end : token.start()], OPENING if token[1] is None else self._as_text(token)]
             end = token.end()
             self.characters += len(parts[-2]) + len(parts[-1])
             if self.characters > MAX_BYTES:
                 raise _WrongReference(f"references make more than {MAX_BYTES // 2**20} MiB of text")
         parts.append(text[end:])
         whole = "".join(parts)
-        is_marked = any(isinstance(it, FromEnvironment) for it in parts)
-        return FromEnvironment(whole, "".join(map(escaped, parts))) if is_marked else whole
+        is_secret = any(isinstance(it, FromEnvironment) for it in parts)
+        return FromEnvironment(whole, "".join(map(escaped, parts))) if is_secret else whole
 
     def _as_text(self, token: re.Match[str]) -> str:
         node = self._referred(token).node
@@ -170,7 +152,7 @@ class _Interpolation:
         return FromEnvironment(text, token[0]) if node.is_secret and not isinstance(text, FromEnvironment) else text
 
     def _referred(self, token: re.Match[str]) -> Part:
-        """What one `${...}` stands for."""
+        """The value that one `${...}` stands for."""
         inner, spelled = token[1].strip(), show_text(token[0])
         if not token[2]:
             raise _WrongReference(f"the `${{` of {spelled!r} is not closed by `}}`; the text `${{` itself is `$${{`")
@@ -178,10 +160,10 @@ class _Interpolation:
             return Part(_environment(inner, spelled))
         if _COMPUTED.search(inner):
             raise _WrongReference(f"{spelled}: nothing is computed in `${{...}}`; {_FORMS}")
-        found = self._find(inner, spelled)
-        if found.node.value is INVALID:
+        part = self._find(inner, spelled)
+        if part.node.value is INVALID:
             raise _WrongReference  # that value is reported by itself
-        return found
+        return part
 
     def _find(self, path: str, spelled: str) -> Part:
         try:
@@ -245,20 +227,21 @@ class _Interpolation:
 
 def _environment(inner: str, spelled: str) -> Node:
     """The value of `${env:NAME}` or `${env:NAME,default}`, read as an unquoted YAML value."""
-    found = _VARIABLE.fullmatch(inner)
-    if found is None:
+    match = _VARIABLE.fullmatch(inner)
+    if match is None:
         raise _WrongReference(f"{spelled}: {_FORMS}")
-    value = user_variable(found[1])
-    if value is None and found[2] is None:
+    name, default = match.groups()
+    value = user_variable(name)
+    if value is None and default is None:
         raise _WrongReference(
-            f"{spelled}: the environment variable {found[1]} is not set; set it, or write ${{env:{found[1]},default}}"
+            f"{spelled}: the environment variable {name} is not set; set it, or write ${{env:{name},default}}"
         )
-    text = (found[2] if value is None else value).strip()
+    text = (default if value is None else value).strip()
     try:
         resolved = resolve(text)
     except ScalarError as error:
         raise _WrongReference(f"{spelled}: {show_text(text) if value is None else 'its value'} {error}") from error
     if value is None:
         return Node(resolved, text=text)
-    marked = FromEnvironment(resolved, f"${{{inner}}}") if isinstance(resolved, str) else resolved
-    return Node(marked, text=text, is_secret=True)
+    secret = FromEnvironment(resolved, f"${{{inner}}}") if isinstance(resolved, str) else resolved
+    return Node(secret, text=text, is_secret=True)

@@ -11,19 +11,9 @@ import msgspec.inspect as mi
 
 from burnlike._dtypes import other_name
 
+from . import registry
 from .emit import to_plain
-from .registry import (
-    TAG_FIELD,
-    ConfigType,
-    default_of,
-    fields_of,
-    imported,
-    inlined_in,
-    is_role,
-    load_built_in,
-    members_of,
-    tag_of,
-)
+from .registry import TAG_FIELD, ConfigType, default_of, fields_of, imported, inlined_in, is_role, members_of, tag_of
 from .root_keys import EXTENSION, INPUTS
 from .tree import DEFAULTS
 
@@ -59,9 +49,9 @@ def json_schema(root: ConfigType) -> Schema:
 
     A file with `defaults:` may lack any key, as the other files may have it, so each type is in the schema twice.
 
-    A schema can't say all that the reader checks: rules across fields, and that 3.0 is no int, are left out.
+    A schema can't express all that the reader checks: rules across fields, and that 3.0 is no int, are left out.
     """
-    load_built_in()
+    registry.load_built_in()
     schemas: dict[str, Schema] = {"Reference": _REFERENCE, "Digits": _DIGITS, "Inputs": _INPUTS}
     whole = _Definitions(schemas, root)
     partial = _Definitions(schemas, root, whole)
@@ -79,29 +69,32 @@ def json_schema(root: ConfigType) -> Schema:
 
 
 def _share(schemas: dict[str, Schema]) -> None:
-    """Make what fields of several classes have in common a definition of its own, so that editors have less to read."""
-    fields = [(it, key) for schema in schemas.values() for it in _properties(schema) for key in it]
-    meant = [_meant(schemas, properties[key]) for properties, key in fields]
-    texts = [json.dumps(it, sort_keys=True) for it in meant]
-    is_own = [it is properties[key] for it, (properties, key) in zip(meant, fields, strict=True)]
-    counts = Counter(text for text, own in zip(texts, is_own, strict=True) if own)
+    """Make a definition of each schema that several fields have, so that editors have less to read."""
+    fields = [
+        (properties, key) for schema in schemas.values() for properties in _properties(schema) for key in properties
+    ]
+    targets = [_target(schemas, properties[key]) for properties, key in fields]
+    texts = [json.dumps(target, sort_keys=True) for target in targets]
+    counts: Counter[str] = Counter()
+    for (properties, key), target, text in zip(fields, targets, texts, strict=True):
+        counts[text] += target is properties[key]  # a reference is no second definition
     names: dict[str, str] = {}
-    for (properties, key), it, text in zip(fields, meant, texts, strict=True):
+    for (properties, key), target, text in zip(fields, targets, texts, strict=True):
         if counts[text] > 1 and len(text) > _SHORT:
             name = names.setdefault(text, f"field.{len(names)}")
-            schemas[name] = it
+            schemas[name] = target
             properties[key] = {"$ref": f"#/definitions/{name}"}
 
 
-def _meant(schemas: dict[str, Schema], schema: Schema) -> Schema:
-    """What a reference to a field of another definition stands for; anything else itself."""
+def _target(schemas: dict[str, Schema], schema: Schema) -> Schema:
+    """The schema that a reference to a field of another definition stands for; any other schema itself."""
     place = schema.get("$ref", "")
     if "/properties/" not in place:
         return schema
-    found: Any = {"definitions": schemas}
+    target: Any = {"definitions": schemas}
     for step in place.removeprefix("#/").split("/"):
-        found = found[int(step)] if isinstance(found, list) else found[step]
-    return _meant(schemas, found)
+        target = target[int(step)] if isinstance(target, list) else target[step]
+    return _target(schemas, target)
 
 
 def _properties(schema: Any) -> Iterator[Schema]:
@@ -131,8 +124,8 @@ class _Definitions:
         if is_role(cls):
             return {"allOf": [self._define(cls, self._role)]}
         choices = self._below(cls)
-        own = self._define(cls, self._struct)
-        return {"anyOf": [own, *choices]} if choices else {"allOf": [own]}
+        itself = self._define(cls, self._struct)
+        return {"anyOf": [itself, *choices]} if choices else {"allOf": [itself]}
 
     def _define(self, cls: ConfigType, make: Callable[[ConfigType], Schema]) -> Schema:
         if cls not in self.names:
@@ -155,28 +148,27 @@ class _Definitions:
         return schema | ({"anyOf": choices} if choices else {})
 
     def _struct(self, cls: ConfigType) -> Schema:
-        return self._with_inlined(cls, inlined) if (inlined := inlined_in(cls)) else self._own(cls)
+        return self._with_inlined(cls, inlined) if (inlined := inlined_in(cls)) else self._keys(cls)
 
     def _with_inlined(self, cls: ConfigType, inlined: str) -> Schema:
         """The class's own keys alone, or beside those of each class that the inlined field may have."""
-        own = self._own(cls)
-        own["properties"].pop(inlined)
-        kinds = [it.cls for it in members_of(fields_of(cls)[inlined].type) if isinstance(it, mi.StructType)]
-        choices = [own]
+        alone = self._keys(cls)
+        alone["properties"].pop(inlined)
+        roles = [it.cls for it in members_of(fields_of(cls)[inlined].type) if isinstance(it, mi.StructType)]
+        choices = [alone]
         here = f"#/definitions/{self.names[cls]}/anyOf/0/properties"
-        beside = {key: {"$ref": f"{here}/{key}"} for key in own["properties"]}
-        below = [it for kind in kinds for it in imported(kind).values() if not inlined_in(it)]
-        for it in below:
-            place = self._define(it, self._struct)["$ref"]
-            schema = self.schemas[self.names[it]] or self._own(it)
-            known = schema["properties"].keys() & {TAG_FIELD, *fields_of(it)}
-            keys = {key: {"$ref": f"{place}/properties/{key}"} for key in schema["properties"] if key in known}
+        beside = {key: {"$ref": f"{here}/{key}"} for key in alone["properties"]}
+        for kind in [kind for role in roles for kind in imported(role).values() if not inlined_in(kind)]:
+            place = self._define(kind, self._struct)["$ref"]
+            schema = self.schemas[self.names[kind]] or self._keys(kind)
+            fields = schema["properties"].keys() & {TAG_FIELD, *fields_of(kind)}
+            keys = {key: {"$ref": f"{place}/properties/{key}"} for key in schema["properties"] if key in fields}
             required = [] if self.whole else [*schema["required"], TAG_FIELD]
             closed = {"required": required, "additionalProperties": False}
-            choices.append({"title": it.__name__, "type": "object", "properties": keys | beside} | closed)
-        return {"title": own["title"], "anyOf": choices}
+            choices.append({"title": kind.__name__, "type": "object", "properties": keys | beside} | closed)
+        return {"title": alone["title"], "anyOf": choices}
 
-    def _own(self, cls: ConfigType) -> Schema:
+    def _keys(self, cls: ConfigType) -> Schema:
         about, notes = documentation(cls)
         tag = tag_of(cls)
         properties: dict[str, Schema] = {} if tag is None else {TAG_FIELD: {"const": tag}}
@@ -205,10 +197,9 @@ class _Definitions:
     def _shared(self, cls: ConfigType, key: str, schema: Schema) -> Schema:
         """A reference to the same key of the whole definition, where that is the same and longer than a reference."""
         name = self.whole.names.get(cls) if self.whole else None
-        found = self.schemas.get(name or "", {}).get("properties", {}).get(key)
-        if found is None or len(str(schema)) < _SHORT:
-            return schema
-        return {"$ref": f"#/definitions/{name}/properties/{key}"} if found == schema else schema
+        whole = self.schemas.get(name or "", {}).get("properties", {}).get(key)
+        is_shared = whole is not None and len(str(schema)) >= _SHORT and whole == schema
+        return {"$ref": f"#/definitions/{name}/properties/{key}"} if is_shared else schema
 
     def _or_reference(self, wanted: mi.Type) -> Schema:
         """The schema of a value, which a text with `${...}` may stand for, and for a number one with underscores."""
@@ -233,10 +224,10 @@ class _Definitions:
                 kind = "integer" if isinstance(wanted, mi.IntType) else "number"
                 bounds = {"minimum": wanted.ge, "exclusiveMinimum": wanted.gt, "maximum": wanted.le}
                 bounds |= {"exclusiveMaximum": wanted.lt, "multipleOf": wanted.multiple_of}
-                return {"type": kind} | _given(bounds)
+                return {"type": kind} | _without_none(bounds)
             case mi.StrType():
                 sizes = {"minLength": wanted.min_length, "maxLength": wanted.max_length}
-                return {"type": "string"} | _given(sizes | {"pattern": wanted.pattern})
+                return {"type": "string"} | _without_none(sizes | {"pattern": wanted.pattern})
             case mi.BoolType():
                 return {"type": "boolean"}
             case mi.NoneType():
@@ -247,13 +238,16 @@ class _Definitions:
                 return {"enum": [*values, *(it for it in others if it not in values)]}  # of element types
             case mi.ListType() | mi.VarTupleType():
                 sizes = {"minItems": wanted.min_length, "maxItems": wanted.max_length}
-                return {"type": "array", "items": self._or_reference(wanted.item_type)} | _given(sizes)
+                return {"type": "array", "items": self._or_reference(wanted.item_type)} | _without_none(sizes)
             case mi.TupleType():
                 items = [self._or_reference(item) for item in wanted.item_types]
                 return {"type": "array", "items": items, "minItems": len(items), "maxItems": len(items)}
             case mi.DictType():
                 sizes = {"minProperties": wanted.min_length, "maxProperties": wanted.max_length}
-                return {"type": "object", "additionalProperties": self._or_reference(wanted.value_type)} | _given(sizes)
+                return {
+                    "type": "object",
+                    "additionalProperties": self._or_reference(wanted.value_type),
+                } | _without_none(sizes)
         return {}
 
 
@@ -267,12 +261,12 @@ def _default(field: mi.Field) -> Schema:
     return {"default": plain}
 
 
-def _given(values: Schema) -> Schema:
+def _without_none(values: Schema) -> Schema:
     return {key: value for key, value in values.items() if value is not None}
 
 
 def documentation(cls: type) -> tuple[str, dict[str, str]]:
-    """The first paragraph of a class's docstring, and what `Attributes:` of it and its bases says of each field."""
+    """The first paragraph of a class's docstring, and the text of each field under its `Attributes:`, or a base's."""
     about = " ".join(inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].split())
     notes: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -280,9 +274,9 @@ def documentation(cls: type) -> tuple[str, dict[str, str]]:
         section = re.search(r"^Attributes:\n((?:[ ]+.*\n?|\n)*)", text, re.MULTILINE)
         name = ""
         for line in section[1].splitlines() if section else ():
-            if found := re.match(r" {4}(\w+)(?: \([^)]*\))?: (.*)", line):
-                name = found[1]
-                notes[name] = found[2].strip()
+            if match := re.match(r" {4}(\w+)(?: \([^)]*\))?: (.*)", line):
+                name = match[1]
+                notes[name] = match[2].strip()
             elif name and line.startswith(" " * 8):
                 notes[name] += " " + line.strip()
     return about, notes

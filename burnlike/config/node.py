@@ -35,33 +35,13 @@ def report(problems: list[Problem], place: Location, path: str, message: str) ->
         raise ConfigError.of([*problems, place.problem("", f"stopped after {MAX_PROBLEMS} mistakes")])
 
 
-class FromEnvironment(str):
-    """Text that an environment variable gave, whole or in part: it is shown and written as the reference it came by.
-
-    So a key or a password stands in no message, no run's config and no report.
-    """
-
-    reference: str
-
-    def __new__(cls, text: str, reference: str) -> "FromEnvironment":
-        made = super().__new__(cls, text)
-        made.reference = reference
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FromEnvironment, (str(self), self.reference)
-
-    def __repr__(self) -> str:
-        return repr(self.reference)
-
-
 class MappingEntry(NamedTuple):
     """One `key: value` of a mapping."""
 
     place: Location
     value: "Node"
     from_option: bool = False
-    """Whether it came by `--set` and not from a file."""
+    """True if it came by `--set` and not from a file."""
     written_for: str | None = None
     """The `type` of the mapping where the key was written, if an option or another file replaced it since."""
 
@@ -78,7 +58,7 @@ class Node:
         value: `Entries` for a mapping, `list[Node]` for a list, else the plain value itself.
         text: how a plain YAML value is written; None for one that is quoted or did not come from YAML.
         reference: the text with `${...}` that the value came by.
-        is_secret: whether an environment variable gave it; messages don't show it.
+        is_secret: True if an environment variable gave it; messages don't show it.
     """
 
     value: Any
@@ -97,8 +77,10 @@ class Node:
 
     @property
     def parts(self) -> "list[Node]":
-        """The values of a mapping, the items of a list; none of all else."""
-        return [it.value for it in self.value.values()] if self.is_map else self.value if self.is_list else []
+        """The values of a mapping, the items of a list; none for a plain value."""
+        if isinstance(self.value, Entries):
+            return [entry.value for entry in self.value.values()]
+        return self.value if self.is_list else []
 
     def with_value(self, value: Any) -> "Node":
         return Node(value, self.place, self.text, self.reference, self.is_secret)
@@ -115,7 +97,7 @@ class Node:
 
 
 class Part(NamedTuple):
-    """A part of a tree: how many values it has, itself counted, and how many levels of collections."""
+    """A node with its size: how many values it has, itself counted, and how many levels of collections."""
 
     node: Node
     size: int = 1
@@ -132,7 +114,7 @@ class Tree(NamedTuple):
 def from_python(value: Any, place: Location, depth: int = 0) -> Node:
     """The tree of a Python value; anything but dicts, lists and tuples stands in it as it is.
 
-    What is nested too deeply, as what holds itself is, is a ConfigError.
+    A value nested too deeply, such as a list that holds itself, is a ConfigError.
     """
     if depth > MAX_DEPTH:
         raise ConfigError.of([place.problem("", f"nested deeper than {MAX_DEPTH} levels")])
@@ -186,11 +168,11 @@ def steps_of(text: str) -> list[str | int]:
     """
     steps: list[str | int] = []
     for part in text.split("."):
-        found = _PART.fullmatch(part.strip())
-        if found is None or not found[1].strip():
+        match = _PART.fullmatch(part.strip())
+        if match is None or not match[1].strip():
             raise KeyPathError("a path is keys joined by dots, with indices in brackets: model.layers[2].d_output")
-        steps.append(found[1].strip())
-        steps.extend(map(_index, re.findall(r"\[([^\[\]]*)\]", found[2])))
+        steps.append(match[1].strip())
+        steps.extend(map(_index, re.findall(r"\[([^\[\]]*)\]", match[2])))
     return steps
 
 

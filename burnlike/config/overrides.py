@@ -8,8 +8,8 @@ from burnlike.errors import ConfigError, Problem, nearest
 
 from .document import parse
 from .node import APPEND, MAX_DEPTH, Entries, KeyPathError, Location, MappingEntry, Node, child, joined, steps_of
+from .plain import ScalarError, resolve
 from .registry import TAG_FIELD
-from .scalars import ScalarError, resolve
 from .words import got, listed, show_text
 
 T = TypeVar("T")
@@ -35,20 +35,20 @@ def reading(read: Callable[[list[str]], T], overrides: Iterable[str]) -> T:
     except ConfigError as error:
         if not (options and error.problems):
             raise
-        given = {_source(text) for text in options}
-        now = {_key(it) for it in error.problems}
-        left = [it for it in error.problems if it.source not in given]
-        for place, text in enumerate(options if left else ()):
+        sources = {_source(text) for text in options}
+        mistakes = {_key(it) for it in error.problems}
+        unexplained = [it for it in error.problems if it.source not in sources]
+        for index, text in enumerate(options if unexplained else ()):
             try:
-                read([*options[:place], *options[place + 1 :]])
-                known = set[tuple[str, str]]()
-            except ConfigError as before:
-                known = {_key(it) for it in before.problems}
-            if known - now:
+                read([*options[:index], *options[index + 1 :]])
+                without = set[tuple[str, str]]()
+            except ConfigError as other_error:
+                without = {_key(it) for it in other_error.problems}
+            if without - mistakes:
                 continue  # something else is wrong without it, behind which this mistake may be hidden
-            for problem in [it for it in left if _key(it) not in known]:
-                left[left.index(problem)] = Problem(problem.message, problem.path, _source(text))
-        raise type(error).of([*left, *(it for it in error.problems if it.source in given)]) from error
+            for problem in [it for it in unexplained if _key(it) not in without]:
+                unexplained[unexplained.index(problem)] = Problem(problem.message, problem.path, _source(text))
+        raise type(error).of([*unexplained, *(it for it in error.problems if it.source in sources)]) from error
 
 
 def _key(problem: Problem) -> tuple[str, str]:
@@ -62,8 +62,8 @@ def _source(text: str) -> str:
 def apply(root: Node, overrides: Iterable[str]) -> Node:
     """The tree with each `a.b=c` put in and each `~a.b` deleted; the tree given is not changed.
 
-    A key that the tree lacks is added, and so are mappings on the way to it. Whether the config has such a key, and
-    whether the value fits, is for the reader to say: the new nodes have the option's text as their place.
+    A key that the tree lacks is added, and so are mappings on the way to it. The reader checks that the config has such
+    a key and that the value fits: the new nodes have the option's text as their place.
     """
     problems: list[Problem] = []
     for text in overrides:
@@ -105,7 +105,7 @@ def merged(lower: Node, upper: Node) -> Node:
 def written_for_type(entries: Entries) -> Entries:
     """The entries of a mapping whose `type` is about to be replaced, marked with that type.
 
-    Those that options gave stay as they are: an option that the new type has no key for is a mistake.
+    Entries of options stay as they are: an option that the new type has no key for is a mistake.
     """
     old = entries.get(TAG_FIELD)
     if old is None or old.from_option or not isinstance(old.value.value, str):
@@ -185,8 +185,7 @@ def _put(node: Node, steps: list[str | int], value: Node, path: str) -> Node:
     old = entries.get(key)
     missing = Node([] if steps[1:2] == [APPEND] else Entries(), place)
     below = _put(old.value if old else missing, steps[1:], value, f"{path}.{key}" if path else key)
-    given = MappingEntry(place, below, from_option=True)
-    entry = old._replace(value=below) if old and len(steps) > 1 else given
+    entry = old._replace(value=below) if old and len(steps) > 1 else MappingEntry(place, below, from_option=True)
     if key == TAG_FIELD and len(steps) == 1:
         entries = written_for_type(entries)
     return node.with_value(Entries(entries | {key: entry}))
@@ -199,8 +198,8 @@ def _put_item(node: Node, steps: list[str | int], value: Node, path: str) -> Nod
         items.append(_put(Node(Entries(), value.place), steps[1:], value, here))
         return node.with_value(items)
     if child(node, str(step)) is None:
-        known = f"0 to {len(items) - 1}" if items else "none, the list is empty"
-        message = f"expected the number of an item ({known}), or [+] for a new one; got '{step}'"
+        numbers = f"0 to {len(items) - 1}" if items else "none, the list is empty"
+        message = f"expected the number of an item ({numbers}), or [+] for a new one; got '{step}'"
         raise ConfigError.of([value.place.problem(here, message)])
     items[int(step)] = _put(items[int(step)], steps[1:], value, here)
     return node.with_value(items)

@@ -1,9 +1,12 @@
 """Reads a tree of nodes into typed values, and collects every mistake.
 
 One reader for files, for `--set` and for `Config(...)` in Python, so that all three say the same of the same mistake.
+Each value is checked once. A struct that the reader makes is made of what it has read, so its `__post_init__` asks
+`fields_are_read` and goes on to the rules across fields; one that a program makes has its fields read there.
 """
 
-from dataclasses import replace
+from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -11,24 +14,52 @@ import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, Problem, nearest
 
-from .node import Entries, Location, MappingEntry, Node, child, find, report
-from .plain import INVALID, plain_value, string_options
-from .registry import TAG_FIELD, ConfigType, DuplicateTypeError, fields_of, inlined_in, is_role, lookup, tag_of
-from .tree import DEFAULTS
-from .type_words import (
-    LONGEST,
-    OUR_NAMES,
-    expected,
-    mapping_of,
-    missing_type,
-    near_option,
-    path_elsewhere,
-    unknown_type,
+from . import words
+from .node import Entries, Location, MappingEntry, Node, child, find, from_python, report
+from .plain import INVALID, plain_value
+from .registry import (
+    TAG_FIELD,
+    ConfigType,
+    DuplicateTypeError,
+    default_of,
+    fields_of,
+    inlined_in,
+    is_role,
+    lookup,
+    tag_of,
 )
-from .words import describe, excess, got, hint, show_text
+from .tree import DEFAULTS
 
 _LISTS = (mi.ListType, mi.VarTupleType, mi.TupleType)
 _CONTAINERS = (mi.StructType, mi.DictType, *_LISTS)
+
+# msgspec calls `__post_init__` with the struct alone. A context variable and no attribute of the class, as several
+# threads may read configs of one class.
+_making: ContextVar[ConfigType | None] = ContextVar("_making", default=None)
+"""The class of the struct that a reader is making of values that it has read."""
+
+
+def fields_are_read(cls: ConfigType) -> bool:
+    """True in the `__post_init__` of a struct that a reader makes; False at once after it, for all that others make."""
+    if _making.get() is not cls:
+        return False
+    _making.set(None)
+    return True
+
+
+@cache
+def defaults_of(cls: ConfigType) -> dict[str, Any]:
+    """The defaults of a class's fields, by key, each read once as if a file had it: 1.0 for the 1 of a float.
+
+    Defaults that a factory makes or that do not fit their field are left out, and are read with each config.
+    """
+    defaults, reader = {}, NodeReader()
+    for key, field in fields_of(cls).items():
+        if field.default is not msgspec.NODEFAULT:
+            value = reader.read(from_python(field.default, Location()), field.type, key)
+            if value is not INVALID:
+                defaults[key] = value
+    return defaults
 
 
 class NodeReader:
@@ -37,7 +68,8 @@ class NodeReader:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self._root: tuple[ConfigType, Node] | None = None
-        self._beside: dict[str, list[str]] = {}  # the keys that may stand beside those of the inlined config at a path
+        self._beside: dict[str, list[str]] = {}
+        """The keys that may stand beside those of the inlined config at a path."""
 
     def report(self, place: Location, path: str, message: str) -> Any:
         """Note a mistake; gives INVALID, for the caller to hand on."""
@@ -49,9 +81,8 @@ class NodeReader:
         if node.value is INVALID:
             return INVALID
         match wanted:
-            case mi.Metadata(mi.IntType() | mi.FloatType()):
+            case mi.Metadata(mi.IntType() | mi.FloatType()):  # the message has the reason for its bound
                 value = plain_value(node, wanted.type)
-                return self._wrong(node, wanted, path) if value is INVALID else value
             case mi.Metadata():
                 return self.read(node, wanted.type, path)
             case mi.UnionType():
@@ -62,7 +93,8 @@ class NodeReader:
                 return self._list(node, wanted, path)
             case mi.DictType():
                 return self._dict(node, wanted, path)
-        value = plain_value(node, wanted)
+            case _:
+                value = plain_value(node, wanted)
         return self._wrong(node, wanted, path) if value is INVALID else value
 
     def struct(self, node: Node, cls: ConfigType, path: str) -> Any:
@@ -86,14 +118,17 @@ class NodeReader:
             return INVALID
         before = len(self.problems)
         values = self._values(node, cls, chosen, path)
-        if len(self.problems) > before or any(value is INVALID for value in values.values()):
+        if len(self.problems) > before or INVALID in values.values():
             return INVALID
+        making = _making.set(chosen)
         try:
             return chosen(**values)
         except ConfigError as error:
-            for problem in error.problems:
+            for problem in error.problems or [Problem(str(error))]:
                 self.report(find(node, problem.path).place, _join(path, problem.path), problem.message)
             return INVALID
+        finally:
+            _making.reset(making)
 
     def _choose(self, node: Node, cls: ConfigType, path: str) -> ConfigType | None:
         """The class that a mapping is to become: `cls`, or the one below it that its `type:` names."""
@@ -101,47 +136,54 @@ class NodeReader:
         if not is_role(cls) and (entry is None or tag_of(cls) is None):
             return cls
         if entry is None:
-            self.report(node.place, path, missing_type(node, cls))
+            self.report(node.place, path, words.missing_type(node, cls))
             return None
-        given: Node = entry.value
-        if given.value is INVALID:
+        tag: Node = entry.value
+        if tag.value is INVALID:
             return None
-        path = _join(path, TAG_FIELD)
         try:
-            chosen = lookup(cls, given.value) if isinstance(given.value, str) else None
+            chosen = lookup(cls, tag.value) if isinstance(tag.value, str) else None
             if chosen is None:
-                self.report(given.place, path, unknown_type(given, cls))
+                self.report(tag.place, _join(path, TAG_FIELD), words.unknown_type(tag, cls))
             return chosen
         except DuplicateTypeError as error:
-            self.report(given.place, path, str(error))
+            self.report(tag.place, _join(path, TAG_FIELD), str(error))
             return None
 
     def _values(self, node: Node, role: ConfigType, cls: ConfigType, path: str) -> dict[str, Any]:
         """The fields that a mapping gives, by attribute name; reports unknown and missing keys."""
-        fields = fields_of(cls)
-        node = _outlined(_with_names_of_today(node, cls), cls)
-        absent = {key for key in fields if key not in node.value}
+        fields, defaults = fields_of(cls), defaults_of(cls)
+        if inlined := inlined_in(cls):
+            node = _outlined(node, cls, inlined)
+        prefix = f"{path}." if path else ""
+        absent = fields.keys() - node.value.keys()
         values, meant = {}, set()
         for key, entry in node.value.items():
             if key in fields:
-                below = _join(path, key)
-                if key == inlined_in(cls):
+                below = prefix + key
+                if key == inlined:
                     below, self._beside[path] = path, [name for name in fields if name != key]
                 values[fields[key].name] = self.read(entry.value, fields[key].type, below)
-            if key in fields or (key == TAG_FIELD and tag_of(cls)):
-                continue
-            # It may have been written for the type that the mapping had before.
-            old = lookup(role, entry.written_for) if entry.written_for is not None else None
-            if old is None or key not in fields_of(old):
-                meant.add(self._unknown_key(node, cls, key, absent, path))
+            elif key != TAG_FIELD or tag_of(cls) is None:
+                # It may have been written for the type that the mapping had before.
+                old = None if entry.written_for is None else lookup(role, entry.written_for)
+                if old is None or key not in fields_of(old):
+                    meant.add(self._unknown_key(node, cls, key, absent, path))
         for key, field in fields.items():
-            if key in absent - meant and field.required:
-                self.report(node.place, path, f"missing key '{key}'; expected {expected(field.type)}")
+            if key not in absent:
+                continue
+            if field.required:
+                if key not in meant:
+                    self.report(node.place, path, f"missing key '{key}'; expected {words.expected(field.type)}")
+            elif key not in defaults:
+                values[field.name] = self.read(from_python(default_of(field), node.place), field.type, prefix + key)
+            elif defaults[key] is not field.default:
+                values[field.name] = defaults[key]  # any other one is put in by msgspec
         return values
 
     def _unknown_key(self, node: Node, cls: ConfigType, key: str, absent: set[str], path: str) -> str:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
-        known = [*fields_of(cls), *self._beside.get(path, ())]
+        allowed = [*fields_of(cls), *self._beside.get(path, ())]
         place = node.value[key].place
         if key == DEFAULTS:
             remedy = "stands at the root of a file" if place.line else "stands in a file and can't be set by an option"
@@ -149,24 +191,24 @@ class NodeReader:
             return ""
         # A key that the same file has already can't be the one that was meant; an option or another file sets it again.
         there = {name for name, entry in node.value.items() if place.line and entry.place.source == place.source}
-        free = [name for name in [*known, *([] if path else [DEFAULTS])] if name not in there]
+        free = [name for name in [*allowed, *([] if path else [DEFAULTS])] if name not in there]
         near = self._elsewhere(key, path, exactly=True)
-        near = near or next((f"; did you mean '{name}'?" for name in OUR_NAMES.get(key, ()) if name in free), "")
-        near = near or nearest(key[:LONGEST], free)
+        near = near or next((f"; did you mean '{name}'?" for name in words.OUR_NAMES.get(key, ()) if name in free), "")
+        near = near or nearest(key[: words.LONGEST], free)
         near = near or self._elsewhere(key, path, exactly=False)
-        allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
-        self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")
+        listed = "" if near else f"; {cls.__name__} has {', '.join(allowed) or 'no keys'}"
+        self.report(place, _join(path, key), f"unknown key '{words.show_text(key)}'{near}{listed}")
         return next((name for name in absent if near == nearest(name, [name])), "")
 
     def _elsewhere(self, key: str, path: str, *, exactly: bool) -> str:
         assert self._root is not None
-        found = path_elsewhere(*self._root, key[:LONGEST], path, exactly=exactly)
-        if not found:
+        right_path = words.path_elsewhere(*self._root, key[: words.LONGEST], path, exactly=exactly)
+        if not right_path:
             return ""
-        is_above = bool(path) and "." not in found
+        is_above = bool(path) and "." not in right_path
         if is_above and not exactly:  # `mode` of an inner mapping is no misspelling of `model`
             return ""
-        return f"; did you mean '{found}'" + (" at the root?" if is_above else "?")
+        return f"; did you mean '{right_path}'" + (" at the root?" if is_above else "?")
 
     def _union(self, node: Node, wanted: mi.UnionType, path: str) -> Any:
         """The member whose shape the node has; a mistake inside a list or mapping is reported as that member's."""
@@ -205,7 +247,7 @@ class NodeReader:
             return self._wrong(node, wanted, path)
         pairs = enumerate(zip(node.value, types, strict=True))
         items = [self.read(item, kind, _join(path, str(index))) for index, (item, kind) in pairs]
-        if any(item is INVALID for item in items):
+        if INVALID in items:
             return INVALID
         return items if isinstance(wanted, mi.ListType) else tuple(items)
 
@@ -220,50 +262,36 @@ class NodeReader:
             below, before = _join(path, key), len(self.problems)
             values[key] = self.read(entry.value, wanted.value_type, below)
             leads_nowhere = entry.from_option and entry.value.is_map and TAG_FIELD not in entry.value.value
-            if values[key] is INVALID and leads_nowhere and (near := nearest(key[:LONGEST], written)):
-                self.problems[before:] = [entry.place.problem(below, f"there is no '{show_text(key)}'{near}")]
-        return INVALID if any(value is INVALID for value in values.values()) else values
+            if values[key] is INVALID and leads_nowhere and (near := nearest(key[: words.LONGEST], written)):
+                self.problems[before:] = [entry.place.problem(below, f"there is no '{words.show_text(key)}'{near}")]
+        return INVALID if INVALID in values.values() else values
 
     def _no_mapping(self, node: Node, cls: ConfigType, path: str, *, or_null: bool = False) -> Any:
         remedy = ""
         if is_role(cls) and isinstance(node.value, str) and lookup(cls, node.value):
             remedy = f"; write {{type: {node.value}}}"
-        return self.report(
-            node.place, path, f"expected {mapping_of(cls)}{' or null' * or_null}, got {got(node)}{remedy}"
-        )
+        message = f"expected {words.mapping_of(cls)}{' or null' * or_null}, got {words.got(node)}{remedy}"
+        return self.report(node.place, path, message)
 
     def _wrong(self, node: Node, wanted: mi.Type, path: str) -> Any:
-        if too_large := excess(node, wanted):
+        if too_large := words.excess(node, wanted):
             return self.report(node.place, path, too_large)
         if isinstance(wanted, mi.AnyType) and _has_wrong_reference(node):
             return INVALID
         if node.reference is not None:
-            message = f"expected {describe(wanted)}, got {got(node, wanted)} from {show_text(node.reference)}"
-            return self.report(node.place, path, message)
-        options = string_options(wanted)
-        near = near_option(node.value[:LONGEST], options) if isinstance(node.value, str) and options else ""
-        remedy = near or hint(wanted, node)
-        return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
+            shown = f"{words.got(node, wanted)} from {words.show_text(node.reference)}"
+            return self.report(node.place, path, f"expected {words.describe(wanted)}, got {shown}")
+        message = f"expected {words.describe(wanted)}, got {words.got(node, wanted)}{words.hint(wanted, node)}"
+        return self.report(node.place, path, message)
 
 
-def _with_names_of_today(node: Node, cls: ConfigType) -> Node:
-    """The mapping with fields that earlier releases called otherwise under the names that they have now."""
-    former = getattr(cls, "former_fields", {})
-    if not former.keys() & node.value.keys():
-        return node
-    named = {key: former.get(key, key) for key in node.value}
-    moved = {old: new for old, new in named.items() if old == new or new not in node.value}  # else both are given
-    return replace(node, value=Entries({moved.get(key, key): entry for key, entry in node.value.items()}))
-
-
-def _outlined(node: Node, cls: ConfigType) -> Node:
-    """The mapping with the keys of the inlined field, if the class has one, in a mapping of their own."""
-    inlined = inlined_in(cls)
-    own = {key: entry for key, entry in node.value.items() if key in fields_of(cls) and key != inlined}
-    if not inlined or len(own) == len(node.value):
-        return node
-    beside = replace(node, value=Entries({key: entry for key, entry in node.value.items() if key not in own}))
-    return replace(node, value=Entries({inlined: MappingEntry(node.place, beside), **own}))
+def _outlined(node: Node, cls: ConfigType, inlined: str) -> Node:
+    """The mapping with the keys of the inlined field in a mapping of their own."""
+    entries = {key: entry for key, entry in node.value.items() if key in fields_of(cls) and key != inlined}
+    beside = {key: entry for key, entry in node.value.items() if key not in entries}
+    if beside:
+        entries[inlined] = MappingEntry(node.place, node.with_value(Entries(beside)))
+    return node.with_value(Entries(entries))
 
 
 def _has_wrong_reference(node: Node) -> bool:
@@ -275,4 +303,4 @@ def _has_size(count: int, wanted: Any) -> bool:
 
 
 def _join(path: str, key: str) -> str:
-    return f"{path}.{show_text(key)}" if path and key else path or show_text(key)
+    return f"{path}.{words.show_text(key)}" if path and key else path or words.show_text(key)

@@ -7,6 +7,7 @@ the entry point group `burnlike.configs`. Nothing in a YAML file can import anyt
 import importlib
 import os
 import sys
+import weakref
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -28,9 +29,18 @@ TAG_FIELD = "type"
 ConfigType = type[msgspec.Struct]
 S = TypeVar("S", bound=msgspec.Struct)
 
+# Weak references, so that a class which a notebook or a test has dropped is not offered any more.
+_CLASSES: dict[str, list[weakref.ref[ConfigType]]] = {}
+"""Tag -> the configs that have it, of all roles, in the order of their definition."""
+
 
 class DuplicateTypeError(ConfigError):
     """Two classes of one role have the same type name."""
+
+
+def register(cls: ConfigType, tag: str) -> None:
+    """Add a config to those that `type:` can name."""
+    _CLASSES.setdefault(tag, []).append(weakref.ref(cls))
 
 
 def tag_of(cls: ConfigType) -> str | None:
@@ -51,8 +61,8 @@ def fields_of(cls: ConfigType) -> dict[str, mi.Field]:
     A union of a number with bounds and a tuple of fixed length is a TypeError: msgspec 0.22 reads wrong memory then,
     and the process would end at the next collection of garbage.
     """
-    for name, kind in get_type_hints(cls, include_extras=True).items():
-        if _is_unsafe(kind):
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        if _is_unsafe(hint):
             raise TypeError(
                 f"{cls.__name__}.{name}: a number with bounds beside a tuple of fixed length; write the tuple as"
                 " Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)]"
@@ -68,15 +78,15 @@ def default_of(field: mi.Field) -> Any:
 
 
 def parts_of(value: Any) -> list[tuple[Any, Any, mi.Type | None]]:
-    """The parts of a config, a list or a mapping: the key or place of each, it, and of a field the type."""
+    """The parts of a config, a list or a mapping: of each its key or index, its value, and for a field its type."""
     if isinstance(value, msgspec.Struct):
-        return [(key, getattr(value, it.name), it.type) for key, it in fields_of(type(value)).items()]
+        return [(key, getattr(value, field.name), field.type) for key, field in fields_of(type(value)).items()]
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
-    return [(key, it, None) for key, it in pairs]
+    return [(key, part, None) for key, part in pairs]
 
 
 def parts_below(value: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The parts of a config, a list or a mapping, and theirs: the path of each, its key or place, and it."""
+    """The parts of a config, a list or a mapping, and theirs: the path of each, its key or index, and its value."""
     for key, part, _ in parts_of(value):
         here = f"{path}.{key}" if path else str(key)
         yield here, key, part
@@ -88,19 +98,31 @@ def members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
     return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
 
 
-def _is_unsafe(kind: Any) -> bool:
-    parts = get_args(kind)
-    if get_origin(kind) in (Union, UnionType):
-        bounded = any(get_origin(it) is Annotated and get_args(it)[0] in (int, float) for it in parts)
-        if bounded and any(get_origin(it) is tuple and get_args(it)[-1] is not Ellipsis for it in parts):
+def types_in(wanted: mi.Type) -> Iterator[mi.Type]:
+    """A type and those in it: the one that metadata belongs to, the members of a union, the items of a list."""
+    yield wanted
+    match wanted:
+        case mi.Metadata():
+            yield from types_in(wanted.type)
+        case mi.UnionType():
+            yield from (it for member in wanted.types for it in types_in(member))
+        case mi.VarTupleType() | mi.ListType():
+            yield from types_in(wanted.item_type)
+
+
+def _is_unsafe(hint: Any) -> bool:
+    members = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        bounded = any(get_origin(it) is Annotated and get_args(it)[0] in (int, float) for it in members)
+        if bounded and any(get_origin(it) is tuple and get_args(it)[-1] is not Ellipsis for it in members):
             return True
-    return any(map(_is_unsafe, parts))
+    return any(map(_is_unsafe, members))
 
 
 def is_role(cls: ConfigType) -> bool:
-    """Whether `cls` only stands for its tagged subclasses: it has no tag, and no fields or tagged subclasses.
+    """True if `cls` only stands for its tagged subclasses: it has no tag, and no fields or tagged subclasses.
 
-    The roles of `roles.py` are known before any class that fills them is imported.
+    The roles of `roles.py` are roles before any class that fills them is imported.
     """
     if tag_of(cls) is not None:
         return False
@@ -111,40 +133,48 @@ def is_role(cls: ConfigType) -> bool:
 
 def imported(role: ConfigType) -> dict[str, ConfigType]:
     """The tagged classes at and below `role` that are imported, by tag, sorted; two of one tag are an error."""
-    found: dict[str, ConfigType] = {}
+    classes: dict[str, list[ConfigType]] = {}
     for cls in (role, *_descendants(role)):
-        tag = tag_of(cls)
-        if tag is None:
-            continue
-        other = found.get(tag)
-        if other is not None and _full_name(other) != _full_name(cls):
-            raise DuplicateTypeError(
-                f"two classes have the type '{tag}': {_full_name(other)} and {_full_name(cls)}; give one another tag"
-            )
-        found[tag] = cls  # a class defined again, as in a notebook, replaces the earlier one
-    return dict(sorted(found.items()))
+        if (tag := tag_of(cls)) is not None:
+            classes.setdefault(tag, []).append(cls)
+    return {tag: _newest(tag, classes[tag]) for tag in sorted(classes)}
 
 
 def lookup(role: ConfigType, tag: str) -> ConfigType | None:
-    """The class that `type: <tag>` means, or meant in an earlier release, where a `role` is due; None for none.
+    """The class that `type: <tag>` means where a `role` is due; None for none.
 
     Entry points are loaded only where neither an imported nor a built-in class has the tag.
     """
     for load in (lambda: None, load_built_in, load_entry_points):
         load()
-        known = imported(role)
-        if found := known.get(tag):
-            return found
-    return next((cls for cls in known.values() if tag in getattr(cls, "former_tags", ())), None)
+        if type(role) is type(msgspec.Struct):  # msgspec's own structs register nothing
+            classes = [cls for cls in (role, *_descendants(role)) if tag_of(cls) == tag]
+        else:
+            classes = [cls for it in _CLASSES.get(tag, ()) if (cls := it()) is not None and issubclass(cls, role)]
+        if classes:
+            return _newest(tag, classes)
+    return None
+
+
+def _newest(tag: str, classes: list[ConfigType]) -> ConfigType:
+    """The last of the classes with one tag: a class defined again, as in a notebook, replaces the earlier one.
+
+    Classes of different names are a DuplicateTypeError.
+    """
+    *earlier, newest = classes
+    for other in earlier:
+        if _full_name(other) != _full_name(newest):
+            names = f"{_full_name(other)} and {_full_name(newest)}"
+            raise DuplicateTypeError(f"two classes have the type '{tag}': {names}; give one another tag")
+    return newest
 
 
 def of_any_role(tag: str) -> ConfigType | None:
     """The class that `type: <tag>` means whatever role is due, None where there is none, or several roles have one."""
     for load in (load_built_in, load_entry_points):
         load()
-        found = {_full_name(cls): cls for cls in _descendants(msgspec.Struct) if tag_of(cls) == tag}
-        if found:
-            return next(iter(found.values())) if len(found) == 1 else None
+        if classes := {_full_name(cls): cls for it in _CLASSES.get(tag, ()) if (cls := it()) is not None}:
+            return next(iter(classes.values())) if len(classes) == 1 else None
     return None
 
 
@@ -169,27 +199,27 @@ def untagged(role: ConfigType, name: str) -> ConfigType | None:
 def named(root: type[S], name: str) -> type[S]:
     """The class below `root` with the tag or the class name `name`, of whatever role; a ConfigError if not just one."""
     load_built_in()
-    classes = {_full_name(cls): cls for cls in _descendants(root)}
-    found = [cls for cls in classes.values() if name == cls.__name__]
-    found = found or [cls for cls in classes.values() if name == tag_of(cls)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        meant = " or ".join(cls.__name__ for cls in found)
-        raise ConfigError(f"several classes have the type '{name}': write the name of the class, {meant}")
-    known = {str(word) for cls in classes.values() for word in (cls.__name__, tag_of(cls)) if word}
-    hint = nearest(name, known) or "; `burnlike schema --list` lists them, and --import MODULE adds your own"
+    classes = {_full_name(cls): cls for cls in _descendants(root)}.values()
+    meant = [cls for cls in classes if name == cls.__name__] or [cls for cls in classes if name == tag_of(cls)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        names = " or ".join(cls.__name__ for cls in meant)
+        raise ConfigError(f"several classes have the type '{name}': write the name of the class, {names}")
+    words = {str(word) for cls in classes for word in (cls.__name__, tag_of(cls)) if word}
+    hint = nearest(name, words) or "; `burnlike schema --list` lists them, and --import MODULE adds your own"
     raise ConfigError(f"there is no config type '{name}'{hint}")
 
 
 def types_by_role(root: ConfigType) -> dict[str, list[str]]:
-    """The tags of all known classes below `root`, by the name of the public role that each fills."""
+    """The tags of all imported and built-in classes below `root`, by the name of the public role that each fills."""
     load_built_in()
     roles = [cls for cls in _descendants(root) if is_role(cls) and not cls.__name__.startswith("_")]
     return {role.__name__: list(imported(role)) for role in roles if imported(role)}
 
 
 def load_built_in() -> None:
+    """Import all files of burnlike's own configs."""
     package = Path(__file__).parents[1]
     for part in BUILT_IN:
         for file in sorted((package / part).rglob("*configs.py")):
@@ -214,21 +244,20 @@ def load_entry_points() -> None:
 def import_modules(names: Iterable[str]) -> None:
     """Import the modules that `--import` names, from the current directory or installed packages."""
     for name in names:
-        if not all(part.isidentifier() for part in name.split(".")):
+        if not all(map(str.isidentifier, name.split("."))):
             remedy = "; leave out the .py" if name.endswith(".py") else ""
             raise ConfigError(f"--import {name}: expected the name of a module, such as my_package.configs{remedy}")
         if os.getcwd() not in sys.path and "" not in sys.path:
             sys.path.insert(0, os.getcwd())
         try:
             importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name and (name == error.name or name.startswith(error.name + ".")):
-                message = f"there is no module '{error.name}' in {os.getcwd()} or among the installed packages"
-            else:
-                message = f"it imports '{error.name}', which is not installed"
-            raise ConfigError(f"--import {name}: {message}") from error
         except Exception as error:
-            raise ConfigError(f"--import {name}: importing it raised {type(error).__name__}: {error}") from error
+            message = f"importing it raised {type(error).__name__}: {error}"
+            if isinstance(error, ModuleNotFoundError):
+                message = f"it imports '{error.name}', which is not installed"
+                if error.name and f"{name}.".startswith(f"{error.name}."):
+                    message = f"there is no module '{error.name}' in {os.getcwd()} or among the installed packages"
+            raise ConfigError(f"--import {name}: {message}") from error
 
 
 def _descendants(cls: type[S]) -> Iterator[type[S]]:

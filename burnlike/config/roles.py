@@ -2,10 +2,27 @@
 
 A field annotated with one of these takes any registered subclass, picked by `type:`. Make your own role the same way:
 an untagged subclass of `Config` without fields of its own.
+
+    class Noise(Config): ...                 # a role: no tag, no fields
+
+    class GaussianNoise(Noise, tag="Gaussian"):
+        deviation: float = 1.0
+
+    class CorruptedConfig(ModuleConfig["corrupted.Corrupted"], tag="Corrupted"):
+        noise: Noise = GaussianNoise()       # `noise: {type: Gaussian, deviation: 0.5}` in YAML
+
+    CorruptedConfig().init()                 # type checkers know that this is a `Corrupted`
+
+Type checkers read `class ModuleConfig(Config, Generic[Built])`: the brackets bind `Built`, the result of `init`, to the
+class of that name (the module is imported under `TYPE_CHECKING`). When the program runs, `Builds` is `Config` itself,
+and the brackets say what to import (see `base.py`): with `Generic`, msgspec would bind the variable in every field.
 """
 
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+import msgspec
+import msgspec.inspect as mi
 from msgspec import Meta
 from typing_extensions import TypeVar
 
@@ -13,9 +30,9 @@ from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, Problem
 
 from .base import Config, built
-from .bounds import counts_layers
+from .bounds import PER_LAYER
 from .node import Tree
-from .registry import parts_of
+from .registry import ConfigType, fields_of, types_in
 from .root_keys import without_inputs
 
 if TYPE_CHECKING:
@@ -26,10 +43,10 @@ if TYPE_CHECKING:
 
     import torch
 else:
-    Builds = Config
+    Builds = Config  # `Config[Built]` gives a role as a base, whatever stands in the brackets
 
 Built = TypeVar("Built", default=Any, covariant=True)
-"""What the `init` of a config gives: `class LinearConfig(ModuleConfig["Linear"], ...)`."""
+"""The result of a config's `init`: `class LinearConfig(ModuleConfig["Linear"], ...)`."""
 
 _MOST_LAYERS = 32_768
 """Of a module, those that repeated layers hold counted each time."""
@@ -112,19 +129,33 @@ class ModuleConfig(Config, Builds[Built]):
         return None
 
 
-_WITH_PARTS = (Config, list, tuple, dict)
-
-
 def _layers(value: Any) -> int:
-    """How many layers a config makes: what its numbers of layers say, times what they repeat."""
-    if not isinstance(value, _WITH_PARTS):  # most values, at each config that is made
-        return 0
-    parts = parts_of(value)
-    counts = [it for _, it, wanted in parts if it is not None and wanted and counts_layers(wanted)]
-    below = sum(_layers(it) for _, it, _ in parts)
+    """The number of layers that a config makes: its numbers of layers, times what they repeat."""
+    parts = msgspec.structs.astuple(value) if isinstance(value, Config) else value
+    below = 0
+    for part in parts.values() if isinstance(parts, dict) else parts:
+        if isinstance(part, _WITH_PARTS):
+            below += _layers(part)
+    names = _layer_counts(type(value)) if isinstance(value, Config) else []
+    counts = [count for name in names if (count := getattr(value, name)) is not None] if names else []
     if not counts:
         return below + isinstance(value, ModuleConfig)
-    return sum(sum(it) if isinstance(it, tuple) else it for it in counts) * max(below, 1)
+    return sum(sum(it) if isinstance(it, tuple | list) else it for it in counts) * max(below, 1)
+
+
+@cache
+def _layer_counts(cls: ConfigType) -> list[str]:
+    """The fields that are numbers of `Layers`, or several."""
+    return [
+        field.name
+        for field in fields_of(cls).values()
+        if any(
+            isinstance(it, mi.Metadata) and (it.extra or {}).get("reason") == PER_LAYER for it in types_in(field.type)
+        )
+    ]
+
+
+_WITH_PARTS = (Config, list, tuple, dict)
 
 
 class OptimizerConfig(Config, Builds[Built]):
@@ -161,13 +192,13 @@ class DatasetConfig(Config, Builds[Built]):
 
         Args:
             sources: paths of files or directories, and a text stream for standard input.
-            facts: what the run's data.json says, with its `classes`.
+            facts: the content of the run's data.json, with its `classes`.
             directory: of the files that the run keeps of its data, such as a tokenizer.
         """
         raise ConfigError(f"data: {type(self).__name__.removesuffix('Config')} can't read inputs without targets")
 
     def codec(self, facts: "Mapping[str, Any]", directory: "Path") -> Any:
-        """What turns text into tokens and back as the training does, for generating; arguments as of `unlabeled`."""
+        """The tokenizer of the training, for generating: text to tokens and back; arguments as of `unlabeled`."""
         raise ConfigError(f"data: {type(self).__name__.removesuffix('Config')} has no text to generate")
 
 
@@ -175,7 +206,8 @@ class TransformConfig(Config, Builds[Built]):
     """A config that makes one data set of another.
 
     Attributes:
-        parts: what it is for: the items to train on, and those to measure on (`valid`, and others such as `test`).
+        parts: the items that it changes: those to train on, and those to measure on (`valid`, and others such as
+            `test`).
     """
 
     parts: Annotated[tuple[Literal["train", "valid"], ...], Meta(min_length=1)] = ("train", "valid")
@@ -190,7 +222,7 @@ class TransformConfig(Config, Builds[Built]):
 
 
 class TaskConfig(Config, Builds[Built]):
-    """A config that says what a model is trained for: the forward pass, the loss, and what is done at the end.
+    """A config of a task that a model is trained for: the forward pass, the loss, and what is done at the end.
 
     Attributes:
         head: the end that a model of another library needs for it, as transformers calls it: `SequenceClassification`,
@@ -208,14 +240,14 @@ class StrategyConfig(Config, Builds[Built]):
     """A config that says how several processes, which a launcher has started, train one model."""
 
     is_single: ClassVar[bool] = False
-    """Whether one process trains, without a launcher."""
+    """True if one process trains, without a launcher."""
     is_replicated: ClassVar[bool] = False
-    """Whether each process has the whole of each parameter that no other size divides."""
+    """True if each process has the whole of each parameter that no other size divides."""
     options: ClassVar[frozenset[str]] = frozenset()
-    """Which options of a `DistributedConfig` it has, such as `offload` and `precision.params`."""
+    """The options of a `DistributedConfig` that it has, such as `offload` and `precision.params`."""
 
     def init(self, device: "torch.device", store: Any = None) -> Built:
-        """Build what a Learner asks of the processes, a `burnlike.train.SingleProcess`; the process group is there."""
+        """Build the Learner's interface to the processes, a `burnlike.train.SingleProcess`, in their process group."""
         return built(self, "init(device)", device=device, store=store)
 
 

@@ -37,53 +37,54 @@ class Input(NamedTuple):
 
 def parsed_input(text: str) -> Input | str:
     """The input that a text such as `tokens=int64:8,128` describes, or what is wrong with it."""
-    found = _FORM.fullmatch(text.strip())
-    if not found:
+    match = _FORM.fullmatch(text.strip())
+    if not match:
         return f"expected [NAME=][DTYPE:]SIZES, such as tokens=int64:8,128 or int64[8,128], got {show_text(text)!r}"
-    dtype = found["dtype"] or "float32"
+    dtype = match["dtype"] or "float32"
     dtype = dtype if dtype in DTYPE_NAMES else other_name(dtype) or ""
     if dtype not in DTYPE_NAMES:
         return f"{show_text(text)!r}: unknown element type; there are {', '.join(DTYPE_NAMES)}"
-    return Input(tuple(int(size) for size in found["shape"].split(",") if size), dtype, found["name"] or "")
+    return Input(tuple(int(size) for size in match["shape"].split(",") if size), dtype, match["name"] or "")
 
 
 def without_extensions(root: Node) -> Node:
     """The root of a config without the keys that begin with `x-`."""
-    if not root.is_map or not any(key.startswith(EXTENSION) for key in root.value):
+    extensions = [key for key in root.value if key.startswith(EXTENSION)] if root.is_map else []
+    if not extensions:
         return root
-    return root.with_value(Entries({key: it for key, it in root.value.items() if not key.startswith(EXTENSION)}))
+    return root.with_value(Entries({key: entry for key, entry in root.value.items() if key not in extensions}))
 
 
 def without_inputs(root: Node, role: ConfigType) -> tuple[Node, list[Problem]]:
     """The root of a model's config without its `inputs:`, and what is wrong with these; a graph keeps their names."""
-    given = _given(root, role)
-    if given is None:
+    inputs = _inputs_node(root, role)
+    if inputs is None:
         return root, []
-    problems = [it for it in _read(given) if isinstance(it, Problem)]
+    problems = [it for it in _read(inputs) if isinstance(it, Problem)]
     entries = Entries(root.value)
     if INPUTS in _fields(root, role):
-        names = [Node(key, entry.place) for key, entry in given.value.items()]
-        entries[INPUTS] = entries[INPUTS]._replace(value=given.with_value(names))
+        names = [Node(key, entry.place) for key, entry in inputs.value.items()]
+        entries[INPUTS] = entries[INPUTS]._replace(value=inputs.with_value(names))
     else:
         del entries[INPUTS]
     return root.with_value(entries), problems
 
 
 def inputs_of(root: Node, role: ConfigType) -> list[Input]:
-    """What the `inputs:` of a model's file say; nothing where there are none."""
-    given = _given(root, role)
-    return [] if given is None else [it for it in _read(given) if isinstance(it, Input)]
+    """The `inputs:` of a model's file; empty where there are none."""
+    inputs = _inputs_node(root, role)
+    return [] if inputs is None else [it for it in _read(inputs) if isinstance(it, Input)]
 
 
-def _given(root: Node, role: ConfigType) -> Node | None:
+def _inputs_node(root: Node, role: ConfigType) -> Node | None:
     """The value of `inputs:` that has shapes: not the names of a graph's inputs, nor a field of another class."""
-    given = child(root, INPUTS) if root.is_map else None
-    if given is None:
+    if not root.is_map or INPUTS not in root.value:
         return None
+    inputs = root.value[INPUTS].value
     is_graph = getattr(root.value.get(TAG_FIELD), "value", Node(None)).value == "Graph"
-    if INPUTS in _fields(root, role) and not (is_graph and given.is_map):
+    if INPUTS in _fields(root, role) and not (is_graph and inputs.is_map):
         return None
-    return given
+    return inputs
 
 
 def _fields(root: Node, role: ConfigType) -> dict[str, object]:
@@ -92,15 +93,15 @@ def _fields(root: Node, role: ConfigType) -> dict[str, object]:
     return {} if cls is None and tag is not None else dict(fields_of(cls or role))
 
 
-def _read(given: Node) -> Iterator[Input | Problem]:
-    if given.is_map:
-        for name, entry in given.value.items():
-            found = _one(entry.value, f"{INPUTS}.{name}")
-            yield found._replace(name=name) if isinstance(found, Input) else found
-    elif given.is_list and not all(type(it.value) is int for it in given.value):
-        yield from (_one(it, f"{INPUTS}.{place}") for place, it in enumerate(given.value))
+def _read(inputs: Node) -> Iterator[Input | Problem]:
+    if inputs.is_map:
+        for name, entry in inputs.value.items():
+            result = _one(entry.value, f"{INPUTS}.{name}")
+            yield result._replace(name=name) if isinstance(result, Input) else result
+    elif inputs.is_list and not all(type(it.value) is int for it in inputs.value):
+        yield from (_one(item, f"{INPUTS}.{index}") for index, item in enumerate(inputs.value))
     else:
-        yield _one(given, INPUTS)
+        yield _one(inputs, INPUTS)
 
 
 def _one(node: Node, path: str) -> Input | Problem:
@@ -108,5 +109,5 @@ def _one(node: Node, path: str) -> Input | Problem:
         return Input(tuple(it.value for it in node.value))
     if not isinstance(node.value, str):
         return node.place.problem(path, f"{_EXPECTED}; got {got(node)}")
-    found = parsed_input(node.value)
-    return found if isinstance(found, Input) else node.place.problem(path, found)
+    result = parsed_input(node.value)
+    return result if isinstance(result, Input) else node.place.problem(path, result)

@@ -14,7 +14,7 @@ def shipped_configs() -> dict[str, Path]:
 
 
 def shipped_jobs() -> dict[str, Path]:
-    """Those of training jobs; the others are of models alone, with a `type:` at the root."""
+    """The shipped configs of training jobs; the others are of models alone, with a `type:` at the root."""
     return {name: path for name, path in shipped_configs().items() if not _MODEL.search(path.read_text("utf-8"))}
 
 

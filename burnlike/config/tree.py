@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from burnlike.errors import ConfigError, ConfigIOError, Problem, nearest
 
-from .document import parse
+from .document import MAX_BYTES, parse, read_text
 from .interpolation import interpolate
 from .node import MAX_VALUES, Entries, Location, Node, Tree, report
 from .overrides import apply, merged
 from .shipped import shipped_configs
-from .source_text import MAX_BYTES, read_text
 from .words import got
 
 DEFAULTS = "defaults"
@@ -23,14 +22,18 @@ _EXPECTED = "expected the path of a YAML file, the name of a shipped config, or 
 
 
 def tree_of(text: str, source: str, overrides: Iterable[str] = ()) -> Tree:
-    """The tree of a YAML text; files under its `defaults:` are looked for beside `source`.
+    """The tree of a YAML text over the files under its `defaults:`, whose paths are relative to the folder of `source`.
 
     The `overrides`, `a.b=c` each, are applied before references are put in, so that these see them.
     """
     root, problems = parse(text, source)
-    root = with_defaults(root, source, text, problems)
-    root, of_references = interpolate(apply(root, overrides))
-    return Tree(root, [*problems, *of_references])
+    if root.is_map and DEFAULTS in root.value:
+        files = _Files(problems, MAX_BYTES - len(text), MAX_FILES - 1)
+        root = files.completed(root, source, ())
+        if files.some_missing:  # what a config lacks can't be told then, so nothing is read on
+            raise ConfigError.of(problems)
+    root, reference_problems = interpolate(apply(root, overrides))
+    return Tree(root, [*problems, *reference_problems])
 
 
 def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Tree:
@@ -38,26 +41,13 @@ def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> 
     return tree_of(read_text(path), os.fspath(path), overrides)
 
 
-def with_defaults(root: Node, source: str, text: str, problems: list[Problem]) -> Node:
-    """The tree with the values of the files under `defaults:` put under it.
-
-    The files are merged in order, then the file itself: mappings key by key, all else is replaced. Where a `type`
-    changes, keys of the type before that the new one lacks are dropped when the tree is read.
-
-    Paths are relative to the folder of `source`; its `text` counts for the limit of all files together. The mistakes in
-    the files are added to `problems`. If a file is missing or no YAML, or they are too many or too large, what a config
-    lacks can't be told, so nothing is read on.
-    """
-    work = _Files(problems, MAX_BYTES - len(text), MAX_FILES - 1)
-    whole = work.completed(root, source, ())
-    if work.some_missing:
-        raise ConfigError.of(problems)
-    return whole
-
-
 @dataclass
 class _Files:
-    """The files of one config, each read when its turn comes, and how many of them and characters may still be read."""
+    """The files of one config, each read when its turn comes, and how many of them and characters may still be read.
+
+    They are merged in order, then the file itself: mappings key by key, all else is replaced. Where a `type` changes,
+    keys of the type before that the new one lacks are dropped when the tree is read.
+    """
 
     problems: list[Problem]
     characters: int
@@ -68,26 +58,28 @@ class _Files:
         """The tree of the file `source` over those that it names; `above` are the files that led to it, in order."""
         if not node.is_map or DEFAULTS not in node.value:
             return node
-        own = Entries(node.value)
-        given: Node = own.pop(DEFAULTS).value
+        upper = Entries(node.value)
+        defaults: Node = upper.pop(DEFAULTS).value
         chain = (*above, source)
         base = Node(Entries(), node.place)
-        for index, item in enumerate(given.value if given.is_list else [given]):
-            path = f"{DEFAULTS}.{index}" if given.is_list else DEFAULTS
+        for index, item in enumerate(defaults.value if defaults.is_list else [defaults]):
+            path = f"{DEFAULTS}.{index}" if defaults.is_list else DEFAULTS
             if not isinstance(item.value, str) or not item.value:
                 self._refuse(item, path, f"{_EXPECTED}; got {got(item)}")
             elif "${" in item.value:
                 self._refuse(item, path, f"{_EXPECTED}; `${{...}}` can't be used here")
             else:
                 base = merged(base, self._file(item, path, source, chain))
-        result = merged(base, node.with_value(own))
+        result = merged(base, node.with_value(upper))
         if _size(result) > MAX_VALUES:
-            self._stop(given.place, f"the files hold more than {MAX_VALUES} values together")
+            self._stop(defaults.place, f"the files hold more than {MAX_VALUES} values together")
         return result
 
     def _file(self, item: Node, path: str, source: str, chain: tuple[str, ...]) -> Node:
         """The tree of the file that an item names; an empty mapping if it is refused."""
-        file = _found(item.value, os.path.dirname(source))
+        file = os.path.join(os.path.dirname(source), item.value)
+        if not os.path.lexists(file):
+            file = str(shipped_configs().get(item.value, file))
         if os.path.realpath(file) in map(os.path.realpath, chain):
             way = " -> ".join(map(_shown, [*chain, file]))
             return self._refuse(item, path, f"a file can't have itself under its defaults: {way}")
@@ -97,7 +89,14 @@ class _Files:
         try:
             text = read_text(file)
         except ConfigIOError as error:
-            return self._refuse(item, path, _unreadable(error, item.value, file))
+            reason = error.problems[0].message
+            if os.path.basename(item.value) == item.value and not os.path.lexists(file):  # a bare name
+                with_ending = os.path.lexists(f"{file}.yaml")
+                hint = (
+                    f"; did you mean '{item.value}.yaml'?" if with_ending else nearest(item.value, [*shipped_configs()])
+                )
+                reason = f"no such file{hint}" if hint else reason
+            return self._refuse(item, path, f"{_shown(file)}: {reason}")
         self.characters -= len(text)
         if self.characters < 0:
             self._stop(item.place, f"the files are larger than {MAX_BYTES // 2**20} MiB together")
@@ -118,22 +117,6 @@ class _Files:
     def _stop(self, place: Location, message: str) -> None:
         report(self.problems, place, DEFAULTS, message)
         raise ConfigError.of(self.problems)
-
-
-def _found(name: str, folder: str) -> str:
-    """The file that an item names: one relative to `folder`, or a shipped config where there is none of this name."""
-    path = os.path.join(folder, name)
-    shipped = shipped_configs().get(name)
-    return str(shipped) if shipped and not os.path.lexists(path) else path
-
-
-def _unreadable(error: ConfigIOError, name: str, file: str) -> str:
-    """The message about a file that can't be read; for a bare name, with what was meant by it."""
-    hint = ""
-    if os.path.basename(name) == name and not os.path.lexists(file):
-        with_ending = os.path.lexists(f"{file}.yaml")
-        hint = f"; did you mean '{name}.yaml'?" if with_ending else nearest(name, [*shipped_configs()])
-    return f"{_shown(file)}: {f'no such file{hint}' if hint else error.problems[0].message}"
 
 
 def _shown(path: str) -> str:

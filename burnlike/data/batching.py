@@ -74,11 +74,11 @@ class BatchMaker:
 
     def __getitem__(self, request: Request) -> Made:
         """The batch on the CPU, as a worker makes it; an error travels as text."""
-        made = self.make(request, _CPU)
-        if made.cause is None:
-            return made
-        text = "".join(traceback.format_exception(made.cause))
-        return made._replace(error=f"{made.error}\n\nin a worker process:\n{text}", cause=None)
+        made_batch = self.make(request, _CPU)
+        if made_batch.cause is None:
+            return made_batch
+        text = "".join(traceback.format_exception(made_batch.cause))
+        return made_batch._replace(error=f"{made_batch.error}\n\nin a worker process:\n{text}", cause=None)
 
     def make(self, request: Request, device: torch.device) -> Made:
         if self.seed is None or not getattr(self.dataset, "draws", True):
@@ -115,12 +115,12 @@ class BatchMaker:
         try:
             return Made(self.dataset.batch(indices, device))
         except Exception as error:
-            found = {it: self._unread(it) for it in indices if self.on_bad_item == "skip"}
-            skipped = {index: reason for index, reason in found.items() if reason}
+            unread = {it: self._unread(it) for it in indices if self.on_bad_item == "skip"}
+            skipped = {index: reason for index, reason in unread.items() if reason}
             if not 0 < len(skipped) < len(indices):
                 return Made(None, tuple(skipped.items()), f"{_shown(indices)} of {self._name}: {_said(error)}", error)
-        made = self._of_dataset([index for index in indices if index not in skipped], device)
-        return made._replace(skipped=tuple(skipped.items()))
+        batch = self._of_dataset([index for index in indices if index not in skipped], device)
+        return batch._replace(skipped=tuple(skipped.items()))
 
     def _unread(self, index: int) -> str:
         """Why an item can't be read; empty where it can."""
@@ -186,9 +186,9 @@ def copied_ahead(batches: Iterable[Made], device: torch.device) -> Iterator[Made
     """
     stream = torch.cuda.Stream(device)
     waiting: tuple[Made, Any] | None = None
-    for made in batches:
+    for made_batch in batches:
         with torch.cuda.stream(stream):
-            copied = made._replace(batch=to_device(made.batch, device)), stream.record_event()
+            copied = made_batch._replace(batch=to_device(made_batch.batch, device)), stream.record_event()
         if waiting is not None:
             yield _ready(*waiting, device)
         waiting = copied
@@ -196,12 +196,12 @@ def copied_ahead(batches: Iterable[Made], device: torch.device) -> Iterator[Made
         yield _ready(*waiting, device)
 
 
-def _ready(made: Made, copied: Any, device: torch.device) -> Made:
+def _ready(batch: Made, copied: Any, device: torch.device) -> Made:
     """The batch, for the stream in use: it waits for the copy, and keeps the memory until it has used it."""
     stream: Any = torch.cuda.current_stream(device)
     stream.wait_event(copied)
-    tree_map(lambda it: it.record_stream(stream) if isinstance(it, Tensor) else None, made.batch)
-    return made
+    tree_map(lambda it: it.record_stream(stream) if isinstance(it, Tensor) else None, batch.batch)
+    return batch
 
 
 def end_with_parent(_: int = 0) -> None:
@@ -211,14 +211,14 @@ def end_with_parent(_: int = 0) -> None:
         threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
-def bad_batch(made: Made) -> DataError:
+def bad_batch(batch: Made) -> DataError:
     remedy = (
         "A batch is of items of one shape and type: pad or cut them, or give a batcher of your own"
-        if made.is_whole
+        if batch.is_whole
         else MEND
     )
     return DataError(
-        f"{made.error.rstrip()}. {remedy}" if "\n" not in made.error else f"{made.error.rstrip()}\n{remedy}"
+        f"{batch.error.rstrip()}. {remedy}" if "\n" not in batch.error else f"{batch.error.rstrip()}\n{remedy}"
     )
 
 

@@ -64,21 +64,21 @@ def text_pieces(tokens: Iterable[int], decode: Callable[[Tensor], str]) -> Itera
     Tokens are decoded with those of the piece before, as some decoders drop a space at the beginning.
     """
     ids: list[int] = []
-    said, begin = "", 0
+    written, begin = "", 0
     text = ""
     for token in tokens:
         ids.append(token)
         text = decode(torch.tensor(ids))
         tail = len(text) - len(text.rstrip(_UNKNOWN))
         ready = text[: len(text) - min(tail, _LONGEST_TAIL)]
-        if len(ready) > len(said):
-            yield ready[len(said) :]
-            said = ready
+        if len(ready) > len(written):
+            yield ready[len(written) :]
+            written = ready
             if not tail:  # the tokens before the last piece are not needed any more
                 ids, begin = ids[begin:], len(ids) - begin
-                said = text = decode(torch.tensor(ids))
-    if len(text) > len(said):
-        yield text[len(said) :]
+                written = text = decode(torch.tensor(ids))
+    if len(text) > len(written):
+        yield text[len(written) :]
 
 
 def until(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:

@@ -146,8 +146,8 @@ class Fingerprinted:
     @property
     def fingerprint(self) -> Any:
         """A hash of the data, by which a loader's saved position knows it again."""
-        own = self._fingerprint
-        return own() if callable(own) else own
+        fingerprint = self._fingerprint
+        return fingerprint() if callable(fingerprint) else fingerprint
 
     @fingerprint.setter
     def fingerprint(self, value: Fingerprint) -> None:
@@ -161,30 +161,30 @@ def _remembered(files: list[Path]) -> str:
         return _hash_of(files)
     cache = cache_dir() / "fingerprints.json"
     key = hashlib.sha256(repr(before).encode()).hexdigest()
-    known = _read_cache(cache)
-    if key not in known:
-        known[key] = _hash_of(files)
+    digests = _read_cache(cache)
+    if key not in digests:
+        digests[key] = _hash_of(files)
         if is_settled(files, before):
-            _write_cache(cache, dict([*known.items()][-_MOST_REMEMBERED:]))
-    return known[key]
+            _write_cache(cache, dict([*digests.items()][-_MOST_REMEMBERED:]))
+    return digests[key]
 
 
 def is_settled(files: list[Path], before: list[Status]) -> bool:
-    """Whether files are as they were, and will be seen to change if they do."""
+    """True if files are as they were, and will be seen to change if they do."""
     latest = max(max(it[2:4]) for it in before) / 1e9
     return statuses(files) == before and time.time() - latest > _SETTLED_S
 
 
 def statuses(files: list[Path]) -> list[Status]:
     """The path, size, both times and the inode of each file; all -1 of one that is not there."""
-    found = []
+    status = []
     for file in files:
         try:
-            it = os.stat(file)
-            found.append((str(file.absolute()), it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino))
+            facts = os.stat(file)
+            status.append((str(file.absolute()), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino))
         except OSError:
-            found.append((str(file.absolute()), -1, -1, -1, -1))
-    return found
+            status.append((str(file.absolute()), -1, -1, -1, -1))
+    return status
 
 
 def _hash_of(files: list[Path]) -> str:
@@ -205,13 +205,13 @@ def _digest(file: Path) -> bytes:
 
 def _read_cache(path: Path) -> dict[str, str]:
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        found = json.loads(read_regular(path, _MOST_BYTES))
-        if isinstance(found, dict):
-            return {name: value for name, value in found.items() if isinstance(value, str)}
+        digests = json.loads(read_regular(path, _MOST_BYTES))
+        if isinstance(digests, dict):
+            return {name: value for name, value in digests.items() if isinstance(value, str)}
     return {}
 
 
-def _write_cache(path: Path, known: Mapping[str, str]) -> None:
+def _write_cache(path: Path, digests: Mapping[str, str]) -> None:
     with contextlib.suppress(OSError):  # a cache that can't be written costs time only
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, json.dumps(known).encode())
+        replace_file(path, json.dumps(digests).encode())

@@ -1,4 +1,4 @@
-"""What `burnlike data` says of a data set: numbers of items and classes, lengths, and items as text."""
+"""The description that `burnlike data` prints: numbers of items and classes, lengths, and items as text."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ def described(data: Any, targets: Sequence[int] | None = None) -> list[str]:
 
 def targets_of(dataset: Any) -> list[int] | None:
     """The classes of items that are pairs with a tensor of one whole number; None where they are none, or too many."""
-    if len(dataset) > _COUNTED_ITEMS or (own := getattr(dataset, "targets", None)) is None:
+    if len(dataset) > _COUNTED_ITEMS or (targets := getattr(dataset, "targets", None)) is None:
         return None
-    numbers = torch.as_tensor(own)
+    numbers = torch.as_tensor(targets)
     return numbers.tolist() if numbers.dim() == 1 and not numbers.is_floating_point() else None
 
 

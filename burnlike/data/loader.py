@@ -164,8 +164,8 @@ class DataLoader(Generic[Item, Batch]):
             for step in steps:
                 yield self._hand_out(step, maker.make(self.request(epoch, step), self.device))
         else:
-            for step, made in zip(steps, self._made_ahead(maker, epoch, steps), strict=True):
-                yield self._hand_out(step, made)
+            for step, made_batch in zip(steps, self._made_ahead(maker, epoch, steps), strict=True):
+                yield self._hand_out(step, made_batch)
 
     def indices(self, epoch: int, step: int) -> list[int]:
         """Indices of the items of one batch, of this rank."""
@@ -185,9 +185,9 @@ class DataLoader(Generic[Item, Batch]):
         return taken
 
     def request(self, epoch: int, step: int) -> Request:
-        """What a batch is made by; a rank that has no items of it gets one of another rank."""
-        own = self.indices(epoch, step)
-        return Request(epoch, step, own or self._joined_indices(epoch, step)[:1])
+        """The indices and seed of a batch; a rank that has no items of it gets one of another rank."""
+        indices = self.indices(epoch, step)
+        return Request(epoch, step, indices or self._joined_indices(epoch, step)[:1])
 
     def _unreadable(self) -> int:
         """How many rows the dataset has left out already, as it could not read them; a DataError if none may be."""
@@ -270,7 +270,7 @@ class DataLoader(Generic[Item, Batch]):
             if self.device.type == "cuda":
                 yield from copied_ahead(ahead, self.device)
             else:
-                yield from (made._replace(batch=to_device(made.batch, self.device)) for made in ahead)
+                yield from (made_batch._replace(batch=to_device(made_batch.batch, self.device)) for made_batch in ahead)
         except RuntimeError as error:
             if "worker" not in str(error):
                 raise
@@ -279,23 +279,23 @@ class DataLoader(Generic[Item, Batch]):
                 " num_workers, or smaller batches"
             ) from error
 
-    def _hand_out(self, step: int, made: Made) -> Batch:
-        self.skipped += len(made.skipped)
-        self.left_out = [*self.left_out, *(reason for _, reason in made.skipped)][:_REASONS]
-        if made.error:
-            raise bad_batch(made) from made.cause
+    def _hand_out(self, step: int, made_batch: Made) -> Batch:
+        self.skipped += len(made_batch.skipped)
+        self.left_out = [*self.left_out, *(reason for _, reason in made_batch.skipped)][:_REASONS]
+        if made_batch.error:
+            raise bad_batch(made_batch) from made_batch.cause
         if self.world_size > 1:
             self.is_padding = not self.indices(self.epoch, step)
         self.position += 1
         if self.position == len(self):
             self.epoch, self.position = self.epoch + 1, 0
-        return made.batch
+        return made_batch.batch
 
     def _taken(self, number: int, start: int, stop: int) -> list[int]:
         """The indices at these positions of one pass; the order of the last two passes is kept."""
-        own: Any = getattr(self.dataset, "order_of_pass", None)
-        if own is not None:
-            return own(self.seed, number, start, stop)
+        pass_order: Any = getattr(self.dataset, "order_of_pass", None)
+        if pass_order is not None:
+            return pass_order(self.seed, number, start, stop)
         key = (self.seed, len(self.dataset), number)
         order = self._passes.get(key)
         if order is None:

@@ -48,8 +48,8 @@ def balanced(targets: Tensor, generator: torch.Generator) -> Tensor:
     members = [order[targets[order] == it] for it in targets.unique()]
     share = -(-len(targets) // len(members))
     drawn = []
-    for own in members:
-        passes = [own[torch.randperm(len(own), generator=generator)] for _ in range(-(-share // len(own)))]
+    for indices in members:
+        passes = [indices[torch.randperm(len(indices), generator=generator)] for _ in range(-(-share // len(indices)))]
         drawn.append(torch.cat(passes)[:share])
     rounds = torch.stack(drawn, 1).flatten()[: len(targets)]  # a class after the other: the rest is of different ones
     return rounds[torch.randperm(len(rounds), generator=generator)]
@@ -61,12 +61,12 @@ def targets_of(dataset: Any) -> list[int]:
     Raises:
         DataError: an item is no pair and no mapping with `labels`, or its target is not one class.
     """
-    own: Any = getattr(dataset, "targets", None)
-    if own is not None:
-        found = torch.as_tensor(own)
-        if found.dim() == 1 and not found.is_floating_point():
-            return found.tolist()
-        raise _no_class(f"targets of {list(found.shape)}, {found.dtype}")
+    targets: Any = getattr(dataset, "targets", None)
+    if targets is not None:
+        labels = torch.as_tensor(targets)
+        if labels.dim() == 1 and not labels.is_floating_point():
+            return labels.tolist()
+        raise _no_class(f"targets of {list(labels.shape)}, {labels.dtype}")
     return [_target_of(dataset[place]) for place in range(len(dataset))]
 
 

@@ -75,12 +75,12 @@ class Resumable(Generic[Batch]):
 
     @property
     def epoch(self) -> int:
-        """Of the next batch, from 0."""
+        """The epoch of the next batch, from 0."""
         return self.loader.epoch
 
     @property
     def position(self) -> int:
-        """Of the next batch in its epoch."""
+        """The place of the next batch in its epoch."""
         return self.loader.position
 
     @property
@@ -166,10 +166,10 @@ class _Batched:
         return self._dataset[index]
 
     def __getitems__(self, indices: Any) -> list[Any]:
-        made = self._maker.make(indices.request, _CPU)
-        if made.error:
-            raise bad_batch(made) from made.cause
-        return [made.batch]
+        batch = self._maker.make(indices.request, _CPU)
+        if batch.error:
+            raise bad_batch(batch) from batch.cause
+        return [batch.batch]
 
     def __getattr__(self, name: str) -> Any:
         if name == "_dataset":  # of a copy that is being made
@@ -241,7 +241,7 @@ def _of_torch(loader: Any, seed: int, rank: int, world_size: int) -> DataLoader[
 
 
 def _unprovable(loader: Any) -> Iterator[tuple[str, str]]:
-    """What of a loader can't be repeated from the middle, and what to do."""
+    """The parts of a loader that can't be repeated from the middle, each with a remedy."""
     dataset, sampler = loader.dataset, loader.sampler
     name = type(dataset).__name__
     if isinstance(dataset, IterableDataset) or not all(hasattr(dataset, it) for it in ("__getitem__", "__len__")):

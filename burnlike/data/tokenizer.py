@@ -42,9 +42,9 @@ class TextTokenizer:
         """The tokens of each of several texts."""
         pieces = [(number, piece) for number, text in enumerate(texts) for piece in pieces_of(text)]
         tokens: list[list[int]] = [[] for _ in texts]
-        found = self._tokenizer.encode_batch([piece for _, piece in pieces], add_special_tokens=False)
-        for (number, _), it in zip(pieces, found, strict=True):
-            tokens[number] += it.ids
+        encoded = self._tokenizer.encode_batch([piece for _, piece in pieces], add_special_tokens=False)
+        for (number, _), piece_tokens in zip(pieces, encoded, strict=True):
+            tokens[number] += piece_tokens.ids
         return [*tokens]
 
     def decode(self, tokens: Tensor) -> str:

@@ -46,9 +46,9 @@ def stack(modules: Iterable[M]) -> M:
     if not members:
         raise ArgumentError("stack: expected at least one module, got none")
     columns = [leaves(member) for member in members]
-    for number, (member, found) in enumerate(zip(members, columns, strict=True)):
+    for number, (member, leaves_of_member) in enumerate(zip(members, columns, strict=True)):
         check_same_structure(members[0], member)
-        _check_same_leaves(columns[0], found, number)
+        _check_same_leaves(columns[0], leaves_of_member, number)
         _check_same_modes(members[0], member, number)
     values: dict[Tensor, Tensor] = {}
     for row in zip(*columns, strict=True):
@@ -95,17 +95,24 @@ def _member(module: M, index: int, remembered: EnsembleMember) -> M:
         for name, kept in remembered.ids.get(path, {}).items():
             change_field(part, name, {"id": kept})
         for name, kept in remembered.metas.get(path, {}).items():
-            it = Meta(**kept)
-            label = None if meta_of(part, name).hole else it.name
-            set_meta(part, name, name=label, load_mapper=it.load_mapper, save_mapper=it.save_mapper, own_id=it.own_id)
+            stacked_meta = Meta(**kept)
+            label = None if meta_of(part, name).hole else stacked_meta.name
+            set_meta(
+                part,
+                name,
+                name=label,
+                load_mapper=stacked_meta.load_mapper,
+                save_mapper=stacked_meta.save_mapper,
+                own_id=stacked_meta.own_id,
+            )
     return new
 
 
 def _remembered(member: nn.Module) -> EnsembleMember:
     def kept(key: str) -> dict[str, dict[str, Any]]:
         fields = {path: fields_of(part) for path, part in member.named_modules()}
-        found = {path: {name: of[name][key] for name in of if key in of[name]} for path, of in fields.items()}
-        return {path: names for path, names in found.items() if names}
+        by_path = {path: {name: of[name][key] for name in of if key in of[name]} for path, of in fields.items()}
+        return {path: names for path, names in by_path.items() if names}
 
     return EnsembleMember(kept("id"), kept("meta"), member.__dict__.get("_burnlike_stack_members"))
 

@@ -63,21 +63,21 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
         packed = [inputs.packed(detach=True) for inputs in (*wanted, others)]
         tracked = [_is_tracked(inputs) for inputs in wanted] + [[False] * len(tensors_of(packed[-1]))]
         flags = [flag for each in tracked for flag in each]
-        made: list[Any] = []
+        results: list[Any] = []
 
         def of_tensors(tracked_tensors: Sequence[Tensor], other_tensors: Sequence[Tensor]) -> Any:
-            given = _filled(packed, flags, tracked_tensors, other_tensors)
-            positional, keywords = others.tree(given[-1])
-            for number, inputs, values in zip(numbers, wanted, given, strict=False):
+            filled = _filled(packed, flags, tracked_tensors, other_tensors)
+            positional, keywords = others.tree(filled[-1])
+            for number, inputs, values in zip(numbers, wanted, filled, strict=False):
                 positional[number] = inputs.tree(values)
             result = f(*positional, **keywords)
             if has_aux and not (isinstance(result, tuple) and len(result) == 2):
                 raise TypeError(f"has_aux=True: expected (scalar, aux) from the function, got {type(result).__name__}")
             value, aux = result if has_aux else (result, None)
             outputs = Outputs(aux)
-            own = [pair for each in zip((*wanted, others), given, strict=True) for pair in _weights(*each)]
-            made[:] = [outputs, dict(own), outputs.packed()]
-            return value, tensors_of(made[2])
+            weights = [pair for each in zip((*wanted, others), filled, strict=True) for pair in _weights(*each)]
+            results[:] = [outputs, dict(weights), outputs.packed()]
+            return value, tensors_of(results[2])
 
         tensors = [tensor for values in packed for tensor in tensors_of(values)]
         tracked_tensors = [tensor for tensor, flag in zip(tensors, flags, strict=True) if flag]
@@ -85,12 +85,12 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
         differentiated = torch.func.grad_and_value(of_tensors, has_aux=True)
         gradients, (value, aux_tensors) = differentiated(tracked_tensors, other_tensors)
         in_place = _filled(packed, flags, gradients, other_tensors)
-        found = [_gradient(*each) for each in zip(wanted, in_place, strict=False)]
-        gradient = found[0] if isinstance(argnums, int) else tuple(found)
+        gradients_of_arguments = [_gradient(*each) for each in zip(wanted, in_place, strict=False)]
+        gradient = gradients_of_arguments[0] if isinstance(argnums, int) else tuple(gradients_of_arguments)
         if not has_aux:
             return value, gradient
-        outputs, own, aux_packed = made
-        aux = outputs.tree(with_tensors(aux_packed, aux_tensors), lambda index, position, tensor: own.get(tensor))
+        outputs, weights, aux_packed = results
+        aux = outputs.tree(with_tensors(aux_packed, aux_tensors), lambda index, position, tensor: weights.get(tensor))
         return (value, aux), gradient
 
     return value_and_gradient_of
@@ -123,9 +123,9 @@ def _checked_argnums(argnums: Argnums, count: int) -> list[int]:
 
 
 def _check_differentiable(inputs: Inputs, number: int) -> None:
-    for value, found in zip(inputs.values, inputs.leaves, strict=True):
-        if found is not None:
-            wrong = [it for it in found if it.saved and not (it.trainable and differentiable(it.tensor))]
+    for value, module_leaves in zip(inputs.values, inputs.leaves, strict=True):
+        if module_leaves is not None:
+            wrong = [it for it in module_leaves if it.saved and not (it.trainable and differentiable(it.tensor))]
             if wrong:
                 raise AutodiffError(
                     f"argument {number} is a {type(value).__name__} with {_listed(wrong)}, of which there is no"
@@ -152,13 +152,19 @@ def _listed(wrong: list[Leaf]) -> str:
 
 def _weights(inputs: Inputs, packed: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
     """(tensor within the transform, the caller's) of the weights of all modules."""
-    rows = [zip(known, given, strict=True) for known, given in zip(inputs.leaves, packed, strict=True) if known]
+    rows = [
+        zip(module_leaves, tensors, strict=True)
+        for module_leaves, tensors in zip(inputs.leaves, packed, strict=True)
+        if module_leaves
+    ]
     return [(tensor, leaf.tensor) for row in rows for leaf, tensor in row if leaf.kind == "weight"]
 
 
 def _is_tracked(inputs: Inputs) -> list[bool]:
-    """Which of the packed tensors are differentiated with respect to: all but non-persistent buffers."""
-    rows = [[True] if found is None else [leaf.saved for leaf in found] for found in inputs.leaves]
+    """For each packed tensor, True if it is differentiated with respect to: all but non-persistent buffers."""
+    rows = [
+        [True] if module_leaves is None else [leaf.saved for leaf in module_leaves] for module_leaves in inputs.leaves
+    ]
     return [flag for row in rows for flag in row]
 
 
@@ -174,11 +180,13 @@ def _filled(
 def _gradient(inputs: Inputs, packed: Sequence[Any]) -> Any:
     """The gradients, packed, in the form of the argument that they belong to."""
     values = []
-    for value, found, given in zip(inputs.values, inputs.leaves, packed, strict=True):
-        if found is None:
-            values.append(given)
+    for value, module_leaves, gradients in zip(inputs.values, inputs.leaves, packed, strict=True):
+        if module_leaves is None:
+            values.append(gradients)
             continue
-        gradient = {leaf.tensor: new if leaf.saved else leaf.tensor for leaf, new in zip(found, given, strict=True)}
+        gradient = {
+            leaf.tensor: new if leaf.saved else leaf.tensor for leaf, new in zip(module_leaves, gradients, strict=True)
+        }
         module = with_detached_leaves(value, gradient.__getitem__, requires_grad=False)
         for owner, name in weight_places(module):
             set_meta(owner, name, trainable=True, stood_for=False)

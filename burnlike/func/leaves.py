@@ -40,17 +40,17 @@ def leaves(module: nn.Module) -> list[Leaf]:
         for param in params(module):
             initialize_param(param.tensor)
             trainable[param.tensor] = param.trainable
-    found: dict[Tensor, Leaf] = {}
+    by_tensor: dict[Tensor, Leaf] = {}
     for prefix, part in parts_of(module):
         for name, tensor in part._parameters.items():
-            if tensor is not None and tensor not in found:
-                known = trainable[tensor] if tensor in trainable else meta_of(part, name).intent(tensor)
-                found[tensor] = Leaf(prefix + name, tensor, "weight", True, known)
+            if tensor is not None and tensor not in by_tensor:
+                is_trainable = trainable[tensor] if tensor in trainable else meta_of(part, name).intent(tensor)
+                by_tensor[tensor] = Leaf(prefix + name, tensor, "weight", True, is_trainable)
         for name, tensor in part._buffers.items():
-            if tensor is not None and tensor not in found:
+            if tensor is not None and tensor not in by_tensor:
                 saved = name not in part._non_persistent_buffers_set
-                found[tensor] = Leaf(prefix + name, tensor, "state", saved, False)
-    return list(found.values())
+                by_tensor[tensor] = Leaf(prefix + name, tensor, "state", saved, False)
+    return list(by_tensor.values())
 
 
 def with_leaves(module: M, value_of: Callable[[Tensor], Tensor | None]) -> M:
@@ -89,7 +89,7 @@ def _cut(tensor: Tensor) -> Tensor:
 
 
 def _required_grad(owner: nn.Module, name: str, tensor: Tensor) -> bool:
-    """Whether the parameter required grad that `tensor` is or stands for."""
+    """True if the parameter required grad that `tensor` is or stands for."""
     meta = meta_of(owner, name)
     if isinstance(tensor, nn.Parameter) or (meta.stood_for is None and meta.trainable is None):
         return tensor.requires_grad
@@ -104,15 +104,15 @@ def restore_parameters(module: M) -> M:
     such a module again; call this before a module goes to `torch.optim`, is trained by `backward` or copied. All
     tensors are cut from autograd's graph. Any other module is left as it is.
     """
-    made: dict[Tensor, nn.Parameter] = {}
+    parameters: dict[Tensor, nn.Parameter] = {}
     for _, part in parts_of(module):
         for name, tensor in part._parameters.items():
             flag = meta_of(part, name).stood_for
             if tensor is None or flag is None or isinstance(tensor, nn.Parameter):
                 continue
-            if tensor not in made:
-                made[tensor] = nn.Parameter(tensor.detach(), requires_grad=flag)
-            part._parameters[name] = made[tensor]
+            if tensor not in parameters:
+                parameters[tensor] = nn.Parameter(tensor.detach(), requires_grad=flag)
+            part._parameters[name] = parameters[tensor]
             trainable = meta_of(part, name).trainable
             set_meta(part, name, trainable=None if trainable is flag else trainable, stood_for=None)
         for name, tensor in part._buffers.items():

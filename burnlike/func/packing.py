@@ -12,7 +12,7 @@ from .leaves import Leaf, check_no_leak, leaves, with_detached_leaves, with_leav
 
 
 def is_module(value: Any) -> bool:
-    """Whether `value` is one leaf to us, registered as a pytree or not."""
+    """True if `value` is one leaf to us, registered as a pytree or not."""
     return isinstance(value, nn.Module) and not isinstance(value, Parameter)
 
 
@@ -23,10 +23,13 @@ class Packing:
         self.values, self._spec = tree_flatten(tree, is_leaf=is_module)
         self.leaves: list[list[Leaf] | None] = [leaves(value) if is_module(value) else None for value in self.values]
 
-    def packed_as(self, given: Callable[[Leaf], Tensor]) -> list[Any]:
-        """The leaves, with the list of what is `given` for each tensor in place of each module."""
+    def packed_as(self, tensor_of: Callable[[Leaf], Tensor]) -> list[Any]:
+        """The leaves, with the list of `tensor_of(leaf)` in place of each module."""
         pairs = zip(self.values, self.leaves, strict=True)
-        return [value if found is None else [given(leaf) for leaf in found] for value, found in pairs]
+        return [
+            value if module_leaves is None else [tensor_of(leaf) for leaf in module_leaves]
+            for value, module_leaves in pairs
+        ]
 
     def structure(self, packed: Sequence[Any]) -> Any:
         """`packed`, one value for each leaf, in the form of the pytree."""
@@ -53,9 +56,13 @@ class Inputs(Packing):
     def tree(self, packed: Sequence[Any]) -> Any:
         """The pytree to call the function with, from `packed` as it is within the transform."""
         rebuilt = []
-        for value, found, given in zip(self.values, self.leaves, packed, strict=True):
-            inner = {} if found is None else {leaf.tensor: it for leaf, it in zip(found, given, strict=True)}
-            rebuilt.append(given if found is None else with_leaves(value, inner.__getitem__))
+        for value, module_leaves, tensors in zip(self.values, self.leaves, packed, strict=True):
+            inner = (
+                {}
+                if module_leaves is None
+                else {leaf.tensor: it for leaf, it in zip(module_leaves, tensors, strict=True)}
+            )
+            rebuilt.append(tensors if module_leaves is None else with_leaves(value, inner.__getitem__))
         return self.structure(rebuilt)
 
 
@@ -78,19 +85,21 @@ class Outputs(Packing):
         transform)`, or None where the function made it anew.
         """
         rebuilt = []
-        for index, (value, found, given) in enumerate(zip(self.values, self.leaves, packed, strict=True)):
+        for index, (value, module_leaves, tensors) in enumerate(zip(self.values, self.leaves, packed, strict=True)):
             outer: dict[Tensor, Tensor] = {}
-            for position, (leaf, tensor) in enumerate(zip(found or (), given if found else (), strict=True)):
-                own = same(index, position, leaf.tensor)
-                outer[leaf.tensor] = tensor if own is None else own
-            rebuilt.append(given if found is None else with_detached_leaves(value, outer.__getitem__))
+            for position, (leaf, tensor) in enumerate(
+                zip(module_leaves or (), tensors if module_leaves else (), strict=True)
+            ):
+                callers = same(index, position, leaf.tensor)
+                outer[leaf.tensor] = tensor if callers is None else callers
+            rebuilt.append(tensors if module_leaves is None else with_detached_leaves(value, outer.__getitem__))
         return self.structure(rebuilt)
 
 
 def grouped(leaves: Sequence[list[Leaf] | None], flat: Iterable[Any]) -> list[Any]:
     """One value for each leaf from one for each tensor: those of a module as a list."""
     left = iter(flat)
-    return [next(left) if found is None else [next(left) for _ in found] for found in leaves]
+    return [next(left) if module_leaves is None else [next(left) for _ in module_leaves] for module_leaves in leaves]
 
 
 def tensors_of(packed: Sequence[Any]) -> list[Tensor]:

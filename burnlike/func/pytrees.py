@@ -42,9 +42,9 @@ def register_pytree(cls: type[M]) -> type[M]:
     """
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise TypeError(f"register_pytree: expected a class of modules, got {cls!r}")
-    known = pytree.SUPPORTED_NODES.get(cls)
-    if known is not None:
-        if known.flatten_fn is _flatten:
+    node = pytree.SUPPORTED_NODES.get(cls)
+    if node is not None:
+        if node.flatten_fn is _flatten:
             return cls
         raise ArgumentError(f"register_pytree: {cls.__name__} is registered as a pytree by another library")
     pytree.register_pytree_node(
@@ -62,10 +62,10 @@ class Structure:
     """A module without its leaves; equal for modules that can be mapped together."""
 
     module: nn.Module  # one of this structure; its tensors are not used, but for the constants
-    found: list[Leaf]
+    leaves: list[Leaf]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Structure) or [it.path for it in self.found] != [it.path for it in other.found]:
+        if not isinstance(other, Structure) or [it.path for it in self.leaves] != [it.path for it in other.leaves]:
             return False
         try:
             if self is not other:
@@ -75,10 +75,10 @@ class Structure:
         return True
 
     def __hash__(self) -> int:
-        return hash((type(self.module), len(self.found)))
+        return hash((type(self.module), len(self.leaves)))
 
     def __repr__(self) -> str:
-        return f"Structure({type(self.module).__name__}, {[leaf.path for leaf in self.found]})"
+        return f"Structure({type(self.module).__name__}, {[leaf.path for leaf in self.leaves]})"
 
 
 @dataclass(slots=True, eq=False)
@@ -91,21 +91,21 @@ class LeavesOf:
 
 def _flatten(module: nn.Module) -> tuple[list[Tensor], Structure]:
     stacked = "_burnlike_stack_members" in module.__dict__
-    found = [leaf for leaf in leaves(module) if leaf.saved or stacked]
-    return [leaf.tensor for leaf in found], Structure(module, found)
+    module_leaves = [leaf for leaf in leaves(module) if leaf.saved or stacked]
+    return [leaf.tensor for leaf in module_leaves], Structure(module, module_leaves)
 
 
 def _flatten_with_keys(module: nn.Module) -> tuple[list[tuple[Any, Tensor]], Structure]:
     _, structure = _flatten(module)
-    return [(pytree.MappingKey(leaf.path), leaf.tensor) for leaf in structure.found], structure
+    return [(pytree.MappingKey(leaf.path), leaf.tensor) for leaf in structure.leaves], structure
 
 
 def _unflatten(values: Any, structure: Structure) -> Any:
     values = list(values)
     if not all(isinstance(value, Tensor) for value in values):
         return LeavesOf(structure, values)
-    given = {leaf.tensor: value for leaf, value in zip(structure.found, values, strict=True)}
-    return with_detached_leaves(structure.module, lambda tensor: given.get(tensor, tensor))
+    value_of = {leaf.tensor: value for leaf, value in zip(structure.leaves, values, strict=True)}
+    return with_detached_leaves(structure.module, lambda tensor: value_of.get(tensor, tensor))
 
 
 pytree.register_pytree_node(LeavesOf, lambda held: (held.values, held.structure), _unflatten)

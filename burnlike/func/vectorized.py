@@ -53,23 +53,23 @@ def vmap(
         flat_in_dims = broadcast_prefix(in_dims, spec)
         if flat_in_dims is None:
             raise ArgumentError(f"in_dims: expected dimensions as the arguments are nested, got {in_dims}")
-        made: list[Any] = []
+        results: list[Any] = []
 
         def of_flat(*values: Any) -> Any:
-            given = grouped(inputs.leaves, values)
-            outputs = Outputs(f(*inputs.tree(given), **keywords.tree(packed_keywords)))
+            grouped_values = grouped(inputs.leaves, values)
+            outputs = Outputs(f(*inputs.tree(grouped_values), **keywords.tree(packed_keywords)))
             result = outputs.structure(outputs.packed())
             dims = _flat_out_dims(result, out_dims)
             if dims is not None:
                 _check_unmapped(outputs, dims)
-            own = _weight_dims(inputs, given, flat_in_dims)
-            made[:] = [outputs, own, dims]
+            weights = _weight_dims(inputs, grouped_values, flat_in_dims)
+            results[:] = [outputs, weights, dims]
             return result
 
         result = torch.func.vmap(of_flat, tuple(flat_in_dims), out_dims, randomness, chunk_size=chunk_size)(*flat)
-        outputs, own, dims = made
+        outputs, weights, dims = results
         groups = grouped(outputs.leaves, tree_flatten(result)[0])
-        return outputs.tree([_writable(group) for group in groups], _same(outputs, own, dims))
+        return outputs.tree([_writable(group) for group in groups], _same(outputs, weights, dims))
 
     return mapped
 
@@ -89,8 +89,8 @@ def _flat_out_dims(result: Any, out_dims: Dims) -> list[int | None] | None:
 
 
 def _check_unmapped(outputs: Outputs, dims: Sequence[int | None]) -> None:
-    for found, module_dims in zip(outputs.leaves, grouped(outputs.leaves, dims), strict=True):
-        for leaf, dim in zip(found or (), module_dims if found else (), strict=True):
+    for module_leaves, module_dims in zip(outputs.leaves, grouped(outputs.leaves, dims), strict=True):
+        for leaf, dim in zip(module_leaves or (), module_dims if module_leaves else (), strict=True):
             if dim is None and is_batched(leaf.tensor):
                 raise ArgumentError(
                     f"the {'parameter' if leaf.kind == 'weight' else 'state'} '{leaf.path}' differs from call to call,"
@@ -100,22 +100,28 @@ def _check_unmapped(outputs: Outputs, dims: Sequence[int | None]) -> None:
 
 
 def _weight_dims(
-    inputs: Inputs, given: Sequence[Any], dims: Sequence[int | None]
+    inputs: Inputs, packed: Sequence[Any], dims: Sequence[int | None]
 ) -> dict[Tensor, tuple[Tensor, int | None]]:
     """The weights within the transform -> those of the caller, and the dimension that is mapped over."""
-    rows = zip(inputs.leaves, given, grouped(inputs.leaves, dims), strict=True)
-    leaves = [it for found, *row in rows if found for it in zip(found, *row, strict=True) if it[0].kind == "weight"]
+    rows = zip(inputs.leaves, packed, grouped(inputs.leaves, dims), strict=True)
+    leaves = [
+        it
+        for module_leaves, *row in rows
+        if module_leaves
+        for it in zip(module_leaves, *row, strict=True)
+        if it[0].kind == "weight"
+    ]
     return {tensor: (leaf.tensor, None if dim is None else dim % leaf.tensor.dim()) for leaf, tensor, dim in leaves}
 
 
 def _same(
-    outputs: Outputs, own: dict[Tensor, tuple[Tensor, int | None]], dims: Sequence[int | None]
+    outputs: Outputs, weights: dict[Tensor, tuple[Tensor, int | None]], dims: Sequence[int | None]
 ) -> Callable[[int, int, Tensor], Tensor | None]:
     """Tells which results are weights of the caller that came back unchanged, in the place where they were."""
     by_leaf = grouped(outputs.leaves, dims)
 
     def same(index: int, position: int, tensor: Tensor) -> Tensor | None:
-        outer, before = own.get(tensor, (None, None))
+        outer, before = weights.get(tensor, (None, None))
         after = by_leaf[index][position]
         if outer is None or before is None or after is None:
             return outer if before is after else None

@@ -47,6 +47,6 @@ HEADS = ("n_heads", "n_heads_kv", "num_heads", "num_attention_heads", "num_key_v
 
 def undivided_heads(config: Any, size: int, path: str = "") -> Iterator[tuple[str, str]]:
     """The places in a config, nested ones included, of numbers of heads that the processes can't share, and why."""
-    for place, name, value in parts_below(config, path):
+    for place, name, value in parts_below(config, path) if size > 1 else ():
         if name in HEADS and isinstance(value, int) and value % size:
             yield place, f"{size} processes (distributed.tensor) can't share {value} heads equally"

@@ -12,6 +12,7 @@ from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
 from ..errors import ArgumentError, ConfigError, RecordMismatchError
 from ..module.tree.walk import weights
 from ..optim import GradientsParams, Lbfgs, LbfgsConfig, ModuleLearningRate, OptimizerAdaptor
+from ..optim.lbfgs.state import FlatParameters
 from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.matching import GROUPS, noted_layouts
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
@@ -152,7 +153,8 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         record = self._optimizer.into_record()
         group = {name: [*it] if isinstance(it, list) else it for name, it in state_dict["param_groups"][0].items()}
         group[LAYOUTS] = self._layouts()
-        return {**state_dict, "state": {0: {**record.tensors, **record.values}}, "param_groups": [group]}
+        values = {name: it for name, it in record.values.items() if name != LAYOUTS}  # the group says it
+        return {**state_dict, "state": {0: {**record.tensors, **values}}, "param_groups": [group]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Replace the state and the rate by those of `state_dict`, which this class gave.
@@ -177,6 +179,8 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         checked_rate(group.get("lr", 0.0))
         tensors = {name: it.detach().clone() for name, it in fields.items() if isinstance(it, Tensor)}
         values = {name: it for name, it in fields.items() if name not in tensors}
+        if isinstance(self._optimizer, Lbfgs):
+            values[LAYOUTS] = FlatParameters(self._module).layouts()  # which are those of the group
         self._optimizer.load_record(Record(tensors=tensors, values=values, source=_SOURCE), self._module)
         kept = ("params", "param_names", "param_ids", LAYOUTS)
         current.update({name: copy.deepcopy(it) for name, it in group.items() if name not in kept})

@@ -66,7 +66,7 @@ def restore_mode(changed: list[nn.Module], inference_mode: bool | None) -> None:
 
 
 def call_options(module: nn.Module, rng: Any, inference_mode: bool, where: str = "") -> dict[str, Any]:
-    """Those of `rng` and `inference_mode` that `module` takes; `where` begins the error of a missing key."""
+    """The options of `rng` and `inference_mode` that `module` takes; `where` begins the error of a missing key."""
     named, needs_rng = forward_arguments(module)
     if needs_rng and rng is None:
         raise ArgumentError(f"{where}{type(module).__name__} needs a key, got None: give rng=burnlike.mlax.Key(seed)")
@@ -82,7 +82,7 @@ def unpaired(output: Any, module: nn.Module) -> tuple[Any, nn.Module]:
 
 
 def forward_arguments(module: nn.Module) -> tuple[tuple[str, ...], bool]:
-    """Which of `rng` and `inference_mode` the forward of `module` takes, and whether the key is required.
+    """The names of `rng` and `inference_mode` that the forward of `module` takes, and True if the key is required.
 
     It can't if `rng` has no default, or another one than None.
     """

@@ -118,7 +118,7 @@ class DataTree(nn.Module):
 
     def first(self) -> Tensor | None:
         """The first tensor, by which trees that hold the same ones know each other; None if there is none."""
-        return next((it for level, key in self.places() if (it := level._held()[key]) is not None), None)
+        return next((tensor for level, key in self.places() if (tensor := level._held()[key]) is not None), None)
 
     def mark(self) -> "Tensor | DataTree":
         """A key for trees that hold the same tensors: the first tensor, or the tree if there is none."""
@@ -130,7 +130,7 @@ class DataTree(nn.Module):
         return [(level, key) for level, key in self.places() if key in level._parameters]
 
     def intents(self) -> list[bool]:
-        """Of each weight, whether it is meant to be trained."""
+        """For each weight, True if it is meant to be trained."""
         return [meta_of(*place).intent(_weight(*place)) for place in self.weights()]
 
     def is_tracked(self) -> bool:
@@ -221,7 +221,7 @@ def put(owner: nn.Module, name: str, target: dict[str, Any], value: Any) -> None
 
 
 def _is_left_alone(tensor: Tensor) -> bool:
-    """Whether a transform of `torch.func` runs that `tensor` is not of; detached, it would become one of it."""
+    """True if a transform of `torch.func` runs that `tensor` is no part of; detached, it would become one."""
     if torch.compiler.is_compiling():
         return False
     return transforming() and not is_wrapped(tensor)

@@ -34,8 +34,8 @@ class Guard(Above):
         module = self.module()
         assert module is not None, "it is called as an attribute of the module"
         _refuse(module)
-        own = module.__dict__.get(_OWN)
-        return own(*args, **options) if own is not None else type(module).forward(module, *args, **options)
+        forward = module.__dict__.get(_OWN)
+        return forward(*args, **options) if forward is not None else type(module).forward(module, *args, **options)
 
     @property
     def __code__(self) -> Any:
@@ -76,25 +76,25 @@ def without_guard(parts: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "forward": parts[_OWN]} if _OWN in parts else rest
 
 
-def _guard(module: nn.Module, known: dict[Any, bool], compiling: bool) -> bool:
+def _guard(module: nn.Module, has_hole: dict[Any, bool], compiling: bool) -> bool:
     key = module if compiling else id(module)  # compiled code must not depend on what ids are
-    if key in known:
-        return known[key]
-    known[key] = bool(_own_hole(module))
+    if key in has_hole:
+        return has_hole[key]
+    has_hole[key] = bool(_own_hole(module))
     for child in module._modules.values():
-        if child is not None and _guard(child, known, compiling):
-            known[key] = True
+        if child is not None and _guard(child, has_hole, compiling):
+            has_hole[key] = True
     parts = module.__dict__
     has_guard = type(parts.get("forward")) is Guard
-    if known[key] and not has_guard:
+    if has_hole[key] and not has_guard:
         if "forward" in parts:
             parts[_OWN] = parts.pop("forward")
         parts["forward"] = Guard(module)
-    elif has_guard and not known[key]:
+    elif has_guard and not has_hole[key]:
         del parts["forward"]
         if _OWN in parts:
             parts["forward"] = parts.pop(_OWN)
-    return known[key]
+    return has_hole[key]
 
 
 def _own_hole(module: nn.Module) -> str | None:

@@ -32,7 +32,7 @@ def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
 
 
 def is_hole(owner: nn.Module, name: str) -> bool:
-    """Whether `filter` took out what `owner` held under `name`, and nothing has been put there since."""
+    """True if `filter` took out what `owner` held under `name`, and nothing has been put there since."""
     return meta_of(owner, name).hole and content(owner, name) is None
 
 

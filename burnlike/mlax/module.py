@@ -44,10 +44,10 @@ class Module(BaseModule):
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """An instance that has torch's fields, whether or not `__init__` calls the base's."""
-        made = object.__new__(cls)
+        module = object.__new__(cls)
         if not torch.compiler.is_compiling():  # where only views are made, which get the fields of their originals
-            nn.Module.__init__(made)
-        return made
+            nn.Module.__init__(module)
+        return module
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if not fields_of(self):  # torch would drop what was assigned before
@@ -105,7 +105,7 @@ class Module(BaseModule):
         return held or isinstance(parts["_modules"].get(name), DataTree)
 
     def _is_torchs(self, name: str) -> bool:
-        """Whether `name` is a submodule or a buffer that is not saved: None then leaves the place empty."""
+        """True if `name` is a submodule or a buffer that is not saved: None then leaves the place empty."""
         return name in self.__dict__.get("_modules", ()) or name in self.__dict__.get("_buffers", ())
 
     def _as_module(self, name: str, value: Any) -> Any:
@@ -148,13 +148,13 @@ class Module(BaseModule):
     def get_parameter(self, target: str) -> nn.Parameter:
         """As `nn.Module.get_parameter` and `get_buffer`: the tensor, not the handle."""
         path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._parameters.get(name)
-        return super().get_parameter(target) if found is None else found
+        tensor = self.get_submodule(path)._parameters.get(name)
+        return super().get_parameter(target) if tensor is None else tensor
 
     def get_buffer(self, target: str) -> torch.Tensor:
         path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._buffers.get(name)
-        return super().get_buffer(target) if found is None else found
+        tensor = self.get_submodule(path)._buffers.get(name)
+        return super().get_buffer(target) if tensor is None else tensor
 
     # Not `_apply`, by which they reach the children: a parent of another class would have each child untie its tensors.
     to, to_empty, type = converting(nn.Module.to), converting(nn.Module.to_empty), converting(nn.Module.type)

@@ -94,9 +94,9 @@ def _unchanged(old: Tensor, new: Tensor) -> bool:
 
 def _tied(module: nn.Module) -> Iterator[tuple[Tensor, _Slots]]:
     """Each distinct tensor of a tree with the places that hold it."""
-    found: dict[int, tuple[Tensor, _Slots]] = {}
+    slots_of: dict[int, tuple[Tensor, _Slots]] = {}
     for group in (group for part in module.modules() for group in (part._parameters, part._buffers)):
         for name, tensor in group.items():
             if tensor is not None:
-                found.setdefault(id(tensor), (tensor, []))[1].append((group, name))
-    return iter(found.values())
+                slots_of.setdefault(id(tensor), (tensor, []))[1].append((group, name))
+    return iter(slots_of.values())

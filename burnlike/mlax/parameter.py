@@ -83,11 +83,11 @@ class Parameter(Operators, Param):
 
     @property
     def id(self) -> ParamId:  # pyright: ignore[reportIncompatibleVariableOverride]
-        if (known := id_at(*self.home)) is None:
+        if (param_id := id_at(*self.home)) is None:
             ensure_id(*self.home)
-            known = id_at(*self.home)
-        assert known is not None
-        return known
+            param_id = id_at(*self.home)
+        assert param_id is not None
+        return param_id
 
     @property
     def kind(self) -> Kind:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -101,8 +101,8 @@ class Parameter(Operators, Param):
         walked; nothing is written in place. It is an EmptyParamError to assign to a hole, a TypeError if it can't be a
         parameter's.
         """
-        found = content(*self.owners[0])
-        return found.value() if isinstance(found, DataTree) else found
+        held = content(*self.owners[0])
+        return held.value() if isinstance(held, DataTree) else held
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -131,10 +131,10 @@ class Parameter(Operators, Param):
     @property
     def tensor(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The data of a parameter that holds one tensor; errors are those of `data`, and TypeError for a pytree."""
-        found = self._found()
-        if isinstance(found, DataTree):
+        held = self._found()
+        if isinstance(held, DataTree):
             raise TypeError(f"{self._place()} holds several tensors, not one: use .data")
-        return found
+        return held
 
     @property
     def name(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -154,22 +154,22 @@ class Parameter(Operators, Param):
             return meta.intent(tensor)
         if self.is_hole:
             return None
-        found = content(owner, name)
-        if isinstance(found, DataTree) and (intents := found.intents()):
+        held = content(owner, name)
+        if isinstance(held, DataTree) and (intents := held.intents()):
             return all(intents)
-        return not isinstance(found, Tensor) and bool(meta.trainable)
+        return not isinstance(held, Tensor) and bool(meta.trainable)
 
     @property
     def requires_grad(self) -> bool:
-        found = content(*self.owners[0])
-        if isinstance(found, DataTree):
-            return found.is_tracked()
+        held = content(*self.owners[0])
+        if isinstance(held, DataTree):
+            return held.is_tracked()
         owner, name = self.owners[0]
-        return found is not None and name in owner._parameters and meta_of(owner, name).tracks(found)
+        return held is not None and name in owner._parameters and meta_of(owner, name).tracks(held)
 
     @property
     def tracked(self) -> bool:
-        """Whether new data is to require grad: as the present data, or if there is none, as it is meant to."""
+        """True if new data is to require grad: as the present data, or if there is none, as it is meant to."""
         return self.requires_grad if content(*self.owners[0]) is not None else bool(self.trainable)
 
     def val(self) -> Any:
@@ -178,33 +178,33 @@ class Parameter(Operators, Param):
 
     def base(self) -> Any:
         """The data itself, initialized, without a reparameterization; EmptyParamError if there is none."""
-        found = self._found()
-        if isinstance(found, DataTree):
-            return found.value()
-        initialize_param(found)
-        return found
+        held = self._found()
+        if isinstance(held, DataTree):
+            return held.value()
+        initialize_param(held)
+        return held
 
     def _found(self) -> Tensor | DataTree:
-        found = content(*self.owners[0])
-        if found is None:
+        held = content(*self.owners[0])
+        if held is None:
             raise EmptyParamError(
                 f"{self._place()} is a hole: combine the part with the one that has it"
                 if self.is_hole
                 else f"{self._place()} has no data yet: assign .data first"
             )
-        return found
+        return held
 
     def is_initialized(self) -> bool:
-        found = content(*self.owners[0])
-        return found is not None and (isinstance(found, DataTree) or not is_lazy(found))
+        held = content(*self.owners[0])
+        return held is not None and (isinstance(held, DataTree) or not is_lazy(held))
 
     def set_require_grad(self, require_grad: bool) -> "Parameter":
         """Set whether it is meant to be trained, as `Param.set_require_grad`; a hole stays one. Returns the handle."""
-        found = content(*self.owners[0])
-        if isinstance(found, DataTree):
-            for place in found.weights():
+        held = content(*self.owners[0])
+        if isinstance(held, DataTree):
+            for place in held.weights():
                 Parameter.at((place,)).set_require_grad(require_grad)
-        elif found is not None:
+        elif held is not None:
             super().set_require_grad(require_grad)
         elif not self.is_hole and self.kind == "weight":
             set_meta(*self.home, trainable=require_grad)

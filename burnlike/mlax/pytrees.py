@@ -75,28 +75,28 @@ class ParameterForm:
 
 
 class DataOf:
-    """The result of a tree function for a Parameter, with `data` that can't be data: shapes, None; `made` is its
+    """The result of a tree function for a Parameter, with `data` that can't be data: shapes, None; `handle_type` is its
     class.
     """
 
     __slots__ = ("data", "form", "made")
 
-    def __init__(self, made: type, form: ParameterForm, data: Any) -> None:
-        self.made = made
+    def __init__(self, handle_type: type, form: ParameterForm, data: Any) -> None:
+        self.made = handle_type
         self.form = form
         self.data = data
 
 
-def register_handle(cls: type, made: type) -> None:
-    """Let the handles of class `cls` be pytrees; tree functions make handles of class `made`."""
+def register_handle(cls: type, handle_type: type) -> None:
+    """Let the handles of class `cls` be pytrees; tree functions make handles of class `handle_type`."""
 
     def unflatten(values: Any, form: ParameterForm) -> Any:
         values = list(values)
         tensors = pytree.tree_leaves(values)
         if not all(isinstance(tensor, Tensor) for tensor in tensors):
-            return DataOf(made, form, *values)
+            return DataOf(handle_type, form, *values)
         trainable = form.trainable and all(map(differentiable, tensors))
-        param = made(trainable, *values, name=form.name, kind=form.kind, id=form.id)
+        param = handle_type(trainable, *values, name=form.name, kind=form.kind, id=form.id)
         set_meta(*param.home, own_id=False)
         return param
 
@@ -121,8 +121,8 @@ def _flatten_with_keys(param: Any) -> tuple[list[tuple[Any, Any]], ParameterForm
 
 
 def _unflatten_data(values: Any, context: tuple[type, ParameterForm]) -> Any:
-    made, form = context
-    return pytree.SUPPORTED_NODES[made].unflatten_fn(values, form)
+    handle_type, form = context
+    return pytree.SUPPORTED_NODES[handle_type].unflatten_fn(values, form)
 
 
 pytree.register_pytree_node(DataOf, lambda held: ([held.data], (held.made, held.form)), _unflatten_data)

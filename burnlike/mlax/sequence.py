@@ -140,8 +140,8 @@ class _Layered(Module):
             for index, key in enumerate(keys):
                 layer = self.layers[index]
                 mode = not self.training if inference_mode is None else inference_mode
-                given = x if inputs is None else inputs[index]
-                x, updated = unpaired(layer(given, **call_options(layer, key, mode, f"layer {index} ")), layer)
+                layer_input = x if inputs is None else inputs[index]
+                x, updated = unpaired(layer(layer_input, **call_options(layer, key, mode, f"layer {index} ")), layer)
                 outputs.append(x)
                 if updated is not layer:
                     self.layers[index] = updated
@@ -160,10 +160,10 @@ class _SplitKeys(_Layered):
     def _keys(self, rng: Any) -> list[Any]:
         """The keys as MLAX 0.2.2 gives them: one for each layer that needs one, and the key itself to a single one."""
         needing = [index for index, layer in enumerate(self.layers) if forward_arguments(layer)[1]]
-        made = [rng] * len(needing)
+        layer_keys = [rng] * len(needing)
         if isinstance(rng, Key) and len(needing) != 1:
-            made = rng.split(len(needing))
-        keys = dict(zip(needing, made, strict=True))
+            layer_keys = rng.split(len(needing))
+        keys = dict(zip(needing, layer_keys, strict=True))
         return [keys.get(index) for index in range(len(self.layers))]
 
 

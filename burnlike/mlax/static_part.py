@@ -143,7 +143,7 @@ class _Comparison:
                 self.differing.append((prefix + name, mine, yours))
 
     def same(self, a: Any, b: Any) -> bool:
-        """Whether two hyperparameters are equal, of one type: 1, 1.0 and True differ, and an object equals itself."""
+        """True if two hyperparameters are equal, of one type: 1, 1.0 and True differ, and an object equals itself."""
         if a is b:
             return True
         if type(a) is not type(b):
@@ -199,13 +199,13 @@ _OTHERS = (_Child, _Words)
 
 
 def _fields(module: nn.Module) -> dict[str, Any]:
-    found: dict[str, Any] = hyperparameters(module)
+    fields: dict[str, Any] = hyperparameters(module)
     for name, child in module._modules.items():
-        found[name] = None if child is None else _HELD if isinstance(child, DataTree) else _Child(child)
+        fields[name] = None if child is None else _HELD if isinstance(child, DataTree) else _Child(child)
     for group in (module._parameters, module._buffers):
         for name, tensor in group.items():
-            found[name] = _HELD if tensor is not None or awaits(module, name) else None
-    return found
+            fields[name] = _HELD if tensor is not None or awaits(module, name) else None
+    return fields
 
 
 def _mismatch(path: str, a: Any, b: Any) -> StructureMismatchError:

@@ -37,12 +37,12 @@ class LeafSlot(NamedTuple):
 
 def places(root: nn.Module) -> list[LeafSlot]:
     """The parameters of a tree, holes and uninitialized ones too, in order of declaration; tied ones at each place."""
-    found: list[LeafSlot] = []
-    _walk(unwrap(root), "", found, [])
-    return found
+    slots: list[LeafSlot] = []
+    _walk(unwrap(root), "", slots, [])
+    return slots
 
 
-def _walk(module: nn.Module, prefix: str, found: list[LeafSlot], above: list[nn.Module]) -> None:
+def _walk(module: nn.Module, prefix: str, slots: list[LeafSlot], above: list[nn.Module]) -> None:
     for other in above:
         if other is module:
             raise ModuleTreeError(
@@ -56,23 +56,23 @@ def _walk(module: nn.Module, prefix: str, found: list[LeafSlot], above: list[nn.
         if name in parameters:
             tensor = parameters[name]
             if tensor is not None or awaits(module, name):
-                found.append(LeafSlot(prefix + name, module, name, tensor))
+                slots.append(LeafSlot(prefix + name, module, name, tensor))
         elif name in modules:
             child = modules[name]
             if isinstance(child, DataTree):
-                found.append(LeafSlot(prefix + name, module, name, child))
+                slots.append(LeafSlot(prefix + name, module, name, child))
             elif child is not None:
                 above.append(module)
-                _walk(unwrap(child), f"{prefix}{name}.", found, above)
+                _walk(unwrap(child), f"{prefix}{name}.", slots, above)
                 above.pop()
         elif name in buffers and name not in parts["_non_persistent_buffers_set"]:
             tensor = buffers[name]
             if tensor is not None or awaits(module, name):
-                found.append(LeafSlot(prefix + name, module, name, tensor))
+                slots.append(LeafSlot(prefix + name, module, name, tensor))
 
 
 def awaits(module: nn.Module, name: str) -> bool:
-    """Whether a slot without a tensor is a hole or uninitialized, and not torch's mark of an absent parameter."""
+    """True if a slot without a tensor is a hole or uninitialized, and not torch's mark of an absent parameter."""
     meta = meta_of(module, name)
     return meta.hole or meta.trainable is not None
 
@@ -98,8 +98,8 @@ def by_position(module: nn.Module) -> dict[str, Parameter]:
 
 def at_same_places(module: nn.Module, other: nn.Module, holes: bool = False) -> list[Parameter]:
     """The parameters of `other`, which has the structure of `module`, that are at the places of `leaves(module)`."""
-    found = by_position(other)
-    return [found[group[0].position] for group in _grouped(module, holes)]
+    slots = by_position(other)
+    return [slots[group[0].position] for group in _grouped(module, holes)]
 
 
 def _grouped(module: nn.Module, holes: bool) -> list[list[LeafSlot]]:
@@ -114,14 +114,14 @@ def _grouped(module: nn.Module, holes: bool) -> list[list[LeafSlot]]:
             if holes or not meta_of(place.owner, place.name).hole:
                 groups.append([place])
             continue
-        known = of_tensors
+        seen = of_tensors
         if isinstance(content, DataTree):
-            known, content = of_trees, content.mark()
+            seen, content = of_trees, content.mark()
         key = content if compiling else id(content)
-        if key in known:
-            known[key].append(place)
+        if key in seen:
+            seen[key].append(place)
         else:
-            known[key] = group = [place]
+            seen[key] = group = [place]
             groups.append(group)
     return groups
 
@@ -140,9 +140,9 @@ def _handles(root: nn.Module, groups: list[list[LeafSlot]]) -> list[Parameter]:
         handles.append(Parameter.at(tuple(dict.fromkeys(owners)), paths[0], paths[1:], homes[0][1]))
     if not torch.compiler.is_compiling() and _same_id(handles):  # compiled code is not to depend on ids
         params(root)  # gives an id of its own to what was tied before a tool of torch replaced its tensor
-        if found := _same_id(handles):
+        if pair := _same_id(handles):
             raise DuplicateParamIdError(
-                f"'{found[0].path}' and '{found[1].path}' are different parameters with one ParamId ({found[0].id}), as"
+                f"'{pair[0].path}' and '{pair[1].path}' are different parameters with one ParamId ({pair[0].id}), as"
                 " a copy of a layer has; copy it by clone(new_ids=True)"
             )
     return handles
@@ -169,10 +169,10 @@ def _canonical(
 
 def _same_id(handles: list[Parameter]) -> tuple[Parameter, Parameter] | None:
     """Two different parameters that carry one id."""
-    known: dict[int, Parameter] = {}
+    by_id: dict[int, Parameter] = {}
     for handle in handles:
         if not handle.is_hole:
-            other = known.setdefault(handle.id.value, handle)
+            other = by_id.setdefault(handle.id.value, handle)
             if other is not handle:
                 return other, handle
     return None

@@ -52,9 +52,9 @@ def filter(module: M, f: Filter, *rest: nn.Module, inverse: bool = False, with_p
         StructureMismatchError: a module of `rest` differs in class, fields or hyperparameters.
         TypeError: the function returned something that is neither true nor false.
     """
-    found = leaves(module)
-    chosen = _choose(module, found, [f], rest, with_path)
-    return _keep(module, found, [(number == 0) is not inverse for number in chosen])
+    module_leaves = leaves(module)
+    chosen = _choose(module, module_leaves, [f], rest, with_path)
+    return _keep(module, module_leaves, [(number == 0) is not inverse for number in chosen])
 
 
 def partition(module: M, f: Filter = is_trainable, *rest: nn.Module, with_path: bool = False) -> tuple[M, M]:
@@ -62,9 +62,9 @@ def partition(module: M, f: Filter = is_trainable, *rest: nn.Module, with_path: 
 
     `f` is asked once for each parameter; see `filter`.
     """
-    found = leaves(module)
-    selected = [number == 0 for number in _choose(module, found, [f], rest, with_path)]
-    return _keep(module, found, selected), _keep(module, found, [not it for it in selected])
+    module_leaves = leaves(module)
+    selected = [number == 0 for number in _choose(module, module_leaves, [f], rest, with_path)]
+    return _keep(module, module_leaves, selected), _keep(module, module_leaves, [not it for it in selected])
 
 
 def split(module: M, *filters: Filter, with_path: bool = False) -> tuple[M, ...]:
@@ -72,18 +72,22 @@ def split(module: M, *filters: Filter, with_path: bool = False) -> tuple[M, ...]
 
     If none does it is an ArgumentError; `...` as the last filter takes all the others.
     """
-    found = leaves(module)
-    chosen = _choose(module, found, filters, (), with_path)
-    left = [leaf.path for leaf, number in zip(found, chosen, strict=True) if number is None]
+    module_leaves = leaves(module)
+    chosen = _choose(module, module_leaves, filters, (), with_path)
+    left = [leaf.path for leaf, number in zip(module_leaves, chosen, strict=True) if number is None]
     if left:
         raise ArgumentError(
             f"no filter selects {', '.join(repr(it) for it in left)}; give `...` as the last one for the others"
         )
-    return tuple(_keep(module, found, [number == index for number in chosen]) for index in range(len(filters)))
+    return tuple(_keep(module, module_leaves, [number == index for number in chosen]) for index in range(len(filters)))
 
 
 def _choose(
-    module: nn.Module, found: list[Parameter], filters: Sequence[Filter], rest: Sequence[nn.Module], with_path: bool
+    module: nn.Module,
+    module_leaves: list[Parameter],
+    filters: Sequence[Filter],
+    rest: Sequence[nn.Module],
+    with_path: bool,
 ) -> list[int | None]:
     """For each leaf, which filter selects it first; None for none."""
     for other in rest:
@@ -91,7 +95,7 @@ def _choose(
     predicates = [as_predicate(f, module, with_path) for f in filters]
     others = [at_same_places(module, other) for other in rest]
     rows = zip(*others, strict=True) if others else itertools.repeat(())
-    return [_first(predicates, leaf, row) for leaf, row in zip(found, rows, strict=False)]
+    return [_first(predicates, leaf, row) for leaf, row in zip(module_leaves, rows, strict=False)]
 
 
 def _first(predicates: list[Predicate], leaf: Parameter, rest: Sequence[Parameter]) -> int | None:
@@ -103,9 +107,9 @@ def _first(predicates: list[Predicate], leaf: Parameter, rest: Sequence[Paramete
     return None
 
 
-def _keep(module: M, found: list[Parameter], kept: list[bool]) -> M:
+def _keep(module: M, module_leaves: list[Parameter], kept: list[bool]) -> M:
     copies = view(module)
-    for leaf, keep in zip(found, kept, strict=True):
+    for leaf, keep in zip(module_leaves, kept, strict=True):
         owner, name = leaf.owners[0]
         if leaf.home[0] is not owner:  # the base tensor of a parametrization, known by its size while it is there
             copies.of(owner).__dict__["_base_name"] = name
@@ -144,10 +148,10 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     if strict:
         _check_exact([by_position(part) for part in parts])
     columns = [{place.position: place for place in places(part)} for part in parts]
-    own = columns[next(index for index, part in enumerate(parts) if part is base)]
+    base_column = columns[next(index for index, part in enumerate(parts) if part is base)]
     copies = view(base)
     replaced: dict[Tensor, Tensor] = {}
-    for position, (_, owner, name, before) in own.items():
+    for position, (_, owner, name, before) in base_column.items():
         winner = _first_there(columns, position)
         if winner is None or winner.owner is owner:
             continue
@@ -167,8 +171,8 @@ def _first_there(columns: list[dict[str, LeafSlot]], position: str) -> LeafSlot 
     return None
 
 
-def _check_exact(found: list[dict[str, Parameter]]) -> None:
-    columns = [[part[position] for part in found] for position in found[0]]
+def _check_exact(parts: list[dict[str, Parameter]]) -> None:
+    columns = [[part[position] for part in parts] for position in parts[0]]
     missing = [handles[0].path for handles in columns if all(handle.is_hole for handle in handles)]
     if missing:
         raise MissingParamError(f"no part has {', '.join(repr(it) for it in missing)}; give the part that does")
@@ -209,16 +213,16 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
     others = [at_same_places(module, other, include_empty) for other in rest]
     results = []
     for leaf, *partners in zip(old, *others, strict=True):
-        given = (leaf.path, leaf) if with_path else (leaf,)
+        arguments = (leaf.path, leaf) if with_path else (leaf,)
         left = not include_empty and any(it.is_hole for it in partners)
-        results.append(leaf if left else _checked(leaf, f(*given, *partners)))
-    own = _Own([leaf for found in (old, *others) for leaf in found])
+        results.append(leaf if left else _checked(leaf, f(*arguments, *partners)))
+    separated = _Own([leaf for tree_leaves in (old, *others) for leaf in tree_leaves])
     copies = view(module, torch.clone)
     replaced: dict[Tensor, Tensor] = {}
     for source, result in zip(old, results, strict=True):
         leaf = counterpart(source, copies)
         before = leaf.data
-        _put(leaf, source, result, own)
+        _put(leaf, source, result, separated)
         after = leaf.data
         if isinstance(before, Tensor) and isinstance(after, Tensor):
             replaced[before] = after
@@ -244,27 +248,27 @@ def _checked(leaf: Parameter, result: Any) -> Any:
     )
 
 
-def _put(leaf: Parameter, source: Parameter, result: Any, own: "_Own") -> None:
+def _put(leaf: Parameter, source: Parameter, result: Any, separated: "_Own") -> None:
     """Let `leaf`, of the new module, have what the function made of `source`."""
     if not isinstance(result, Param):
-        leaf.replace(own.data(result), bool(source.trainable), source.tracked)
+        leaf.replace(separated.data(result), bool(source.trainable), source.tracked)
         return
     data = result.data if isinstance(result, Parameter) else result.tensor
     if data is None:
         return
     meta = meta_of(*result.home)
-    leaf.replace(own.data(as_data(data)), bool(result.trainable), result.requires_grad)
+    leaf.replace(separated.data(as_data(data)), bool(result.trainable), result.requires_grad)
     set_meta(*leaf.home, name=meta.name, load_mapper=meta.load_mapper, save_mapper=meta.save_mapper)
 
 
 class _Own:
-    """Gives the data of the new module memory that neither `given` has, nor other data of the new module.
+    """Gives the data of the new module memory that neither `parameters` have, nor other data of the new module.
 
     What torch.compile traces does not know where tensors lie: there, only the tensors themselves are told apart.
     """
 
-    def __init__(self, given: list[Parameter]) -> None:
-        tensors = [tensor for leaf in given if leaf.data is not None for tensor in tensors_in(leaf.data)]
+    def __init__(self, parameters: list[Parameter]) -> None:
+        tensors = [tensor for leaf in parameters if leaf.data is not None for tensor in tensors_in(leaf.data)]
         self._memory = None if torch.compiler.is_compiling() else Memory(tensors)
         self._known = dict.fromkeys(tensors)
 
@@ -277,6 +281,6 @@ class _Own:
             return copy.deepcopy(data)
         if self._memory is not None and not is_wrapped(data):
             return self._memory.separate(data)
-        made = data.clone() if data in self._known else data
-        self._known[made] = None
-        return made
+        separate = data.clone() if data in self._known else data
+        self._known[separate] = None
+        return separate

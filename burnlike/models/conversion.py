@@ -46,15 +46,15 @@ def tensors_for(
         raise RecordMismatchError(f"{record.source} has '{twice[0]}' under two names")
     names = dict(zip(names, held.values(), strict=True))
     prefix = max(table.prefixes, key=lambda it: sum(f"{it}{name}" in names for name in wanted))
-    known = {name.removeprefix(prefix): held for name, held in names.items() if name.startswith(prefix)}
-    known |= {name: held for name, held in names.items() if not name.startswith(prefix)}
-    copies = {name: known[source] for name, source in table.copied.items() if source in known}
-    known = {**copies, **known}
-    _check(table, module, record, form, recipes, {name: it for name, it in known.items() if name not in unused})
+    held_of = {name.removeprefix(prefix): held for name, held in names.items() if name.startswith(prefix)}
+    held_of |= {name: held for name, held in names.items() if not name.startswith(prefix)}
+    copies = {name: held_of[source] for name, source in table.copied.items() if source in held_of}
+    held_of = {**copies, **held_of}
+    _check(table, module, record, form, recipes, {name: it for name, it in held_of.items() if name not in unused})
     return {
-        name: recipe.make({it.name: record.tensors[known[it.name]] for it in recipe.sources})
+        name: recipe.make({it.name: record.tensors[held_of[it.name]] for it in recipe.sources})
         for name, recipe in recipes.items()
-        if all(it.name in known for it in recipe.sources)
+        if all(it.name in held_of for it in recipe.sources)
     }
 
 
@@ -80,28 +80,30 @@ def _check(
     record: Record,
     form: TorchLayout,
     recipes: Mapping[str, TensorRecipe],
-    known: Mapping[str, str],
+    held_of: Mapping[str, str],
 ) -> None:
     """Refuse a record that does not fit, before anything is read whole."""
     optional = {form.places[alias].name for alias in form.tied}
     theirs = {name: [it.name for it in recipe.sources] for name, recipe in recipes.items()}
     needed = [it for name in form.tensors if name not in optional for it in theirs.get(name, [name])]
-    missing = [name for name in dict.fromkeys(needed) if name not in known]
+    missing = [name for name in dict.fromkeys(needed) if name not in held_of]
     used = _names_in(recipes) | _names_in(table.recipes(form.ignored))
-    extra = [name for name in known if name not in used and not table.is_ignored(name, used)]
+    extra = [name for name in held_of if name not in used and not table.is_ignored(name, used)]
     mismatched: list[Mismatch] = []
     for name, recipe in recipes.items():
         shape, count = list(form.tensors[name].shape), len(recipe.sources)
-        for part in (it for it in recipe.sources if it.name in known):
+        for part in (it for it in recipe.sources if it.name in held_of):
             expected = part.whole_shape([shape[0] // count, *shape[1:]] if count > 1 else shape)
-            got = shape_in(record.tensors, known[part.name])
+            got = shape_in(record.tensors, held_of[part.name])
             if list(got) != expected:
-                dtype = dtype_in(record.tensors, known[part.name])
+                dtype = dtype_in(record.tensors, held_of[part.name])
                 mismatched.append(Mismatch(part.name, shown(dtype, expected), shown(dtype, got)))
-    for name in [it for it in extra if it in table.tied and table.tied[it] in known]:
+    for name in [it for it in extra if it in table.tied and table.tied[it] in held_of]:
         extra.remove(name)
         source = table.tied[name]
-        if known[name] != known[source] and not torch.equal(record.tensors[known[name]], record.tensors[known[source]]):
+        if held_of[name] != held_of[source] and not torch.equal(
+            record.tensors[held_of[name]], record.tensors[held_of[source]]
+        ):
             mismatched.append(Mismatch(name, f"the values of '{source}', as the model ties them", "other values"))
     expect_fit(LoadReport(missing=missing, unexpected=extra, mismatched=mismatched), record, module, table.name)
 

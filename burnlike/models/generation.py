@@ -71,12 +71,12 @@ def stop_tokens(model: nn.Module, codec: Any) -> tuple[int, ...]:
         codec: has `stop_tokens`, as the codecs of data have them; None has none.
     """
     ends = getattr(getattr(unwrap(model), "generation_config", None), "eos_token_id", None)
-    own = [ends] if isinstance(ends, int) else ends or []
-    return tuple(sorted({*own, *getattr(codec, "stop_tokens", ())}))
+    end_tokens = [ends] if isinstance(ends, int) else ends or []
+    return tuple(sorted({*end_tokens, *getattr(codec, "stop_tokens", ())}))
 
 
 class Reader(NamedTuple):
-    """What reads sequences piece by piece.
+    """Reads sequences piece by piece.
 
     Attributes:
         first: the tokens that it begins with, int64 `[batch, n >= 1]`: the prompt, or the start of a second sequence.
@@ -162,20 +162,20 @@ def stream(
 
 def _reader_of(model: nn.Module, tokens: Tensor, max_new_tokens: int, context_length: int | None) -> Reader:
     """The model's own reader as long as all tokens fit, then, or without one, the last tokens read again each time."""
-    own = _own_reader(model, tokens, max_new_tokens, context_length)
-    if own is not None and (own.first is not tokens or own.longest is None):
-        return own
-    limits = [it for it in (own and own.longest, context_length) if it]
+    reader = _own_reader(model, tokens, max_new_tokens, context_length)
+    if reader is not None and (reader.first is not tokens or reader.longest is None):
+        return reader
+    limits = [it for it in (reader and reader.longest, context_length) if it]
     most = min(limits) if limits else None
     seen = tokens[:, :0]
 
     def next_logits(new: Tensor) -> Tensor:
-        nonlocal own, seen
+        nonlocal reader, seen
         seen = torch.cat((seen, new), 1)
         if most is not None and seen.shape[1] > most:
-            own, seen = None, seen[:, -most:]  # what is cached has other positions
-        if own is not None:
-            return own.next_logits(new)
+            reader, seen = None, seen[:, -most:]  # what is cached has other positions
+        if reader is not None:
+            return reader.next_logits(new)
         output = model(seen)
         return (output if isinstance(output, Tensor) else output.logits)[:, -1]
 
@@ -201,27 +201,27 @@ def _own_reader(model: Any, tokens: Tensor, max_new_tokens: int, context_length:
 
 
 def _transformers_reader(model: Any, tokens: Tensor) -> Reader:
-    """Of a model of transformers: each makes the cache that fits it in its first call, and gives it with the logits."""
+    """A Reader over a model of transformers, which makes its own cache in its first call, and gives it with logits."""
     longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     past: Any = None
-    seen, given = tokens[:, :0], {}
+    seen, options = tokens[:, :0], {}
     if model.config.is_encoder_decoder:
         starts = (getattr(it, "decoder_start_token_id", None) for it in (model.generation_config, model.config))
         start = next((it for it in starts if it is not None), None)
         if start is None:
             raise ArgumentError(f"stream: the config of this {type(model).__name__} has no decoder_start_token_id")
-        tokens, given = torch.full_like(tokens[:, :1], start), {"encoder_outputs": None, "tokens": tokens}
+        tokens, options = torch.full_like(tokens[:, :1], start), {"encoder_outputs": None, "tokens": tokens}
 
     def next_logits(new: Tensor) -> Tensor:
         nonlocal past, seen
         seen = torch.cat((seen, new), 1)
         shown = seen if past is None else new
-        if not given:
+        if not options:
             output = model(input_ids=shown, past_key_values=past, use_cache=True)
         else:
-            if given["encoder_outputs"] is None:
-                given["encoder_outputs"] = model.get_encoder()(given["tokens"])
-            encoded = given["encoder_outputs"]
+            if options["encoder_outputs"] is None:
+                options["encoder_outputs"] = model.get_encoder()(options["tokens"])
+            encoded = options["encoder_outputs"]
             output = model(decoder_input_ids=shown, encoder_outputs=encoded, past_key_values=past, use_cache=True)
         past = getattr(output, "past_key_values", None)
         return output.logits[:, -1]

@@ -85,12 +85,12 @@ def load_pretrained(
     """
     if dtype not in (None, *DTYPES.values()):
         raise DTypeError(f"dtype: expected one of {', '.join(map(str, DTYPES.values()))}, got {dtype!r}")
-    found = describe(directory, architecture)
-    chosen = config or found.config
-    record = _record_for(chosen, found, open_record(weights_of(directory)))
-    record = replace(record, tensors=_typed(record.tensors, dtype, found.dtype))
+    description = describe(directory, architecture)
+    chosen = config or description.config
+    record = _record_for(chosen, description, open_record(weights_of(directory)))
+    record = replace(record, tensors=_typed(record.tensors, dtype, description.dtype))
     # No initializer runs on the meta device, and tables that are computed later stay float32.
-    with _built_for(found.path):
+    with _built_for(description.path):
         return init_from(lambda: chosen.init("meta"), record, device, dtype="as_saved").eval()
 
 
@@ -134,12 +134,12 @@ def save_pretrained(
         case _:
             pass
     values = description_of(config, lambda it: described(it, CONFIG_NAME).config)
-    found = described(values, CONFIG_NAME)
+    description = described(values, CONFIG_NAME)
     if classes is not None and "id2label" in values:
         values |= {"id2label": dict(enumerate(classes)), "label2id": {name: at for at, name in enumerate(classes)}}
     dtypes = {it.dtype for it in module.parameters()}
     values["dtype"] = next((name for name, it in DTYPES.items() if {it} == dtypes), "float32")
-    theirs = record_to(found.table, module, record)
+    theirs = record_to(description.table, module, record)
     make_directories(directory)
     saved = recorder_for(path, None).save(theirs, path)
     replace_file(os.path.join(directory, CONFIG_NAME), json.dumps(values, indent=2).encode() + b"\n")
@@ -155,50 +155,50 @@ def _paired_by_halves(record: Record, config: DecoderLmConfig) -> Record:
         return tensor.unflatten(-1, (-1, size)).index_select(-1, order.to(tensor.device)).flatten(-2)
 
     parts = ("query", "key", "norm_query", "norm_key")
-    found = {
+    tensors = {
         name: ordered(it) if name.split(".")[-3:-2] == ["attention"] and name.split(".")[-2] in parts else it
         for name, it in record.tensors.items()
     }
-    return replace(record, tensors=found)
+    return replace(record, tensors=tensors)
 
 
-def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Record:
-    """The record for the model of `config`, of the weights of a model that `found` describes."""
-    match config, found.config:
+def _record_for(config: ModuleConfig, description: Description, weights: Record) -> Record:
+    """The record for the model of `config`, of the weights of a model that `description` describes."""
+    match config, description.config:
         case (
             VisionTransformerConfig(patch_size=size),
             VisionTransformerConfig(patch_size=trained_size) as trained,
         ) if config.grid != trained.grid and each(size, 2) == each(trained_size, 2):
             from .encoders.model import resized_positions  # no other model needs its layers
 
-            record = _record_for(config.replace(image_size=trained.image_size), found, weights)
+            record = _record_for(config.replace(image_size=trained.image_size), description, weights)
             positions = resized_positions(record.tensors["positions"], trained.grid, config.grid)
             return replace(record, tensors={**record.tensors, "positions": positions})
         case _:
-            table, unused = found.table, set[str]()
-            if found.is_backbone:  # the names without its prefix are of no backbone, if the file has the prefix
+            table, unused = description.table, set[str]()
+            if description.is_backbone:  # the names without its prefix are of no backbone, if the file has the prefix
                 names = [*weights.tensors, *weights.aliases]
                 prefix = table.backbone or table.prefixes[-1]
                 others = [name for name in names if not (prefix and name.startswith(prefix))]
                 unused = {*map(table.current_name, others)} if len(others) < len(names) else table.head
-            return converted(table, _on_meta(config, weights, found.path), weights, unused)
+            return converted(table, _on_meta(config, weights, description.path), weights, unused)
 
 
 def _typed(
     tensors: Mapping[str, Tensor], dtype: torch.dtype | None, described: torch.dtype | None
 ) -> Mapping[str, Tensor]:
     """The tensors in the type that is asked for, or else that `config.json` names."""
-    floating = {name: it for name, it in tensors.items() if it.is_floating_point()}
+    floating = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
     sizes = Counter[torch.dtype]()
-    for it in floating.values():
-        sizes[it.dtype] += it.numel()
+    for tensor in floating.values():
+        sizes[tensor.dtype] += tensor.numel()
 
-    def type_of(own: torch.dtype) -> torch.dtype:
+    def type_of(stored: torch.dtype) -> torch.dtype:
         if dtype is not None or described is None:
-            return dtype or own
-        return described if own == max(sizes, key=sizes.__getitem__) else torch.promote_types(own, described)
+            return dtype or stored
+        return described if stored == max(sizes, key=sizes.__getitem__) else torch.promote_types(stored, described)
 
-    return {**tensors, **{name: it.to(type_of(it.dtype)) for name, it in floating.items()}}
+    return {**tensors, **{name: tensor.to(type_of(tensor.dtype)) for name, tensor in floating.items()}}
 
 
 def _on_meta(config: ModuleConfig, weights: Record, path: str) -> nn.Module:

@@ -1,4 +1,4 @@
-"""What a `config.json` says of the weights beside it: whose they are, and of which model."""
+"""The `config.json` beside weights: who wrote it, and the model that it describes."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ DTYPES = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float3
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a `config.json` at `path` says of its model; `dtype` is None where it says none, a backbone has no head."""
+    """The description in the `config.json` at `path`; `dtype` is None where it names none, a backbone has no head."""
 
     path: str
     table: WeightTable
@@ -53,7 +53,7 @@ def _config(table: WeightTable, values: Mapping[str, Any]) -> ModuleConfig:
     kind = table.name
     refuse_others(options, kind, quantization_config=None, add_cross_attention=False, cross_attention_hidden_size=None)
     refuse_others(options, kind, pruned_heads={}, tie_encoder_decoder=False, is_decoder=False)
-    found = table.config(options)
+    config = table.config(options)
     if "is_encoder_decoder" in options.unread(()):  # only the tables of such models read it
         refuse_others(options, kind, is_encoder_decoder=False)
     if unknown := options.unread(KEYS.union(table.harmless)):
@@ -61,7 +61,7 @@ def _config(table: WeightTable, values: Mapping[str, Any]) -> ModuleConfig:
             f"{', '.join(map(shown, unknown[:10]))}: the table of {table.name} does not know what such a key changes;"
             " if it changes no output, remove it from the file"
         )
-    return found
+    return config
 
 
 def _architecture(table: WeightTable, names: Any, wanted: str | None) -> str:
@@ -86,15 +86,15 @@ def _dtype(values: Mapping[str, Any]) -> torch.dtype | None:
 
 
 def _table_of(values: Mapping[str, Any], path: str) -> WeightTable:
-    known = {model_type: table for table in weight_tables().values() for model_type in table.model_types}
+    table_of = {model_type: table for table in weight_tables().values() for model_type in table.model_types}
     kind = values.get("model_type")
-    there = f"there are tables for {', '.join(sorted(known))}"
+    there = f"there are tables for {', '.join(sorted(table_of))}"
     if not isinstance(kind, str):
         raise RecordError(f"{path}: expected a `model_type`, which tells whose weights these are; {there}")
-    if kind not in known:
-        hint = nearest(kind[:80], [*known])
+    if kind not in table_of:
+        hint = nearest(kind[:80], [*table_of])
         raise RecordError(f"{path}: there is no table for the model_type {shown(kind)}{hint}; {there}")
-    return known[kind]
+    return table_of[kind]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a type checker knows of the result of a layer that is called; `torch.nn.Module` says `Any` of every call.
+"""Types of the results of layers for type checkers; `torch.nn.Module` says `Any` of every call.
 
 At run time these classes are empty. A layer has one of them before its base. `tests/nn/test_call_types.py` calls every
 layer and compares.

@@ -93,17 +93,17 @@ class DividedSequence:
         filled = self._filled(whole, 1, fill)
         return torch.cat([filled[:, begin:end] for begin, end in self.pieces], 1)
 
-    def whole(self, own: Tensor, dim: int) -> Tensor:
-        """What all processes have of a dimension, in the order of the sequence; the gradient is the sum of theirs."""
-        found = gathered(own.movedim(dim, 0), self._group)
-        first, last = found.unflatten(0, (self._size, 2, -1)).unbind(1)
+    def whole(self, part: Tensor, dim: int) -> Tensor:
+        """Gather a dimension from all processes, in the order of the sequence; the gradient is the sum of theirs."""
+        pieces = gathered(part.movedim(dim, 0), self._group)
+        first, last = pieces.unflatten(0, (self._size, 2, -1)).unbind(1)
         return torch.cat((first, last.flip(0))).flatten(0, 1).movedim(0, dim)
 
     def agree(self, problem: bool) -> bool:
-        """Whether there is a problem in any process of the job."""
-        found = torch.tensor(float(problem), device=self.places.device)
-        dist.all_reduce(found, dist.ReduceOp.MAX)
-        return bool(found)
+        """True if any process of the job has a problem."""
+        flag = torch.tensor(float(problem), device=self.places.device)
+        dist.all_reduce(flag, dist.ReduceOp.MAX)
+        return bool(flag)
 
     def _filled(self, whole: Tensor, dim: int, fill: float) -> Tensor:
         lacking = -whole.shape[dim] % self.n_pieces
@@ -120,7 +120,7 @@ class DividedSequence:
 
 
 def sequence_of(model: nn.Module) -> DividedSequence | None:
-    """What divides the sequences of a batch that a model is about to get; None where they stay whole."""
+    """How the sequences of a model's next batch are divided; None where they stay whole."""
     sequence = unwrap(model).__dict__.get(NAME)
     return sequence if sequence is not None and sequence.is_in_step else None
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class JointBatch:
-    """Whether layers get this process's part of a batch, of which the other processes of the job have theirs.
+    """State of layers that get this process's part of a batch, of which the other processes of the job have theirs.
 
     Attributes:
         is_on: between the beginning of a forward and the end of its backward pass.
@@ -49,10 +49,10 @@ class JointLayer:
         """The means over all processes, 0 where there are no items, and of how many items they are."""
         sums = [it.sum(dims) for it in tensors]
         count = sums[0].new_tensor([tensors[0].numel() // sums[0].numel()])
-        own = torch.cat([*(it.flatten() for it in sums), count])
+        local = torch.cat([*(it.flatten() for it in sums), count])
         # What does not count stays in the graph, so that this process takes part in the sum of gradients.
-        own = own.where(own.new_tensor(self._joint is None or self._joint.counts, dtype=torch.bool), 0)
-        total: Tensor = _JointSum.apply(own, self._joint and self._joint.group)  # pyright: ignore[reportAssignmentType]
+        local = local.where(local.new_tensor(self._joint is None or self._joint.counts, dtype=torch.bool), 0)
+        total: Tensor = _JointSum.apply(local, self._joint and self._joint.group)  # pyright: ignore[reportAssignmentType]
         means = (total[:-1] / total[-1].clamp(min=1)).split([it.numel() for it in sums])
         return [it.view(part.shape) for it, part in zip(means, sums, strict=True)], total[-1].detach()
 

@@ -144,14 +144,14 @@ def divided_sequences(name: str, layers: nn.Module) -> dict[str, str]:
 
 
 def torch_name(name: str, size: int | None = None) -> Any:
-    """What torch calls the attribute `name`, or a size of it, for programs that ask a twin of torch's layer for it."""
+    """A property under torch's name of an attribute, or of a size of it, for programs that know torch's layer."""
     if size is not None:
         return property(lambda layer: getattr(layer, name).shape[size])
     return property(lambda layer: getattr(layer, name), lambda layer, value: setattr(layer, name, value))
 
 
 def exports_to_onnx() -> bool:
-    """Whether the present code is being exported to ONNX, which does not have the native ops."""
+    """True if the present code is being exported to ONNX, which does not have the native ops."""
     return torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export()
 
 

@@ -66,7 +66,7 @@ def padding_text(padding: Padding) -> str:
 def both_ends(
     padding: Padding, shape: Sequence[int], kernel_size: tuple[int, ...], stride: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What is added before and after an input `[batch, channels, *sizes]`, in each dimension."""
+    """The padding before and after each dimension of an input `[batch, channels, *sizes]`."""
     dims = len(kernel_size)
     if isinstance(padding, tuple):
         return (padding, padding) if len(padding) == dims else (padding[:dims], padding[dims:])
@@ -86,7 +86,7 @@ def both_ends(
 def equal_ends(
     name: str, padding: Padding, shape: Sequence[int], kernel_size: tuple[int, ...], stride: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """What is added at both ends of each dimension of `[batch, channels, *sizes]`; ShapeError if they differ."""
+    """The padding at both ends of each dimension of `[batch, channels, *sizes]`; ShapeError if they differ."""
     begin, end = both_ends(padding, shape, kernel_size, stride)
     if begin != end:
         raise ShapeError(

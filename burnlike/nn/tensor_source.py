@@ -28,7 +28,7 @@ class TensorSource:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of the tensor there."""
+        """True if it is all of the tensor there."""
         return self.chunk == (0, 1)
 
     def taken_from(self, tensor: "Tensor") -> "Tensor":
@@ -68,14 +68,14 @@ def whole(sources: Mapping[str, TensorSource]) -> dict[str, TensorRecipe]:
 
 def inverse(recipes: Mapping[str, TensorRecipe]) -> dict[str, TensorRecipe]:
     """The recipes of the other library's tensors, by this one's; NoCounterpartError if some parts are missing."""
-    found: dict[str, tuple[list[Any], int]] = {}
+    pieces_of: dict[str, tuple[list[Any], int]] = {}
     for name, recipe in recipes.items():
         for place, source in enumerate(recipe.sources):
             index, count = source.chunk
             part = TensorSource(name, (place, len(recipe.sources)), source.transposed, recipe.dim)
-            found.setdefault(source.name, ([None] * count, source.dim))[0][index] = part
-    for name, (parts, _) in found.items():
+            pieces_of.setdefault(source.name, ([None] * count, source.dim))[0][index] = part
+    for name, (parts, _) in pieces_of.items():
         if None in parts:
             there = len(parts) - parts.count(None)
             raise NoCounterpartError(f"'{name}' has {len(parts)} parts, of which {there} are there")
-    return {name: TensorRecipe(tuple(parts), dim) for name, (parts, dim) in found.items()}
+    return {name: TensorRecipe(tuple(parts), dim) for name, (parts, dim) in pieces_of.items()}

@@ -19,7 +19,7 @@ Build = Callable[[Any, torch.device], nn.Module]
 
 
 class AnyLibrary:
-    """What computes with tensors and layers of any library: `interop.to_torch` keeps it as it is."""
+    """Marks a layer that computes with tensors and layers of any library: `interop.to_torch` keeps it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ class Counterpart:
 
     def places(self, names: Iterable[str]) -> dict[str, TensorSource]:
         """Path of each of burnlike's tensors that lies in torch's tensors `names` -> where."""
-        known = set(names)
-        return {path: it for path, it in self._numbered(known) if it.name in known}
+        known_names = set(names)
+        return {path: it for path, it in self._numbered(known_names) if it.name in known_names}
 
     def recipes(self, paths: Iterable[str]) -> dict[str, TensorRecipe]:
         """Name of each of torch's tensors -> how it is made of burnlike's tensors `paths`, but for `ignored`."""
-        known = set(paths)
-        return inverse(whole({path: it for path, it in self._numbered(known) if path in known}))
+        known_paths = set(paths)
+        return inverse(whole({path: it for path, it in self._numbered(known_paths) if path in known_paths}))
 
     def _numbered(self, names: set[str]) -> Iterator[tuple[str, TensorSource]]:
         """The entries of `tensors`, those with a `*` for each number in `names`."""
@@ -101,8 +101,8 @@ def alike(
             raise refuse(layer, f"its options have no counterpart: {error}") from error
 
     def build(layer: nn.Module, device: torch.device) -> nn.Module:
-        given = {its: fixed(getattr(layer, ours)) for ours, its in names.items()}
-        return theirs(**given, **options, **({"device": device} if tensors else {}))
+        arguments = {its: fixed(getattr(layer, ours)) for ours, its in names.items()}
+        return theirs(**arguments, **options, **({"device": device} if tensors else {}))
 
     return Counterpart(config.__name__.removesuffix("Config"), theirs, config_of, build, tensors or {}, ignored)
 
@@ -115,13 +115,13 @@ def fixed(size: Any) -> Any:
 def expect_only(layer: nn.Module, of: nn.Module | None = None, remedy: str = "", **options: Any) -> None:
     """Refuse other values of the options that `layer`, or a part `of` it, has and the other library lacks."""
     for name, value in options.items():
-        found = getattr(of or layer, name, value)
-        if isinstance(found, torch.Tensor):
+        actual = getattr(of or layer, name, value)
+        if isinstance(actual, torch.Tensor):
             raise refuse(layer, f"{name} has no counterpart{remedy}")
-        if found != value:
+        if actual != value:
             if name == "reduction":
                 remedy = f": that of forward is {value!r}; give it where the loss is called"
-            raise refuse(layer, f"{name}={found!r} has no counterpart{remedy}")
+            raise refuse(layer, f"{name}={actual!r} has no counterpart{remedy}")
 
 
 def refuse(layer: nn.Module, reason: str) -> NoCounterpartError:

@@ -122,13 +122,14 @@ class QuantizationMethods(TensorBase[B, D, K]):
         spec = float_spec("quantize", self)
         block = _block(scheme, self.inner.shape)
         shape = [1] if block is None else [size // each for size, each in zip(self.inner.shape, block, strict=True)]
-        given = operand_of("quantize", scales, spec, any_rank=True)
-        if given.numel() != torch.Size(shape).numel():
+        scale_values = operand_of("quantize", scales, spec, any_rank=True)
+        if scale_values.numel() != torch.Size(shape).numel():
             raise TensorValueError(
-                "Quantize", f"expected {torch.Size(shape).numel()} scales, {shape}, got shape {list(given.shape)}"
+                "Quantize",
+                f"expected {torch.Size(shape).numel()} scales, {shape}, got shape {list(scale_values.shape)}",
             )
         scales_spec = spec.family[scheme.param.value][len(shape)]
-        fitting = spec.ops.cast(spec.ops.reshape(given, shape), scheme.param.value)
+        fitting = spec.ops.cast(spec.ops.reshape(scale_values, shape), scheme.param.value)
         values = spec.ops.quantize(self.inner, fitting, block, *scheme.range)
         return QTensor(derive(values, spec), wrap(fitting, scales_spec), scheme)
 

@@ -24,7 +24,7 @@ from burnlike.train.export.rust.tracing import leaves_of
 from .running import HERE, TARGET
 
 STEPS, RATE, WANTED = 5, 0.05, 0.3
-"""Steps of SGD, their rate, and the number that all elements of the results are wanted to be."""
+"""Steps of SGD, their usual rate, and the number that all elements of the results are wanted to be."""
 _PROBABILITIES = ("p", "prob", "dropout", "std")
 
 
@@ -36,6 +36,7 @@ class Case:
         make: the module.
         example: its inputs by name.
         learns: False for a model that has no gradients, or in which chance decides.
+        rate: of the steps; one at which the loss grows makes rounding errors grow as well.
         more: Rust to run with `model` and `checks`; the result has what it prints.
     """
 
@@ -43,6 +44,7 @@ class Case:
     example: Mapping[str, Tensor] | Callable[[], Mapping[str, Tensor]]
     learns: bool = True
     more: str = ""
+    rate: float = RATE
 
 
 @dataclass
@@ -127,7 +129,7 @@ def _export(name: str) -> Result:
         learns = False
         if case.learns and steps:
             with stacks_apart(program):
-                learns = _learn(crate, steps)
+                learns = _learn(crate, steps, case.rate)
                 learned = crate.record().tensors
             theirs = any(isinstance(it, nn.modules.batchnorm._BatchNorm) for it in model.modules())
             # torch's own running variances are unbiased in training, Burn's and burnlike's are not.
@@ -135,7 +137,7 @@ def _export(name: str) -> Result:
                 {it: learned[it] for it in learned if not (theirs and it.endswith("running_var"))},
                 folder / name / "learned.pt",
             )
-        _as_module(folder / "src" / name / "main.rs", name, learns, case.more)
+        _as_module(folder / "src" / name / "main.rs", name, learns, case)
     except NoCounterpartError as error:
         return Result("refused", str(error))
     except Exception as error:
@@ -150,10 +152,10 @@ def _without_chance(model: nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
-def _learn(crate: Written, steps: int) -> bool:
+def _learn(crate: Written, steps: int, rate: float) -> bool:
     """Train the model of a crate, whose `record` has the weights after that; False if it has nothing to learn."""
     program, model = crate.program.train(), crate.program.model
-    optimizer = torch.optim.SGD([*model.parameters()] or [torch.zeros(1)], lr=RATE)
+    optimizer = torch.optim.SGD([*model.parameters()] or [torch.zeros(1)], lr=rate)
     for _ in range(steps):
         optimizer.zero_grad()
         loss = sum((it - WANTED).square().mean() for it in program(**crate.example) if it.is_floating_point())
@@ -173,7 +175,7 @@ def model_paths(model: nn.Module) -> Iterable[str]:
     return (name for name, _ in model.named_modules(remove_duplicate=False))
 
 
-def _as_module(main: Path, name: str, learns: bool, more: str) -> None:
+def _as_module(main: Path, name: str, learns: bool, case: Case) -> None:
     """The `main` of a crate as a module, which also trains the model."""
     text = main.read_text()
     call = re.search(r"    let (.*) =\s+model\.forward\(((?:.|\n)*?)\);\n", text)
@@ -185,11 +187,12 @@ def _as_module(main: Path, name: str, learns: bool, more: str) -> None:
     if learns and outputs:
         train = (
             f'if task == "train" {{\n    let check = &checks.checks[0];\n    let save = "{name}/trained.bpk";\n'
-            f"    crate::train(model, save, |model| {{\n    let {call[1]} = model.forward({call[2]});\n{losses} }});\n"
+            f"    crate::train(model, save, {case.rate}, |model| {{\n"
+            f"    let {call[1]} = model.forward({call[2]});\n{losses} }});\n"
             "return Ok(());\n}"
         )
-    if more:
-        train += f'\nif task == "more" {{ {more} return Ok(()); }}'
+    if case.more:
+        train += f'\nif task == "more" {{ {case.more} return Ok(()); }}'
     for old, new in {
         "use crate::model::Model;": "use self::model::Model;",
         "fn main()": "pub fn main(task: &str)",
@@ -221,11 +224,11 @@ pub fn loss<const D: usize>(result: Tensor<D>) -> Tensor<1> {{
     (result - {wanted}).square().mean()
 }}
 
-pub fn train<M: Module>(mut model: M, path: &str, loss: impl Fn(&M) -> Tensor<1>) {{
+pub fn train<M: Module>(mut model: M, path: &str, rate: f64, loss: impl Fn(&M) -> Tensor<1>) {{
     let mut rule = SgdConfig::new().init();
     for _ in 0..{steps} {{
         let grads = GradientsParams::from_grads(loss(&model).backward(), &model);
-        model = rule.step({rate}, model, grads);
+        model = rule.step(rate, model, grads);
     }}
     model.valid().into_record().save(path).expect("a file");
 }}
@@ -247,7 +250,7 @@ def _built(names: Sequence[str], folder: Path, results: dict[str, Result], lints
     """Build the models; those that do not compile."""
     mods = "".join(f"mod {it};\n" for it in names)
     arms = "".join(f'        "{it}" => {it}::main(&words[2]),\n' for it in names)
-    (folder / "src" / "main.rs").write_text(_MAIN.format(mods=mods, arms=arms, wanted=WANTED, steps=STEPS, rate=RATE))
+    (folder / "src" / "main.rs").write_text(_MAIN.format(mods=mods, arms=arms, wanted=WANTED, steps=STEPS))
     said = _cargo("build", folder)
     broken: dict[str, list[str]] = {}
     for name, line, text in re.findall(r"src/(\w+)/(?:model|mod)\.rs:(\d+):\d+: error(.*)", said):

@@ -40,6 +40,9 @@ def _host(draw: Draw) -> Iterator[Case]:
     tolerances: list[list[Any]] = [["default"], ["balanced"], ["strict"], ["permissive"]]
     tolerances += [["rel_abs", 0.01, 1e-6], ["relative", 0.01], ["absolute", 0.01], ["set_relative", 1e-3]]
     tolerances += [["set_absolute", 1.1], ["rel_abs", 1.5, 0.0], ["rel_abs", 0.1, -1.0]]
+    sizes = ("half", "single", "double")
+    tolerances += [[f"set_{it}_precision_relative", 0.3] for it in sizes]
+    tolerances += [[f"set_{it}_precision_absolute", 1.1] for it in sizes]
     for tolerance in tolerances:
         for dtype in (torch.float32, torch.float64, torch.float16):
             yield Case("data.assert_approx_eq", [same.to(dtype), near.to(dtype), *tolerance])

@@ -15,7 +15,7 @@ from .rust_zoo import all_layers, by_hand, case_of, drawn
 pytestmark = pytest.mark.burn
 
 DRAWN = int(os.environ.get("BURN_MODELS", "10"))
-"""How many models are drawn; with 100 or more, each layer has several configs, and clippy and rustfmt run as well."""
+"""How many models are drawn; with 100 or more, each layer has several configs."""
 REFUSED = {"maxpool3d": "Burn has no counterpart of the operation max_pool3d"}
 GPT = """
 {type: DecoderLm, vocab_size: 50, max_sequence_length: 128, d_model: 16, n_layers: 2, n_heads: 2, d_ff: 32,
@@ -39,7 +39,7 @@ def test_exported_models_compute_and_learn_as_in_python(tmp_path: Path) -> None:
     prompts = torch.randint(50, (2, 8))
     cases["greedy"] = case_of(GPT, prompts)
     cases["greedy"].more, cases["greedy"].learns = GREEDY, False
-    results = run(cases, tmp_path, processes=2, lints=DRAWN >= 100)
+    results = run(cases, tmp_path, processes=2, lints=True)
     said = table(results)
     for name, reason in REFUSED.items():
         result = results.pop(name)

@@ -7,7 +7,7 @@ from torch import nn
 
 from burnlike.config import ModuleConfig
 from burnlike.config.registry import imported
-from burnlike.config.type_words import OTHER_FUNCTIONS, OUR_TYPES
+from burnlike.config.words import OTHER_FUNCTIONS, OUR_TYPES
 from burnlike.errors import ConfigError
 from burnlike.train.job.configs import TrainConfig
 

@@ -1,10 +1,10 @@
 import enum
 import math
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 import pytest
 
-from burnlike.config import Config
+from burnlike.config import Config, Meta
 from burnlike.config.json_schema import json_schema
 from burnlike.errors import ConfigError
 from burnlike.module import LoraConfig
@@ -279,18 +279,66 @@ def test_element_types_have_two_names_everywhere():
     )
 
 
-class Fruit(Config):
-    """A role."""
+class Rated(Config):
+    rate: float = 1
+    window: tuple[float, float] = (0, 1)
+    names: list[str] = []  # noqa: RUF012 - msgspec makes one for each
+    depth: int = -1
 
 
-class Renamed(Fruit, tag="NowCalled"):
-    width: int
-    former_tags = ("OnceCalled",)
-    former_fields: ClassVar = {"breadth": "width"}
+class Deep(Config):
+    depth: Annotated[int, Meta(ge=1)] = 0
 
 
-def test_types_and_fields_are_read_by_the_names_that_earlier_releases_gave_them() -> None:
-    assert Fruit.from_yaml("type: OnceCalled\nbreadth: 3") == Renamed(width=3)
-    assert Renamed(width=3).to_yaml() == "type: NowCalled\nwidth: 3\n"
-    with pytest.raises(ConfigError, match="3:1: breadth: unknown key 'breadth'"):
-        Fruit.from_yaml("type: OnceCalled\nwidth: 3\nbreadth: 3")
+def test_a_default_has_exactly_the_type_of_the_field() -> None:
+    """Of a config from a file, whose values are not checked again, and of one that a program makes."""
+    for config in (Rated.from_yaml("depth: 3"), Rated(depth=3), Rated(rate=1, window=(0, 1), depth=3)):
+        assert repr(config) == "Rated(rate=1.0, window=(0.0, 1.0), names=[], depth=3)"
+    assert Rated().names is not Rated().names
+    assert Rated.from_yaml("{}").names is not Rated.from_yaml("{}").names
+
+
+def test_a_default_that_does_not_fit_is_a_mistake_of_each_config_without_that_key() -> None:
+    for _ in range(2):
+        assert mistakes(Deep, "{}") == ["f.yaml:1:1: depth: expected an int >= 1, got 0"]
+        with pytest.raises(ConfigError, match=r"^Deep: depth: expected an int >= 1, got 0$"):
+            Deep()
+    assert Deep.from_yaml("depth: 1") == Deep(depth=1)
+
+
+def test_configs_that_are_made_while_a_file_is_read_check_themselves() -> None:
+    """`__post_init__` leaves out only the fields of the struct that the reader makes."""
+    copies = []
+
+    class Inner(Config):
+        size: Annotated[int, Meta(ge=1)] = 1
+
+    class Outer(Config):
+        size: Annotated[int, Meta(ge=1)]
+
+        def validate(self):
+            with pytest.raises(ConfigError, match="Inner: size: expected an int >= 1, got 0"):
+                Inner(size=0)
+            return ()
+
+        def __post_init__(self):
+            super().__post_init__()
+            if self.size == 2:
+                with pytest.raises(ConfigError, match="Outer: size: expected an int >= 1, got 0"):
+                    self.replace(size=0)
+                copies.append(self.replace(size=3))
+
+    assert Outer.from_yaml("size: 2").size == 2
+    assert [copy.size for copy in copies] == [3]
+    with pytest.raises(ConfigError, match="Outer: size: expected an int >= 1, got 0"):
+        Outer(size=0)
+
+
+def test_an_error_of_a_rule_without_a_place_has_that_of_the_mapping() -> None:
+    class Ruled(Config):
+        size: int = 1
+
+        def validate(self):
+            raise ConfigError("two classes have the type 'X'")
+
+    assert mistakes(Ruled, "size: 2") == ["f.yaml:1:1: two classes have the type 'X'"]

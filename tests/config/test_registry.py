@@ -1,7 +1,9 @@
+import gc
 import subprocess
 import sys
 from importlib import metadata
 
+import msgspec
 import pytest
 
 from burnlike.config import Config, ModuleConfig, registry
@@ -80,6 +82,38 @@ def test_a_class_defined_again_replaces_the_earlier_one():
 
     classes = [define(1), define(2)]
     assert type(Meal.from_yaml("type: Soup")) is classes[1]
+
+
+class Coin(msgspec.Struct, frozen=True):
+    """A role of msgspec's own structs, which need not be configs."""
+
+
+class Penny(Coin, tag="Penny", frozen=True):
+    worth: int = 1
+
+
+class Purse(Config):
+    coin: Coin
+
+
+def test_structs_of_msgspec_itself_are_found_by_their_type():
+    assert Purse.from_yaml("coin: {type: Penny, worth: 2}").coin == Penny(2)
+    with pytest.raises(ConfigError, match=r"coin\.type: unknown type 'Peny'; did you mean 'Penny'\?"):
+        Purse.from_yaml("coin: {type: Peny}")
+
+
+def test_a_class_that_is_gone_is_no_type():
+    class Meal(Config):
+        pass
+
+    def define():
+        class Stew(Meal, tag="Stew"):
+            pass
+
+    define()
+    gc.collect()
+    with pytest.raises(ConfigError, match="unknown type 'Stew'"):
+        Meal.from_yaml("type: Stew")
 
 
 def test_a_module_is_imported_from_the_current_directory(package):

@@ -4,7 +4,7 @@ import math
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from burnlike.config.scalars import ScalarError, number_hint, resolve
+from burnlike.config.plain import ScalarError, number_hint, resolve
 
 VALUES = [
     # the core schema of YAML 1.2.2, section 10.3.2

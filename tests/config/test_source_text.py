@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from burnlike.config.source_text import MAX_BYTES, read_text
+from burnlike.config.document import MAX_BYTES, read_text
 from burnlike.errors import ConfigError, ConfigIOError
 
 

@@ -23,6 +23,9 @@ from burnlike.ops import native_status
 
 from .fused_calls import TOLERANCE, leaf
 
+# Torch's rms_norm says it once in a process, in whichever test comes first.
+pytestmark = pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
+
 
 @dataclass(frozen=True)
 class Usual:
@@ -126,7 +129,6 @@ def test_programs_for_other_tools_have_torchs_functions(usual: Usual) -> None:
         assert "burnlike::" not in str(traced.inlined_graph)
 
 
-@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")  # torch's norm, once in a process
 def test_subclasses_of_tensors_go_to_torchs_functions(usual: Usual) -> None:
     class Seen(Tensor):
         names: ClassVar[list[str]] = []

@@ -18,7 +18,8 @@ SECTIONS = (
     Section("how_to", "How to", "One page for each question that people ask.",
             "how_to/resume_mid_epoch how_to/resume_lightning_and_trainer how_to/prove_that_a_run_resumes "
             "how_to/optimizer_state_after_rename how_to/half_size_weights how_to/sharded_checkpoints "
-            "how_to/pytorch_to_rust how_to/weights_to_rust how_to/exact_big_batch how_to/freeze_by_pattern "
+            "how_to/pytorch_to_rust how_to/weights_to_rust how_to/burn_training how_to/exact_big_batch "
+            "how_to/freeze_by_pattern "
             "how_to/stochastic_rounding "
             "how_to/lora_on_a_laptop how_to/faster_model how_to/*"),
     Section("concepts", "Concepts", "What burnlike is made of, with a drawing for each.",

@@ -38,8 +38,8 @@ def _max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    found = F.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    pooled = F.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return pooled if return_indices else pooled[0]
 
 
 def _max_pool3d(
@@ -128,9 +128,9 @@ def _grid_sample(
 
 
 def _decomposed(operator: Any) -> Callable[..., Any]:
-    found = decomposition_of(operator)
-    assert found is not None
-    return found
+    decomposition = decomposition_of(operator)
+    assert decomposition is not None
+    return decomposition
 
 
 def _ctc_loss(
@@ -181,7 +181,7 @@ def _ctc_loss(
 def _ctc_losses(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
 ) -> tuple[Tensor, None]:
-    """Those of each sample, with gradients of 0 where they are infinite."""
+    """The loss of each sample, with gradients of 0 where it is infinite."""
     return _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, "none"), None
 
 

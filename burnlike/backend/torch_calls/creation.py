@@ -55,8 +55,8 @@ def full(t: Tables, size: Sizes, value: Any, *, dtype: Any = None, device: Any =
 def eye(t: Tables, rows: int, columns: Any = None, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
     columns, dtype = rows if columns is None else columns, _float(dtype)
     kind = torch.uint8 if dtype is torch.bool else dtype
-    made = t.of(kind).eye(max(rows, columns), kind, _device(device))
-    return t.cast(t.of(kind).slice(made, (slice(0, rows), slice(0, columns)), ()), dtype)
+    square = t.of(kind).eye(max(rows, columns), kind, _device(device))
+    return t.cast(t.of(kind).slice(square, (slice(0, rows), slice(0, columns)), ()), dtype)
 
 
 @translates("arange")
@@ -88,8 +88,8 @@ def no_generator(name: str, generator: Any) -> None:
 
 def _drawn(t: Tables, name: str, tensor: Tensor, first: float, second: float, generator: Any) -> Tensor:
     no_generator(name, generator)
-    found = getattr(t.of(tensor), name)(list(tensor.shape) or [1], first, second, tensor.dtype, tensor.device)
-    return like_rank(found, tensor)
+    values = getattr(t.of(tensor), name)(list(tensor.shape) or [1], first, second, tensor.dtype, tensor.device)
+    return like_rank(values, tensor)
 
 
 translate(
@@ -119,8 +119,8 @@ def bernoulli(t: Tables, tensor: Tensor, p: Any = None, *, generator: Any = None
 def _random(name: str, function: str) -> None:
     def drawn(t: Tables, size: Sizes, dtype: torch.dtype, device: Any, generator: Any) -> Tensor:
         no_generator(name, generator)
-        made = getattr(t.float, function)(list(size) or [1], 0.0, 1.0, dtype, device)
-        return made if len(size) else scalar(made)
+        values = getattr(t.float, function)(list(size) or [1], 0.0, 1.0, dtype, device)
+        return values if len(size) else scalar(values)
 
     @translates(name)
     def made(t: Tables, size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:

@@ -50,7 +50,7 @@ def scatter_reduce(
 
 
 def _nothing(reduce: str, dtype: torch.dtype) -> Any:
-    """What changes no result of a reduction."""
+    """The neutral element of a reduction."""
     if reduce in ("sum", "prod"):
         return int(reduce == "prod")
     if dtype is torch.bool:
@@ -129,7 +129,7 @@ translate(
 
 
 class _Indices:
-    """What `x[indices]` means: the dimensions that are named, moved to the front, and coordinates in them."""
+    """The meaning of `x[indices]`: the dimensions that are named, moved to the front, and coordinates in them."""
 
     def __init__(self, t: Tables, tensor: Tensor, indices: Sequence[Tensor | None]) -> None:
         named: list[tuple[int, Tensor]] = []
@@ -138,8 +138,8 @@ class _Indices:
             if index is None:
                 dim += 1
             elif index.dtype in (torch.bool, torch.uint8):
-                found = nonzero(t, index)
-                named += [(dim + place, t.int.select_dim(found, 1, place)) for place in range(index.ndim)]
+                coordinates = nonzero(t, index)
+                named += [(dim + place, t.int.select_dim(coordinates, 1, place)) for place in range(index.ndim)]
                 dim += index.ndim
             else:
                 named.append((dim, t.cast(index, torch.int64)))
@@ -159,8 +159,8 @@ class _Indices:
     def to_front(self, result_rank: int) -> list[int]:
         """The dimensions of a result with those of the indices first."""
         count = len(self.shape)
-        own = list(range(self.first, self.first + count))
-        return [*own, *(it for it in range(result_rank) if it not in own)]
+        indexed = list(range(self.first, self.first + count))
+        return [*indexed, *(it for it in range(result_rank) if it not in indexed)]
 
 
 def _counted(t: Tables, index: Tensor, size: int) -> Tensor:
@@ -172,13 +172,13 @@ def _counted(t: Tables, index: Tensor, size: int) -> Tensor:
 @translates("index", "_unsafe_index")
 def index(t: Tables, tensor: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     numbers = t.cast(tensor, torch.uint8) if tensor.dtype is torch.bool else tensor
-    found = _Indices(t, numbers, indices)
-    moved = permute(t, numbers, found.order)
-    rows = t.of(moved).gather_nd(moved, found.coordinates)
-    result = t.cast(t.reshape(rows, [*found.shape, *found.rest]), tensor.dtype)
-    if found.first == 0 or not found.shape:
+    where = _Indices(t, numbers, indices)
+    moved = permute(t, numbers, where.order)
+    rows = t.of(moved).gather_nd(moved, where.coordinates)
+    result = t.cast(t.reshape(rows, [*where.shape, *where.rest]), tensor.dtype)
+    if where.first == 0 or not where.shape:
         return result
-    back = sorted(range(result.ndim), key=found.to_front(result.ndim).__getitem__)
+    back = sorted(range(result.ndim), key=where.to_front(result.ndim).__getitem__)
     return permute(t, result, back)
 
 
@@ -193,15 +193,15 @@ def index_put(
 ) -> Tensor:
     dtype = torch.uint8 if tensor.dtype is torch.bool else tensor.dtype
     numbers, new = t.cast(tensor, dtype), t.cast(values, dtype)
-    found = _Indices(t, numbers, indices)
-    shape = [*found.rest[: found.first], *found.shape, *found.rest[found.first :]]
+    where = _Indices(t, numbers, indices)
+    shape = [*where.rest[: where.first], *where.shape, *where.rest[where.first :]]
     new = expand(t, new, shape) if shape else new
-    if found.first and found.shape:
-        new = permute(t, new, found.to_front(new.ndim))
-    moved = permute(t, numbers, found.order)
-    new = t.reshape(new, [*(found.shape or [1]), *found.rest])
-    result = t.of(moved).scatter_nd(moved, found.coordinates, new, "Add" if accumulate else "Assign")
-    back = sorted(range(result.ndim), key=found.order.__getitem__)
+    if where.first and where.shape:
+        new = permute(t, new, where.to_front(new.ndim))
+    moved = permute(t, numbers, where.order)
+    new = t.reshape(new, [*(where.shape or [1]), *where.rest])
+    result = t.of(moved).scatter_nd(moved, where.coordinates, new, "Add" if accumulate else "Assign")
+    back = sorted(range(result.ndim), key=where.order.__getitem__)
     return t.cast(permute(t, result, back), tensor.dtype)
 
 

@@ -99,8 +99,8 @@ def convolution_backward(
     elif mask[0]:
         # What the windows of the forward pass left over at the end gets no gradient.
         rests = [
-            size + 2 * pad - gap * (span - 1) - 1 - step * (found - 1)
-            for size, pad, gap, span, step, found in zip(
+            size + 2 * pad - gap * (span - 1) - 1 - step * (windows - 1)
+            for size, pad, gap, span, step, windows in zip(
                 tensor.shape[2:], padding, dilation, weight.shape[2:], stride, grad.shape[2:], strict=True
             )
         ]
@@ -155,8 +155,8 @@ def max_pool(
 ) -> tuple[Tensor, Tensor]:
     x = tensor if tensor.ndim == 4 else t.reshape(tensor, [1, *tensor.shape])
     kernel, step, pad, gap = _each(2, kernel_size, stride, padding, dilation)
-    found = t.module.max_pool_with_indices(x, kernel, step or kernel, pad, pad, gap, ceil_mode, torch.int64)
-    values, places = (it if x is tensor else t.reshape(it, it.shape[1:]) for it in found)
+    pooled = t.module.max_pool_with_indices(x, kernel, step or kernel, pad, pad, gap, ceil_mode, torch.int64)
+    values, places = (it if x is tensor else t.reshape(it, it.shape[1:]) for it in pooled)
     return values, places
 
 

@@ -137,13 +137,13 @@ class _OverBackend(TorchDispatchMode):
         targets = [kwargs.pop(it.name) for it in schema_of(func).arguments if it.is_out and it.name in kwargs]
         if targets:
             with self:
-                found = getattr(torch.ops.aten, name)(*args, **kwargs)
+                computed = getattr(torch.ops.aten, name)(*args, **kwargs)
         elif name in ("zero_", "fill_"):
-            targets, found = [args[0]], self._filled(args[0], 0 if name == "zero_" else args[1])
+            targets, computed = [args[0]], self._filled(args[0], 0 if name == "zero_" else args[1])
         elif name.endswith("_") and not name.endswith("__"):
             targets, kwargs = [args[0]], dict(kwargs)
             with self:
-                found = getattr(torch.ops.aten, "normal_functional" if name == "normal_" else name[:-1])(
+                computed = getattr(torch.ops.aten, "normal_functional" if name == "normal_" else name[:-1])(
                     *args, **kwargs
                 )
         else:
@@ -152,7 +152,7 @@ class _OverBackend(TorchDispatchMode):
                 raise BackendError(f"{self.tables.backend!r}: torch's {func} writes, and has no form without writing")
             with self:
                 return composed(*args, **kwargs)
-        results = [found] if isinstance(found, Tensor) else list(found)
+        results = [computed] if isinstance(computed, Tensor) else list(computed)
         for target, result in zip(targets, results, strict=True):
             if target.shape != result.shape and target.numel() == 0:
                 target.resize_(result.shape)
@@ -174,11 +174,11 @@ class _OverBackend(TorchDispatchMode):
         count = len(args[0])
         lists = [isinstance(it, list | tuple) and len(it) == count for it in args]
         with self:
-            found = [
+            results = [
                 operator(*(it[place] if many else it for it, many in zip(args, lists, strict=True)), **kwargs)
                 for place in range(count)
             ]
-        return None if name.endswith("_") else found
+        return None if name.endswith("_") else results
 
 
 _OTHER_FORM = frozenset({f"{name}_" for name in ("set", "resize", "_resize_output", "t", "transpose", "squeeze")})
@@ -190,9 +190,11 @@ _LAYOUT = ("memory_format", "layout", "pin_memory", "non_blocking")
 
 def _refuse_subclasses(args: Any, kwargs: dict[str, Any]) -> None:
     """Refuse tensors of classes that compute in a way of their own, such as DTensor."""
-    for it in tensors_in((args, kwargs)):
-        if type(it) not in (Tensor, torch.nn.Parameter, torch.nn.Buffer):
-            raise BackendError(f"{type(it).__name__}: a backend that is not torch's takes plain tensors and parameters")
+    for tensor in tensors_in((args, kwargs)):
+        if type(tensor) not in (Tensor, torch.nn.Parameter, torch.nn.Buffer):
+            raise BackendError(
+                f"{type(tensor).__name__}: a backend that is not torch's takes plain tensors and parameters"
+            )
 
 
 def _plain(value: Any) -> Any:

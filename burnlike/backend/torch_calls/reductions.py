@@ -66,18 +66,18 @@ def _extreme(name: str) -> None:
         if tensor.dtype is torch.bool:
             values, places = extreme_with_index(t, t.cast(tensor, torch.uint8), dim, keepdim)
             return t.cast(values, torch.bool), places
-        found = getattr(t.of(x), f"{name}_dim_with_indices")(x, dim, torch.int64)
-        return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in found)
+        extremes = getattr(t.of(x), f"{name}_dim_with_indices")(x, dim, torch.int64)
+        return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in extremes)
 
     @translates(f"arg{name}")
     def place(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         x = at_least_1(tensor)
         if dim is None:
             flat = t.reshape(x, [x.numel()])
-            found = getattr(t.of(x), f"arg{name}")(flat, 0, torch.int64)
-            return found.reshape([1] * tensor.ndim if keepdim else ())
-        found = getattr(t.of(x), f"arg{name}")(x, dim, torch.int64)
-        return without(t, found, dims_of(tensor, dim), keepdim, tensor)
+            places = getattr(t.of(x), f"arg{name}")(flat, 0, torch.int64)
+            return places.reshape([1] * tensor.ndim if keepdim else ())
+        places = getattr(t.of(x), f"arg{name}")(x, dim, torch.int64)
+        return without(t, places, dims_of(tensor, dim), keepdim, tensor)
 
 
 _extreme("max")
@@ -111,8 +111,8 @@ def var_mean(
 
 
 def _std_mean(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    found, middle = var_mean(t, tensor, *args, **kwargs)
-    return unary(t, "sqrt", found), middle
+    variance, middle = var_mean(t, tensor, *args, **kwargs)
+    return unary(t, "sqrt", variance), middle
 
 
 def _truth(t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, function: str) -> Tensor:
@@ -203,8 +203,8 @@ def topk(
 
 @translates("kthvalue")
 def kthvalue(t: Tables, tensor: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    found = (narrow(t, it, dim, k - 1, 1) for it in sort(t, tensor, dim))
-    values, places = found if keepdim else (squeeze(t, it, dim) for it in found)
+    kth = (narrow(t, it, dim, k - 1, 1) for it in sort(t, tensor, dim))
+    values, places = kth if keepdim else (squeeze(t, it, dim) for it in kth)
     return values, places
 
 
@@ -213,13 +213,13 @@ def median(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = Fa
     if dim is None:
         return median(t, t.reshape(tensor, [tensor.numel()]), 0)[0]
     x = at_least_1(tensor)
-    found = t.float.median_with_indices(x, dim, torch.int64) if x.dtype.is_floating_point else None
-    if found is None:  # the table of integers has no median
+    medians = t.float.median_with_indices(x, dim, torch.int64) if x.dtype.is_floating_point else None
+    if medians is None:  # the table of integers has no median
         place = (x.shape[dim] - 1) // 2
-        found = [narrow(t, it, dim, place, 1) for it in sort(t, x, dim)]
+        medians = [narrow(t, it, dim, place, 1) for it in sort(t, x, dim)]
     else:  # the tables' median leaves NaN out, torch's does not
         missing = unary(t, "isnan", x)
         first = t.int.argmax(t.cast(missing, torch.int64), dim, torch.int64)
         has = t.bool.any_dim(missing, dim)
-        found = [where(t, has, math.nan, found[0]), where(t, has, first, found[1])]
-    return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in found)
+        medians = [where(t, has, math.nan, medians[0]), where(t, has, first, medians[1])]
+    return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in medians)

@@ -98,8 +98,8 @@ def _interpolate(name: str, mode: str) -> None:
         scales = options[1:] if mode in ("Bilinear", "Bicubic") else options
         if any(it is not None for it in scales):  # they move the places that are read
             with t.mode:
-                found: Any = decomposition_of(getattr(aten, f"{name}2d").default)
-                return found(tensor, output_size, *options)
+                decomposition: Any = decomposition_of(getattr(aten, f"{name}2d").default)
+                return decomposition(tensor, output_size, *options)
         return t.module.interpolate(tensor, list(output_size), mode, corners)
 
 

@@ -47,7 +47,7 @@ def expand(t: Tables, tensor: Tensor, size: Sizes, implicit: bool = False) -> Te
 
 
 def region(tensor: Tensor, dim: int, start: int | None, end: int | None, step: int) -> tuple[slice, ...]:
-    """What the tables take for a slice of one dimension."""
+    """The argument of the tables for a slice of one dimension."""
     dim = dim % tensor.ndim
     return (*[slice(None)] * dim, slice(*slice(start, end, step).indices(tensor.shape[dim])))
 
@@ -85,11 +85,11 @@ def split(t: Tables, tensor: Tensor, size: int, dim: int = 0) -> list[Tensor]:
 @translates("cat", "concat")
 def cat(t: Tables, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     # torch leaves out the tensors of shape [0].
-    tensors = [it for it in tensors if it.shape != (0,)] or list(tensors[:1])
+    tensors = [tensor for tensor in tensors if tensor.shape != (0,)] or list(tensors[:1])
     dtype = tensors[0].dtype
-    for it in tensors[1:]:
-        dtype = torch.promote_types(dtype, it.dtype)
-    return t.of(dtype).cat([t.cast(it, dtype) for it in tensors], dim)
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return t.of(dtype).cat([t.cast(tensor, dtype) for tensor in tensors], dim)
 
 
 @translates("stack")

@@ -55,13 +55,13 @@ class Tables:
         table = self.__dict__[name] = getattr(self.backend, f"{name}_ops")
         return table
 
-    def of(self, it: Tensor | torch.dtype) -> Any:
+    def of(self, kind: Tensor | torch.dtype) -> Any:
         """The table for a tensor or an element type.
 
         Raises:
             BackendError: complex numbers, which no table has.
         """
-        dtype = it.dtype if isinstance(it, Tensor) else it
+        dtype = kind.dtype if isinstance(kind, Tensor) else kind
         if dtype.is_floating_point:
             return self.float
         if dtype.is_complex:
@@ -74,8 +74,8 @@ class Tables:
 
     def full(self, shape: Sizes, value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
         """`shape`, all `value`, of any rank."""
-        made = self.of(dtype).full(list(shape) or [1], kind_of(dtype)(value), dtype, device)
-        return made if len(shape) else scalar(made)
+        filled = self.of(dtype).full(list(shape) or [1], kind_of(dtype)(value), dtype, device)
+        return filled if len(shape) else scalar(filled)
 
     def apply(self, tensor: Tensor, function: str, *args: Any, dtype: torch.dtype | None = None) -> Tensor:
         """A function of the tensor's table, of its values in `dtype` if one is given, in the rank that torch gives."""
@@ -125,7 +125,7 @@ def like_rank(result: Tensor, operand: Tensor) -> Tensor:
 
 
 def float_dtype(dtype: torch.dtype) -> torch.dtype:
-    """What a function of numbers gives for an element type: torch's default for integers."""
+    """The dtype that a function of numbers gives for an element type: torch's default for integers."""
     return dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

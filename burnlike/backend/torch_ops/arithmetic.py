@@ -239,8 +239,8 @@ class TorchLogicOps:
 
     @staticmethod
     def nonzero(tensor: Tensor, dtype: torch.dtype, /) -> list[Tensor]:
-        found = as_indices(torch.nonzero(tensor), max(tensor.shape), dtype)
-        return list(found.unbind(1)) if found.shape[0] else []
+        coordinates = as_indices(torch.nonzero(tensor), max(tensor.shape), dtype)
+        return list(coordinates.unbind(1)) if coordinates.shape[0] else []
 
     @staticmethod
     def triu_mask(shape: Sequence[int], offset: int, device: torch.device, /) -> Tensor:

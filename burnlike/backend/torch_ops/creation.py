@@ -29,8 +29,8 @@ class TorchCreationOps:
             # By way of float64, so that no digit is lost; integers torch checks itself.
             read = torch.tensor(data, dtype=torch.float64 if dtype.is_floating_point else dtype)
             return read.to(device=device, dtype=dtype).reshape(list(shape))
-        found = torch.as_tensor(data).detach().to(device=device, copy=True)
-        return TorchCreationOps.cast(found, dtype).reshape(list(shape))
+        tensor = torch.as_tensor(data).detach().to(device=device, copy=True)
+        return TorchCreationOps.cast(tensor, dtype).reshape(list(shape))
 
     @staticmethod
     def empty(shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:

@@ -116,8 +116,8 @@ def _einsum_of_integers(subscripts: Sequence[str], output: str, operands: Sequen
     labels = [label for label in dict.fromkeys("".join(subscripts)) if label not in "."]
     product = None
     for subscript, operand in zip(subscripts, operands, strict=True):
-        own = [label for label in labels if label in subscript]
-        aligned = torch.einsum(f"{subscript}->...{''.join(own)}", operand)
+        used = [label for label in labels if label in subscript]
+        aligned = torch.einsum(f"{subscript}->...{''.join(used)}", operand)
         for place, label in enumerate(reversed(labels)):
             if label not in subscript:
                 aligned = aligned.unsqueeze(aligned.ndim - place)

@@ -39,7 +39,7 @@ class TorchReductionOps:
 
 
 class TorchIntReductionOps:
-    """What `ReductionOps` of Int have of their own: torch would widen to int64, and has no means of integers."""
+    """Int's own `ReductionOps`: torch would widen to int64, and has no means of integers."""
 
     @staticmethod
     def sum(tensor: Tensor, /) -> Tensor:
@@ -235,7 +235,7 @@ class TorchSortOps:
 
 
 def _first_greatest(tensor: Tensor, k: int, dim: int) -> Tensor:
-    """What a stable descending sort puts first, without sorting all: `topk` alone takes any of equal elements."""
+    """The first k of a stable descending sort, without sorting all: `topk` alone takes any of equal elements."""
     size = tensor.shape[dim]
     least = torch.topk(tensor, k, dim)[0].narrow(dim, k - 1, 1)
     nan, least_nan = tensor != tensor, least != least

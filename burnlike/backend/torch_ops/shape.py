@@ -91,11 +91,11 @@ def _mirrored(tensor: Tensor, dim: int, before: int, after: int) -> list[Tensor]
 
 def _repeated(tensor: Tensor, dim: int, before: int, after: int) -> list[Tensor]:
     sizes = [-1] * tensor.ndim
-    found: list[Tensor] = []
+    parts: list[Tensor] = []
     for start, count in ((0, before), (tensor.shape[dim] - 1, after)):
         sizes[dim] = count
-        found.append(tensor.narrow(dim, start, 1).expand(sizes))
-    return found
+        parts.append(tensor.narrow(dim, start, 1).expand(sizes))
+    return parts
 
 
 _REDUCTIONS = {"Mul": "prod", "Min": "amin", "Max": "amax"}

@@ -100,7 +100,7 @@ def signal_of(frames: Tensor, weights: Tensor, hop: int, center: bool, length: i
 
 
 def _no_signals(tensor: Tensor, dim: int) -> bool:
-    """Whether a dimension other than `dim` is empty; the FFT library refuses that."""
+    """True if a dimension other than `dim` is empty; the FFT library refuses that."""
     return tensor.numel() == 0 and 0 in (*tensor.shape[:dim], *tensor.shape[dim + 1 :])
 
 
@@ -136,8 +136,8 @@ class TorchGridOps:
         if sparse:
             rank = len(tensors)
             grids = [
-                tensor.reshape([-1 if place == own else 1 for place in range(rank)])
-                for own, tensor in enumerate(tensors)
+                tensor.reshape([-1 if place == axis else 1 for place in range(rank)])
+                for axis, tensor in enumerate(tensors)
             ]
             return [grid.transpose(0, 1) for grid in grids] if cartesian and rank > 1 else grids
         return list(torch.meshgrid(*tensors, indexing="xy" if cartesian else "ij"))

@@ -87,15 +87,15 @@ def examine(
     def read(options: list[str]) -> tuple[Tree, Config]:
         tree = read_tree(file, options)
         config = (root or root_class(tree.root)).from_tree(tree)
-        found = [*missing_files(config)] if paths else []
-        if not (found or fast) and hasattr(config, "data") and find_spec("torch") is not None:
+        shown = [*missing_files(config)] if paths else []
+        if not (shown or fast) and hasattr(config, "data") and find_spec("torch") is not None:
             from ...train.job.trial import trial_problems
 
             text = config.to_yaml()
             problems = trial_problems(config, data=paths and inputs is None)
-            found = [(path, hide_values(message, text)) for path, message in problems]
-        if found:
-            raise ConfigError.of(find(tree.root, path).place.problem(path, message) for path, message in found)
+            shown = [(path, hide_values(message, text)) for path, message in problems]
+        if shown:
+            raise ConfigError.of(find(tree.root, path).place.problem(path, message) for path, message in shown)
         return tree, config
 
     try:
@@ -117,10 +117,10 @@ def examine(
     from ...train.job.trial import traced
 
     try:
-        found, problems = traced(config, tree.root, inputs)
+        shapes, problems = traced(config, tree.root, inputs)
     except ConfigError as error:
         return report | _wrong(file, [Problem(str(error), source=file)])
-    return report | {"calls": [it._asdict() for it in found.calls]} | (_wrong(file, problems) if problems else {})
+    return report | {"calls": [it._asdict() for it in shapes.calls]} | (_wrong(file, problems) if problems else {})
 
 
 def _mesh(config: Any, world_size: int) -> dict[str, Any]:

@@ -63,12 +63,12 @@ def _fish(commands: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -
 
 
 def _values(parser: argparse.ArgumentParser) -> list[str]:
-    """What may stand for the command's arguments without a name, beside files."""
-    found: list[str] = []
+    """The values of the command's positional arguments, beside files."""
+    choices: list[str] = []
     for action in parser._actions:
         if not action.option_strings:
-            found += [*map(str, action.choices or ())] + ([*shipped_configs()] if action.type is config_file else [])
-    return found
+            choices += [*map(str, action.choices or ())] + ([*shipped_configs()] if action.type is config_file else [])
+    return choices
 
 
 def _quoted(text: str) -> str:

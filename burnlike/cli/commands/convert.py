@@ -36,8 +36,8 @@ _OF_TORCH = (".pt", DEFAULT_EXTENSION)
 def check_names(args: argparse.Namespace) -> None:
     for option, name in (("--from", args.source), ("--to", args.target)):
         if name is not None and name not in _names():
-            known = ", ".join(_names())
-            raise RecordError(f"{option} {name}: expected one of {known}{nearest(name, _names())}")
+            names = ", ".join(_names())
+            raise RecordError(f"{option} {name}: expected one of {names}{nearest(name, _names())}")
     if args.model is None and args.source == "torch":
         raise RecordError("--from torch needs --model CONFIG, which says what layers there are")
     if args.model is None and args.target != "burnlike" and args.source not in weight_tables():
@@ -53,8 +53,8 @@ def model_to_convert(args: argparse.Namespace) -> "nn.Module | None":
 
     options.format_of_file(args.input)  # a path that leads to no record is told as such
     directory = args.input if os.path.isdir(args.input) else os.path.dirname(args.input)
-    if (found := pretrained_table(directory).name) != args.source:
-        raise RecordError(f"{directory}: its config.json is of a model of {found}, got --from {args.source}")
+    if (table_name := pretrained_table(directory).name) != args.source:
+        raise RecordError(f"{directory}: its config.json is of a model of {table_name}, got --from {args.source}")
     return build_on_meta(pretrained_config(directory))
 
 
@@ -86,13 +86,13 @@ def _source_of(args: argparse.Namespace, module: "nn.Module", record: "Record") 
         return "burnlike"
     from ...interop.torch_names import names_of
 
-    found = names_of(module, record)
-    if found is None:
+    names = names_of(module, record)
+    if names is None:
         raise RecordError(
             f"{args.input}: its names and shapes are those of {type(module).__name__} in torch and in Burn, which lay"
             " some of them out in different ways; say by --from torch or --from burnlike whose they are"
         )
-    return found
+    return names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -233,13 +233,13 @@ def _checks_of(args: argparse.Namespace, name: str, *, is_dcp: bool, is_sharded:
     return [output(folder).check_folder, *files] if folder == args.output.rstrip(os.sep) else files
 
 
-def _files_of(found: str) -> list[str]:
+def _files_of(format_name: str) -> list[str]:
     """The files of a record; of a set the index, its shards, and the single file that would count before them."""
-    if not found.endswith(INDEX_SUFFIX):
-        return [found]
-    folder = os.path.dirname(found)
-    shards = [os.path.join(folder, name) for name in listed_names(read_regular(found)) or ()]
-    return [found, found.removesuffix(INDEX_SUFFIX), *shards]
+    if not format_name.endswith(INDEX_SUFFIX):
+        return [format_name]
+    folder = os.path.dirname(format_name)
+    shards = [os.path.join(folder, name) for name in listed_names(read_regular(format_name)) or ()]
+    return [format_name, format_name.removesuffix(INDEX_SUFFIX), *shards]
 
 
 def _report(source: str, written: str, record: "Record", precision: "Precision | None", seconds: float) -> list[str]:

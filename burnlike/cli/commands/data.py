@@ -49,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _marked(text: str, marks: tuple[tuple[str, str], ...]) -> str:
     """The text, safe for a terminal, with what stands for each mark."""
-    known = dict(marks)
+    mark_of = dict(marks)
     pieces, begin = [], 0
     for place, character in enumerate(text):
-        if character in known:
-            pieces += [harmless(text[begin:place]), known[character]]
+        if character in mark_of:
+            pieces += [harmless(text[begin:place]), mark_of[character]]
             begin = place + 1
     return "".join([*pieces, harmless(text[begin:])])

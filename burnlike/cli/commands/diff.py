@@ -42,33 +42,34 @@ def run(args: argparse.Namespace) -> int:
     one, other = open_file(args.a, layout), open_file(args.b, layout)
     from ...record.tools.comparison import compare
 
-    found = compare(one, other, tolerance, ids=not args.ignore_ids)
+    comparison = compare(one, other, tolerance, ids=not args.ignore_ids)
     if args.json:
-        say_json(_summary(args, found, tolerance))
+        say_json(_summary(args, comparison, tolerance))
     else:
-        say("\n".join(_lines(printable(args.a), printable(args.b), found)))
-    return EQUAL if found.is_equal else DIFFERENT
+        say("\n".join(_lines(printable(args.a), printable(args.b), comparison)))
+    return EQUAL if comparison.is_equal else DIFFERENT
 
 
-def _lines(a: str, b: str, found: "Comparison") -> Iterator[str]:
-    if found.other_ids_only:
-        others = sum(it.ids is not None for it in found.tensors)
-        yield f"equal but for ids: {others} of {found.compared} tensors have other ids (--ignore-ids leaves them out)"
+def _lines(a: str, b: str, comparison: "Comparison") -> Iterator[str]:
+    if comparison.other_ids_only:
+        others = sum(it.ids is not None for it in comparison.tensors)
+        count = f"{others} of {comparison.compared} tensors have other ids"
+        yield f"equal but for ids: {count} (--ignore-ids leaves them out)"
         return
-    for only, names in ((a, found.extra), (b, found.missing)):
+    for only, names in ((a, comparison.extra), (b, comparison.missing)):
         yield from (f"{printable(name)}: only in {only}" for name in names)
-    for tensor in found.tensors:
+    for tensor in comparison.tensors:
         yield f"{printable(tensor.name)}: {'; '.join(_parts(tensor))}"
-    for path, (one, other) in found.values.items():
+    for path, (one, other) in comparison.values.items():
         yield f"value {printable(path)}: {_shown(one)} and {_shown(other)}"
-    different = sum(not it.is_equal for it in found.tensors)
-    if found.is_equal:
-        within = ", within the tolerance" if found.tensors else ""
-        yield f"equal{within}: {found.compared} tensors"
+    different = sum(not it.is_equal for it in comparison.tensors)
+    if comparison.is_equal:
+        within = ", within the tolerance" if comparison.tensors else ""
+        yield f"equal{within}: {comparison.compared} tensors"
     else:
         yield (
-            f"different: {different} of {found.compared} tensors in both, {len(found.extra)} only in {a},"
-            f" {len(found.missing)} only in {b}, {len(found.values)} plain values"
+            f"different: {different} of {comparison.compared} tensors in both, {len(comparison.extra)} only in {a},"
+            f" {len(comparison.missing)} only in {b}, {len(comparison.values)} plain values"
         )
 
 
@@ -95,22 +96,22 @@ def _shown(value: Any) -> str:
     return "nothing" if value is MISSING else shortened(to_json(value, "values"))
 
 
-def _summary(args: argparse.Namespace, found: "Comparison", tolerance: float | None) -> dict[str, Any]:
+def _summary(args: argparse.Namespace, comparison: "Comparison", tolerance: float | None) -> dict[str, Any]:
     from ...record.tools.comparison import MISSING
     from ...record.values import to_json
 
     return {
         "a": args.a,
         "b": args.b,
-        "equal": found.is_equal,
+        "equal": comparison.is_equal,
         "tolerance": tolerance,
-        "compared": found.compared,
-        "only_in_a": found.extra,
-        "only_in_b": found.missing,
-        "tensors": [_tensor(tensor) for tensor in found.tensors],
+        "compared": comparison.compared,
+        "only_in_a": comparison.extra,
+        "only_in_b": comparison.missing,
+        "tensors": [_tensor(tensor) for tensor in comparison.tensors],
         "values": {
             path: {side: to_json(it, path) for side, it in zip("ab", pair, strict=True) if it is not MISSING}
-            for path, pair in found.values.items()
+            for path, pair in comparison.values.items()
         },
     }
 

@@ -3,6 +3,8 @@
 import argparse
 import importlib.metadata
 import platform
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..tables import say, say_json
@@ -35,8 +37,12 @@ def examine() -> dict[str, Any]:
     from ...ops import native_status
     from ...train.runs.environment import processor
 
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    capabilities = [torch.cuda.get_device_capability(i) for i in range(len(names))]
+    # Only now: once the process uses CUDA, kernels that run on none of its GPUs are out of use.
     status = native_status()
     cpu, cuda = status.cpu, status.cuda
+    built = torch.ops.burnlike.cuda_archs() if cuda.loaded else ""
     report: dict[str, Any] = {
         "burnlike": __version__,
         "python": platform.python_version(),
@@ -47,8 +53,10 @@ def examine() -> dict[str, Any]:
         "cpu": {"isa": status.isa, "isas": [*status.isas], "library": str(cpu.path), "why_not": cpu.reason},
         "cuda": {
             "torch": torch.version.cuda,
-            "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+            "devices": names,
+            "capabilities": [f"{major}.{minor}" for major, minor in capabilities],
             "library": str(cuda.path),
+            "built_for": built,
             "native": cuda.loaded,
             "why_not": cuda.reason,
         },
@@ -57,10 +65,9 @@ def examine() -> dict[str, Any]:
     }
     if not cpu.loaded:
         report["problems"].append(f"the native CPU library is not in use: {cpu.reason}")
-    has_device = bool(report["cuda"]["devices"])
-    if has_device and not cuda.loaded:
-        report["problems"].append(f"there is a CUDA device, but the native CUDA library is not in use: {cuda.reason}")
-    devices = ["cpu", "cuda"] if has_device and cuda.loaded else ["cpu"]
+    if problem := cuda_problem(capabilities, built, cuda.reason, cuda.path):
+        report["problems"].append(problem)
+    devices = ["cpu", "cuda"] if names and cuda.loaded else ["cpu"]
     for device in devices if cpu.loaded else []:
         prefix = "cuda:" if device == "cuda" else ""
         for mode in ("eager", "compiled"):
@@ -69,10 +76,34 @@ def examine() -> dict[str, Any]:
             # Some ops have no kernels for CUDA, where torch's own are used.
             named = [name.removeprefix(prefix) for name in status.calls if name.startswith(prefix)]
             left = _NOT_OF_STEPS if mode == "eager" else (*_NOT_OF_STEPS, *_not_compiled())
-            own = [name for name in named if ":" not in name and name not in left]
-            if missing := [name for name in own if not calls.get(name)]:
+            without_place = [name for name in named if ":" not in name and name not in left]
+            if missing := [name for name in without_place if not calls.get(name)]:
                 report["problems"].append(f"{device}, {mode}: no native call of {', '.join(missing)} in training steps")
     return report
+
+
+def cuda_problem(capabilities: Sequence[tuple[int, int]], built: str, why_not: str, library: Path) -> str | None:
+    """The GPUs that the CUDA kernels don't run on, and the command that builds them; None if there are none.
+
+    Args:
+        capabilities: compute capabilities of the GPUs.
+        built: what the library was built for; empty if it was not loaded.
+        why_not: why the library is not in use; empty if it is.
+        library: its file.
+    """
+    from ...ops._capability import runs_on
+
+    others = [it for it in capabilities if why_not or not runs_on(it, built)]
+    if not others:
+        return None
+    seen = sorted({f"{major}.{minor}" for major, minor in others})
+    is_checkout = (library.parent.parent / "csrc" / "cuda").is_dir()
+    place = "in this checkout" if is_checkout else "in a checkout of the sources, as wheels have no CUDA kernels"
+    reason = why_not or f"they were built for {built}"
+    return (
+        f"the native CUDA kernels do not run on a GPU of compute capability {', '.join(seen)}: {reason}. To build them,"
+        f" {place}: TORCH_CUDA_ARCH_LIST='{' '.join(seen)}' pip install --no-build-isolation ."
+    )
 
 
 def _not_compiled() -> tuple[str, ...]:
@@ -126,7 +157,8 @@ def _text(report: dict[str, Any]) -> str:
     isa = (
         f"{cpu['isa']} (this machine runs {', '.join(cpu['isas'])})" if cpu["isa"] else f"not native: {cpu['why_not']}"
     )
-    devices = f"torch is for CUDA {cuda['torch']}; devices: {', '.join(cuda['devices']) or 'none'}"
+    gpus = [f"{name} ({number})" for name, number in zip(cuda["devices"], cuda["capabilities"], strict=True)]
+    devices = f"torch is for CUDA {cuda['torch']}; devices: {', '.join(gpus) or 'none'}"
     rows = [
         ("burnlike", report["burnlike"]),
         ("python", f"{report['python']} on {report['platform']}"),
@@ -134,7 +166,7 @@ def _text(report: dict[str, Any]) -> str:
         ("packages", ", ".join(packages)),
         ("CPU ops", isa),
         ("CUDA", devices if cuda["torch"] else "this torch is for CPU only"),
-        ("CUDA ops", "native" if cuda["native"] else f"not native: {cuda['why_not']}"),
+        ("CUDA ops", f"native, built for {cuda['built_for']}" if cuda["native"] else f"not native: {cuda['why_not']}"),
     ]
     for name, calls in report["native_calls"].items():
         counted = ", ".join(f"{op} {count}" for op, count in calls.items())

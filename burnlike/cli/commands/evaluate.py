@@ -21,16 +21,18 @@ def run(args: argparse.Namespace) -> int:
     loaded = opened(args)
     from burnlike.train.job.evaluation import evaluate_run
 
-    said = {"data": None if data is None else data.to_dict(), "set": [str(it) for it in args.overrides]}
-    found = evaluate_run(loaded, args.split, data, said=said)
+    given_options = {"data": None if data is None else data.to_dict(), "set": [str(it) for it in args.overrides]}
+    evaluation = evaluate_run(loaded, args.split, data, said=given_options)
     if args.json:
         about = {"run": str(loaded.path), "step": loaded.step, "weights": loaded.weights}
-        say_json({**about, **found._asdict(), "file": str(found.file)})
+        say_json({**about, **evaluation._asdict(), "file": str(evaluation.file)})
         return 0
-    say(f"{loaded.path}: {loaded.weights} weights, step {loaded.step}, {found.items:,} items of {found.split}")
-    for reason in found.left_out:
+    say(
+        f"{loaded.path}: {loaded.weights} weights, step {loaded.step}, {evaluation.items:,} items of {evaluation.split}"
+    )
+    for reason in evaluation.left_out:
         say(f"left out: {reason}")
-    for name, value in found.values.items():
+    for name, value in evaluation.values.items():
         say(f"{name:<16} {value:.4f}")
-    say(f"kept in {found.file}")
+    say(f"kept in {evaluation.file}")
     return 0

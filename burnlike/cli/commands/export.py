@@ -94,8 +94,8 @@ def _of_run(args: argparse.Namespace) -> "Source":
 def _of_config(args: argparse.Namespace) -> "Source":
     if args.record is None and args.to != "burn":
         raise ArgumentError(f"{args.place}: give the weights of this model by --record FILE, or name a run")
-    found = read_model(args.place, args.imports, args.overrides)
-    args.inputs = args.inputs or found.inputs
+    model = read_model(args.place, args.imports, args.overrides)
+    args.inputs = args.inputs or model.inputs
     from burnlike.train.export.source import source_of_config
 
-    return source_of_config(found.config, args.record)
+    return source_of_config(model.config, args.record, model.training)

@@ -61,16 +61,16 @@ def run(args: argparse.Namespace) -> int:
     subject: Any = _of_config(args, chosen) if is_config else _of_file(args, chosen)
     from ...train.job.forecast import forecast
 
-    found = {"source": args.file, **forecast(*subject, precision=options.precision_of(args), steps=args.optimizer)}
-    say_json(found) if args.json else say("\n".join(_lines(found)))
+    result = {"source": args.file, **forecast(*subject, precision=options.precision_of(args), steps=args.optimizer)}
+    say_json(result) if args.json else say("\n".join(_lines(result)))
     return 0
 
 
 def _of_file(args: argparse.Namespace, chosen: Format | None) -> "tuple[Record, Format]":
     record = options.open_file(args.file, options.layout_of(args, options.model_of(args)))
-    own = options.format_of_file(args.file)
-    writable = own.extension in EXTENSIONS  # not so what torch.save wrote
-    return record, chosen or (own if writable else format_of_path(DEFAULT_EXTENSION))
+    own_format = options.format_of_file(args.file)
+    writable = own_format.extension in EXTENSIONS  # not so what torch.save wrote
+    return record, chosen or (own_format if writable else format_of_path(DEFAULT_EXTENSION))
 
 
 def _of_config(
@@ -96,11 +96,11 @@ def _of_training(args: argparse.Namespace) -> int:
     from ...train.job.forecast_table import as_values, remedy_lines, remedy_values, table_of
 
     meshes = [parse_mesh(it) for it in args.meshes]
-    found = list(forecast_meshes(training, args.world_size, meshes))
-    least = min(found, key=lambda it: it.peak)
+    forecasts = list(forecast_meshes(training, args.world_size, meshes))
+    least = min(forecasts, key=lambda it: it.peak)
     values: dict[str, Any] = {"source": args.file, "world_size": args.world_size, "memory": memory}
-    values["meshes"] = as_values(found, memory)
-    lines = [f"{printable(args.file)}, {args.world_size} processes:", *table_of(found, memory)]
+    values["meshes"] = as_values(forecasts, memory)
+    lines = [f"{printable(args.file)}, {args.world_size} processes:", *table_of(forecasts, memory)]
     if memory is not None and least.step is not None and least.peak > memory:
         better = list(remedies(training, args.world_size, parse_mesh(least.mesh), memory))
         values["remedies"] = remedy_values(better, memory)
@@ -109,15 +109,15 @@ def _of_training(args: argparse.Namespace) -> int:
     return 0 if least.step is not None else 2
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    host, gpu = found["host_bytes"], found["gpu_bytes"]
-    bound = "" if found["file_bytes_exact"] else "at most "
+def _lines(result: dict[str, Any]) -> list[str]:
+    host, gpu = result["host_bytes"], result["gpu_bytes"]
+    bound = "" if result["file_bytes_exact"] else "at most "
     rows = [
-        ("tensors", f"{found['tensors']}, {amount(found['tensor_bytes'])} as they are"),
-        ("disk", f"{bound}{amount(found['file_bytes'])} as {found['format']}"),
+        ("tensors", f"{result['tensors']}, {amount(result['tensor_bytes'])} as they are"),
+        ("disk", f"{bound}{amount(result['file_bytes'])} as {result['format']}"),
     ]
-    if "optimizer_file_bytes" in found:
-        rows.append(("disk", f"{amount(found['optimizer_file_bytes'])} for the optimizer's record"))
+    if "optimizer_file_bytes" in result:
+        rows.append(("disk", f"{amount(result['optimizer_file_bytes'])} for the optimizer's record"))
     rows += [
         ("host, save", f"{amount(host['save'])} for buffers"),
         ("host, save from GPU", f"{amount(host['save_from_gpu'])} for pinned buffers"),
@@ -126,4 +126,4 @@ def _lines(found: dict[str, Any]) -> list[str]:
     ]
     rows += [(f"GPU, {name}", amount(count)) for name, count in gpu.items()]
     width = max(len(name) for name, _ in rows)
-    return [f"{printable(found['source'])}:", *(f"  {name:<{width}}  {text}" for name, text in rows)]
+    return [f"{printable(result['source'])}:", *(f"  {name:<{width}}  {text}" for name, text in rows)]

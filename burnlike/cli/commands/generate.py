@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Writer:
-    """What the model writes after the tokens of a prompt, by the options of the command."""
+    """Writes the tokens after those of a prompt, by the options of the command."""
 
     def __init__(self, loaded: "LoadedRun", args: argparse.Namespace) -> None:
         import torch

@@ -104,11 +104,11 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
     """Bytes of the file or the set of files, what is in it, and what the reader should know."""
     if layout is None and os.path.isfile(path):
         source = FileSource(path)
-        found = detect(source)
-        if not found.has_names:
+        detected = detect(source)
+        if not detected.has_names:
             from ...record.burn.bincode_scan import scan
 
-            outline = scan(GzipSource(source) if found.compressed else source, found.name)
+            outline = scan(GzipSource(source) if detected.compressed else source, detected.name)
             return source.stored_bytes, outline, [_NAMELESS]
     _, outline = read_outline(path, layout)
     parts = {entry.source.path for entry in outline.entries.values() if isinstance(entry, StoredTensor)}

@@ -111,8 +111,8 @@ def _check_options(args: argparse.Namespace) -> None:
         "sbatch": args.sbatch,
         "out": args.out,
     }
-    if not args.slurm and (given := [name for name, value in of_slurm.items() if value]):
-        raise ArgumentError(f"--{given[0]} is for --slurm, which writes a script; add --slurm, or leave it out")
+    if not args.slurm and (slurm_options := [name for name, value in of_slurm.items() if value]):
+        raise ArgumentError(f"--{slurm_options[0]} is for --slurm, which writes a script; add --slurm, or leave it out")
     if args.slurm and args.nproc is None and args.gpus:
         args.nproc = Amount(args.gpus, args.gpus)
     if args.nproc is None:
@@ -149,7 +149,7 @@ def _write_script(args: argparse.Namespace, name: str, resumed: str | None) -> i
 
 
 def _check_machines(args: argparse.Namespace) -> bool:
-    """Whether there are several machines; an ArgumentError where the options don't fit one another."""
+    """True if there are several machines; an ArgumentError where the options don't fit one another."""
     several = args.nnodes.most > 1
     if several and not args.rdzv_endpoint:
         raise ArgumentError(

@@ -51,5 +51,5 @@ def _check(args: argparse.Namespace, place: Path, *, is_adapter: bool) -> None:
     if args.base is not None and not is_adapter:
         raise ArgumentError(f"--base is for adapters of peft; {place} is a run, which names its base in its config")
     of_runs = {"--best": args.best, "--step": args.step is not None, "--set": args.overrides, "--device": args.device}
-    if is_adapter and (given := [name for name, value in of_runs.items() if value]):
-        raise ArgumentError(f"{given[0]} is for runs; {place} has the adapters of peft, which are of one step")
+    if is_adapter and (run_options := [name for name, value in of_runs.items() if value]):
+        raise ArgumentError(f"{run_options[0]} is for runs; {place} has the adapters of peft, which are of one step")

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             Output(args.out / name, "profile", inputs=read, force=args.force).check_file()
 
     with values_hidden(config):
-        found = profile_steps(config, args.steps, args.out)
-    for line in profile_lines(found):
+        profile = profile_steps(config, args.steps, args.out)
+    for line in profile_lines(profile):
         say(line)
     return 0

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(run: "RunFiles", peak_tflops: float | None) -> "Work | None":
-    """What each of a run's processes computes in a step; None where its config does not say it."""
+    """The work of one process in a step of a run; None where its config does not tell it."""
     if not run.ranks or not run.config_text:
         return None
     from burnlike.train.job.forecast_meshes import flops_of_process

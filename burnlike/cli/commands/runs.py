@@ -67,9 +67,9 @@ def run(args: argparse.Namespace) -> int:
     if not runs:
         raise RunDirError(f"{root} has no runs; `burnlike train` writes them to runs/, or to --run-dir DIR")
     summaries = [LearnerSummary.of(it.lines) for it in runs]
-    known = sorted({it.name for summary in summaries for it in summary.metrics if is_quality(it.name)})
-    if known and args.metric not in known:
-        hint = f"expected one of {', '.join(known)}{nearest(args.metric, known)}"
+    qualities = sorted({it.name for summary in summaries for it in summary.metrics if is_quality(it.name)})
+    if qualities and args.metric not in qualities:
+        hint = f"expected one of {', '.join(qualities)}{nearest(args.metric, qualities)}"
         raise ArgumentError(f"--metric {args.metric}: no run has it; {hint}")
     differences = config_differences(runs)
     rows = [
@@ -128,8 +128,8 @@ def _comparison(places: list[Path]) -> list[str]:
     rows.append(["time", *("-" if it.seconds is None else format_elapsed(it.seconds) for it in runs)])
     metrics = dict.fromkeys((it.split, it.name) for summary in summaries for it in summary.metrics)
     for split, name in (it for it in metrics if is_quality(it[1])):
-        found = [summary.find(split, name) for summary in summaries]
-        shown = ["-" if it is None else f"{format_value(it.best.value)} ({it.best.epoch})" for it in found]
+        found_metrics = [summary.find(split, name) for summary in summaries]
+        shown = ["-" if it is None else f"{format_value(it.best.value)} ({it.best.epoch})" for it in found_metrics]
         rows.append([f"best {split} {name} (epoch)", *shown])
     ends = dict.fromkeys((split, name) for run in runs for split, values in run.values.items() for name in values)
     for split, name in ends:

@@ -44,13 +44,13 @@ def run(args: argparse.Namespace) -> int:
     except (RuntimeError, NotImplementedError) as error:
         raise ConfigError(f"{args.config}: the model can't be built without values: {error}") from error
     shapes: dict[str, str] = {}  # of what layers give, by their paths; none where no inputs are known
-    if given := args.inputs or [*model.inputs]:
+    if inputs := args.inputs or [*model.inputs]:
         from ...models.views.shapes import trace
 
-        found = trace(module, given)
-        if found.failed is not None and args.inputs:
-            raise ConfigError(f"--input: {found.failed.path or 'the model'}: {found.message}")
-        shapes = {call.path: call.output for call in reversed(found.calls) if call.output}
+        traced = trace(module, inputs)
+        if traced.failed is not None and args.inputs:
+            raise ConfigError(f"--input: {traced.failed.path or 'the model'}: {traced.message}")
+        shapes = {call.path: call.output for call in reversed(traced.calls) if call.output}
     if drawing is not None:
         _draw(drawing, args.config, model, module, shapes)
     for line in tree_lines(branch_of(module), args.depth):

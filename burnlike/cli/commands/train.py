@@ -104,10 +104,10 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
         if job.parallel.is_main and directory is None:
             # The run that this job had begun before its launcher started it again, or a new one.
             if begun := job.parallel.remembered():
-                found = RunDir.open(begun)
+                run_dir = RunDir.open(begun)
             else:
-                found = RunDir.create(args.run_dir) if args.run_dir else RunDir.create_next(RUNS, file.stem)
-            directory = stack.enter_context(closing(found))
+                run_dir = RunDir.create(args.run_dir) if args.run_dir else RunDir.create_next(RUNS, file.stem)
+            directory = stack.enter_context(closing(run_dir))
             job.parallel.remember(str(directory.path))
         with job.parallel.others_alive():
             path = job.parallel.broadcast(None if directory is None else directory.path)
@@ -134,8 +134,8 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
 
 def _find(args: argparse.Namespace, file: Path, overrides: list[str]) -> int:
     """Measure what a training should begin with; no run is written."""
-    for option, given in (("--resume", args.resume), ("--run-dir", args.run_dir), ("--sweep", args.sweeps or None)):
-        if given is not None:
+    for option, value in (("--resume", args.resume), ("--run-dir", args.run_dir), ("--sweep", args.sweeps or None)):
+        if value is not None:
             raise ArgumentError(f"--find measures a config and writes no run; leave {option} out")
     quiet_profiler()
     config = TrainConfig.load(file, overrides)
@@ -147,16 +147,16 @@ def _find(args: argparse.Namespace, file: Path, overrides: list[str]) -> int:
 
     with values_hidden(config):
         if args.find == "lr":
-            found = finding.find_rate(config)
-            lines = finding.rate_lines(config, found)
+            result = finding.find_rate(config)
+            lines = finding.rate_lines(config, result)
         else:
-            found = finding.find_batch_size(config)
-            lines = finding.batch_lines(found)
+            result = finding.find_batch_size(config)
+            lines = finding.batch_lines(result)
     for line in lines:
         say(line)
     if out is not None:
         out.check_file()
-        finding.keep(found, out.path)
+        finding.keep(result, out.path)
     return 0
 
 

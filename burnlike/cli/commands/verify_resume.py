@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
         other = TrainConfig.from_dict(values, "--workers")
     if args.keep is not None:
         Output(args.keep, "verify-resume", "--keep", inputs=[args.file]).check_directory()
-    with tempfile.TemporaryDirectory(prefix="burnlike-") as made:
-        place = Path(args.keep or made)
+    with tempfile.TemporaryDirectory(prefix="burnlike-") as temporary:
+        place = Path(args.keep or temporary)
         legs = legs_of(config)
         last = legs[-1].stop
         say(f"{last} steps in two epochs, in one go")
@@ -64,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
         say(f"the same, {' and '.join(events)}, and resumed{'' if other is config else f', {args.workers} workers'}")
         run_legs(config, place / "resumed", before[:1], args.imports)
         run_legs(other, place / "resumed", legs[1:], args.imports)
-        found = differences(place / "whole", place / "resumed")
-        shown = list(islice(found, _SHOWN))
-        rest = sum(1 for _ in found)
+        differing = differences(place / "whole", place / "resumed")
+        shown = list(islice(differing, _SHOWN))
+        rest = sum(1 for _ in differing)
     if not shown:
         say("equal: weights, optimizer, random generators, position in the data, metrics")
         return 0

@@ -40,9 +40,9 @@ class ChatCodec:
 
     def encode_all(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """The tokens of each of several texts, by all cores."""
-        found = self.template.tokenizer([*texts], add_special_tokens=False)["input_ids"] if texts else []
+        encoded = self.template.tokenizer([*texts], add_special_tokens=False)["input_ids"] if texts else []
         begin = self.template.begin()
-        return [it if it[: len(begin)] == begin else begin + it for it in found]
+        return [it if it[: len(begin)] == begin else begin + it for it in encoded]
 
     def decode(self, tokens: Tensor) -> str:
         """The text of tokens `[n]`, without special ones."""
@@ -59,7 +59,7 @@ class ChatCodec:
 
 
 def codec(config: ChatConfig, directory: Path) -> ChatCodec:
-    """Of the tokenizer and template that a run keeps in `directory`; where there are none, of those that are named."""
+    """The codec of the tokenizer and template that a run keeps in `directory`; else of those that are named."""
     return ChatCodec(template_of(config, directory), config.max_length)
 
 

@@ -64,8 +64,8 @@ class ChatFormatConfig(Config):
     @property
     def texts(self) -> dict[str, str]:
         """The texts by role, in the order of a conversation."""
-        found = {name: getattr(self, name) for name in ("system", "user", "assistant")}
-        return {name: text for name, text in found.items() if text is not None}
+        texts = {name: getattr(self, name) for name in ("system", "user", "assistant")}
+        return {name: text for name, text in texts.items() if text is not None}
 
 
 def columns_of(text: str) -> list[str]:

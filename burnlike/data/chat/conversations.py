@@ -119,19 +119,19 @@ class ConversationBatcher:
     def batch(self, items: Sequence[Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:
         sizes = [len(it["input_ids"]) for it in items]
         shape = (len(items), max(self.length, *sizes))
-        made = {
+        batch = {
             "input_ids": torch.full(shape, self.pad_token),
             "labels": torch.full(shape, NO_TARGET),
         }
         if "position_ids" in items[0]:
-            made["position_ids"] = torch.zeros(shape, dtype=torch.int64)
+            batch["position_ids"] = torch.zeros(shape, dtype=torch.int64)
         for row, (item, size) in enumerate(zip(items, sizes, strict=True)):
-            for name, tensor in made.items():
+            for name, tensor in batch.items():
                 if name not in item:
-                    raise DataError(f"expected all items of a batch to have {', '.join(made)}, got {', '.join(item)}")
+                    raise DataError(f"expected all items of a batch to have {', '.join(batch)}, got {', '.join(item)}")
                 tensor[row, :size] = item[name]
-            if "position_ids" in made:
-                made["position_ids"][row, size:] = torch.arange(shape[1] - size)
-        if "position_ids" not in made:
-            made["attention_mask"] = (torch.arange(shape[1]) < torch.tensor(sizes)[:, None]).long()
-        return {name: it.to(device, non_blocking=True) for name, it in made.items()}
+            if "position_ids" in batch:
+                batch["position_ids"][row, size:] = torch.arange(shape[1] - size)
+        if "position_ids" not in batch:
+            batch["attention_mask"] = (torch.arange(shape[1]) < torch.tensor(sizes)[:, None]).long()
+        return {name: it.to(device, non_blocking=True) for name, it in batch.items()}

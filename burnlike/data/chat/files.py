@@ -48,15 +48,15 @@ def sources_of(path: str, field: str) -> dict[str, list[Source]]:
     if (root / "dataset_dict.json").exists() or (root / "state.json").exists():
         parts = {name or "train": rows for name, rows in row_parts(root).items()}
         return {name: [Source(rows, _saved_files(rows))] for name, rows in parts.items()}
-    found: dict[str, list[Source]] = {}
+    by_split: dict[str, list[Source]] = {}
     for file in sorted(root.rglob("*")):
         name = file.relative_to(root)
         hidden = any(part.startswith(".") for part in name.parts)
         if file.is_file() and file.suffix.lower() in SUFFIXES and file.name not in _NOT_ROWS and not hidden:
-            found.setdefault(_part_of(name), []).append(file_source(file))
-    if not found:
+            by_split.setdefault(_part_of(name), []).append(file_source(file))
+    if not by_split:
         raise DataError(f"{field}: the directory {root} has no file of {', '.join(SUFFIXES)}")
-    return found
+    return by_split
 
 
 def file_source(path: Path) -> Source:

@@ -40,7 +40,7 @@ class Conversation(NamedTuple):
 
 
 class WrongRow(ValueError):
-    """What is wrong with a row, and where in it."""
+    """A problem with a row, and its place in it."""
 
 
 class Format(NamedTuple):
@@ -65,13 +65,13 @@ def format_of(wanted: str | ChatFormatConfig | None, columns: Sequence[str], fir
     Raises:
         DataError: no format has these columns, or several have; the message lists them.
     """
-    found = format_named(wanted or _found(columns, first))
-    for field, needed in found.columns.items():
+    chat_format = format_named(wanted or _found(columns, first))
+    for field, needed in chat_format.columns.items():
         for name in needed:
             if name not in columns:
                 hint = nearest(name, [*columns]) or f"; there are {', '.join(columns[:_LISTED])}"
-                raise DataError(f"data.format{field}: {found.name} needs the column '{name}'{hint}")
-    return found
+                raise DataError(f"data.format{field}: {chat_format.name} needs the column '{name}'{hint}")
+    return chat_format
 
 
 def format_named(wanted: str | ChatFormatConfig) -> Format:
@@ -85,15 +85,15 @@ def expect_texts(conversation: Conversation) -> None:
 
 
 def _found(columns: Sequence[str], first: Mapping[str, Any]) -> str:
-    found = [name for name, needed in COLUMNS.items() if all(it in columns for it in needed)]
-    if len(found) != 1:
-        what = f"fit several formats: {', '.join(found)}" if found else "fit no format"
-        known = "; ".join(f"{name}: {', '.join(needed)}" for name, needed in COLUMNS.items())
+    fitting = [name for name, needed in COLUMNS.items() if all(it in columns for it in needed)]
+    if len(fitting) != 1:
+        what = f"fit several formats: {', '.join(fitting)}" if fitting else "fit no format"
+        formats = "; ".join(f"{name}: {', '.join(needed)}" for name, needed in COLUMNS.items())
         raise DataError(
-            f"data.format: the columns {', '.join(columns[:_LISTED])} {what} ({known}). Name one, or write how they"
+            f"data.format: the columns {', '.join(columns[:_LISTED])} {what} ({formats}). Name one, or write how they"
             ' become messages: format: {user: "{question}", assistant: "{answer}"}'
         )
-    return "conversations" if found == ["sharegpt"] and not _is_sharegpt(first["conversations"]) else found[0]
+    return "conversations" if fitting == ["sharegpt"] and not _is_sharegpt(first["conversations"]) else fitting[0]
 
 
 def _is_sharegpt(value: Any) -> bool:
@@ -104,21 +104,21 @@ def _is_sharegpt(value: Any) -> bool:
 
 def _of_messages(name: str = "messages", column: str = "messages", role: str = "role", content: str = "content",
                  roles: Mapping[str, str] | None = None) -> Format:  # fmt: skip
-    known = {**{it: it for it in _ROLES}, **(roles or {})}
+    role_of = {**{it: it for it in _ROLES}, **(roles or {})}
 
     def read(row: Mapping[str, Any]) -> Conversation:
         messages = [
-            _message(f"{column}[{place}]", it, role, content, known) for place, it in enumerate(_list_of(row, column))
+            _message(f"{column}[{place}]", it, role, content, role_of) for place, it in enumerate(_list_of(row, column))
         ]
-        if name == "sharegpt" and (said := row.get("system")):
-            messages.insert(0, {"role": "system", "content": _text("system", said)})
+        if name == "sharegpt" and (system := row.get("system")):
+            messages.insert(0, {"role": "system", "content": _text("system", system)})
         return Conversation(messages, _tools(row))
 
     def prompt(row: Mapping[str, Any]) -> Conversation:
-        found = read(row)
-        while found.messages and found.messages[-1]["role"] == "assistant":
-            found.messages.pop()
-        return found
+        messages = read(row)
+        while messages.messages and messages.messages[-1]["role"] == "assistant":
+            messages.messages.pop()
+        return messages
 
     return Format(name, {".messages" if name == OWN else "": (column,)}, read, prompt)
 
@@ -139,9 +139,9 @@ def _turn(column: str, row: Mapping[str, Any], role: str) -> Messages:
     value, parsed = row.get(column), _parsed(row.get(column))
     if isinstance(value, str) and not _are_messages(parsed):  # an answer may be JSON
         return [{"role": role, "content": value}]
-    known = {it: it for it in _ROLES}
-    found = _list_of(row, column)
-    return [_message(f"{column}[{place}]", it, "role", "content", known) for place, it in enumerate(found)]
+    role_of = {it: it for it in _ROLES}
+    listed = _list_of(row, column)
+    return [_message(f"{column}[{place}]", it, "role", "content", role_of) for place, it in enumerate(listed)]
 
 
 def _are_messages(value: Any) -> bool:
@@ -209,10 +209,10 @@ def _message(place: str, value: Any, role: str, content: str, roles: Mapping[str
     """A message as templates take it: without what is none, its text as one string, arguments of tools as mappings."""
     if not isinstance(value, Mapping):
         raise WrongRow(f"{place}: expected an object with '{role}' and '{content}', got {_shown(value)}")
-    said = value.get(role)
-    if not isinstance(said, str) or said not in roles:
-        hint = nearest(str(said), [*roles]) or f"; there are {', '.join(roles)}"
-        raise WrongRow(f"{place}.{role}: expected a role, got {_shown(said)}{hint}")
+    part = value.get(role)
+    if not isinstance(part, str) or part not in roles:
+        hint = nearest(str(part), [*roles]) or f"; there are {', '.join(roles)}"
+        raise WrongRow(f"{place}.{role}: expected a role, got {_shown(part)}{hint}")
     calls = _parsed(value.get("tool_calls"))
     rest = {name: it for name, it in value.items() if name not in (role, content, "tool_calls") and it is not None}
     if calls:
@@ -222,7 +222,7 @@ def _message(place: str, value: Any, role: str, content: str, roles: Mapping[str
     text = value.get(content)
     if text is None and calls:
         text = ""
-    return {"role": roles[said], "content": _text(f"{place}.{content}", text), **rest}
+    return {"role": roles[part], "content": _text(f"{place}.{content}", text), **rest}
 
 
 def _call(place: str, value: Any) -> Any:
@@ -231,8 +231,8 @@ def _call(place: str, value: Any) -> Any:
     inner = value.get("function", value)
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise WrongRow(f"{place}: expected the name of a function, got {_shown(value)}")
-    given = inner.get("arguments")
-    arguments = _parsed(given) if given is not None else {}
+    call_arguments = inner.get("arguments")
+    arguments = _parsed(call_arguments) if call_arguments is not None else {}
     return {**value, "type": "function", "function": {"name": inner["name"], "arguments": arguments}}
 
 
@@ -257,7 +257,7 @@ def _text(place: str, value: Any, *, may_be_number: bool = False) -> str:
 
 
 def _parsed(value: Any) -> Any:
-    """What a text of JSON holds, as CSV has lists; any other value as it is."""
+    """Parse a text of JSON, as CSV has lists; any other value stays as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(value)

@@ -1,4 +1,4 @@
-"""Which conversations share a row: best-fit decreasing (Johnson 1973), which leaves little of a row empty."""
+"""Rows shared by conversations: best-fit decreasing (Johnson 1973), which leaves little of a row empty."""
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ def packed(lengths: Sequence[int], capacity: int, seed: int) -> list[list[int]]:
     rooms: list[int] = []  # sorted, those that `with_room` has rows for
     for place in sizes.argsort(descending=True, stable=True).tolist():
         size, index = int(sizes[place]), int(shuffled[place])
-        found = bisect_left(rooms, size)
-        if found < len(rooms):
-            room = rooms[found]
+        fitting = bisect_left(rooms, size)
+        if fitting < len(rooms):
+            room = rooms[fitting]
             row = with_room[room].pop()
             if not with_room[room]:
-                del with_room[room], rooms[found]
+                del with_room[room], rooms[fitting]
         else:
             room, row = capacity, len(rows)
             rows.append([])

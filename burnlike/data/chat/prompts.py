@@ -24,7 +24,7 @@ _TEXT = ".txt"
 
 def prompts(config: ChatConfig, sources: Sequence[Any], directory: Path) -> Unlabeled:
     """The prompts of files (`.txt`: one a line) and streams, as tokens, with the codec that decodes the answers."""
-    own = codec(config, directory)
+    run_codec = codec(config, directory)
     names: list[str] = []
     items: list[dict[str, Any]] = []
     for source in sources:
@@ -35,9 +35,9 @@ def prompts(config: ChatConfig, sources: Sequence[Any], directory: Path) -> Unla
             except WrongRow as error:
                 raise DataError(f"{place}: {error}") from error
             names.append(place)
-            items.append({"input_ids": torch.tensor(own.template.prompt(conversation))})
+            items.append({"input_ids": torch.tensor(run_codec.template.prompt(conversation))})
     dataset: Dataset[Any] = InMemDataset(items)
-    return Unlabeled(dataset, names, PromptBatcher(own))
+    return Unlabeled(dataset, names, PromptBatcher(run_codec))
 
 
 def _rows(source: Any) -> Iterator[tuple[str, Any]]:
@@ -69,21 +69,21 @@ def _prompt(config: ChatConfig, row: Any) -> Conversation:
 
 
 def _format(config: ChatConfig, row: Mapping[str, Any]) -> Format:
-    """That of the config; else the one whose first column, before the answer's, the row has."""
+    """The format that the config names; else the one whose first column, before the answer's, the row has."""
     if isinstance(config.format, ChatFormatConfig):
         return format_named(config.format)
-    known = {name: columns[0] for name, columns in COLUMNS.items()}
-    found = config.format or next((name for name, column in known.items() if column in row), None)
-    if found is None:
-        raise WrongRow(f"expected one of the columns {', '.join(known.values())}, got {', '.join(row)}")
-    return format_named(found)
+    first_columns = {name: columns[0] for name, columns in COLUMNS.items()}
+    format_name = config.format or next((name for name, column in first_columns.items() if column in row), None)
+    if format_name is None:
+        raise WrongRow(f"expected one of the columns {', '.join(first_columns.values())}, got {', '.join(row)}")
+    return format_named(format_name)
 
 
 class PromptBatcher:
     """Makes mappings of `input_ids`, a list of prompts `[n]` int64, and their `codec`."""
 
-    def __init__(self, own: ChatCodec) -> None:
-        self._codec = own
+    def __init__(self, run_codec: ChatCodec) -> None:
+        self._codec = run_codec
 
     def batch(self, items: Sequence[Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:
         return {"input_ids": [it["input_ids"].to(device) for it in items], "codec": self._codec}

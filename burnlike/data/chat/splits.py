@@ -49,21 +49,25 @@ class ChatData(Splits):
         self._knows_tools = "tools" in self.template.text
         self._knows_calls = "tool_calls" in self.template.text
         self._unreadable: list[str] = []
-        found = sources_of(config.path, "data.path")
+        by_split = sources_of(config.path, "data.path")
         if config.validation_path is not None:
-            given = sources_of(config.validation_path, "data.validation_path")
-            found = {**found, config.valid_split: given.get(config.valid_split) or [*chain(*given.values())]}
-        if config.train_split not in found:
-            raise DataError(f"{config.path}: there is no part '{config.train_split}'; it has {', '.join(found)}")
-        self.format = _format_of(config, found)
-        rows = {name: self._read(sources) for name, sources in found.items()}
-        super().__init__(*self._split(rows, self._fingerprint_of(found)))
+            validation_sources = sources_of(config.validation_path, "data.validation_path")
+            by_split = {
+                **by_split,
+                config.valid_split: validation_sources.get(config.valid_split)
+                or [*chain(*validation_sources.values())],
+            }
+        if config.train_split not in by_split:
+            raise DataError(f"{config.path}: there is no part '{config.train_split}'; it has {', '.join(by_split)}")
+        self.format = _format_of(config, by_split)
+        rows = {name: self._read(sources) for name, sources in by_split.items()}
+        super().__init__(*self._split(rows, self._fingerprint_of(by_split)))
         self.facts = {"format": self.format.name, "vocab_size": self.vocab_size}
         self.files = self.template.files
 
     @property
     def said(self) -> list[str]:
-        """What a run says when it begins."""
+        """Messages of a run at its beginning."""
         return [line for line in self.describe() if line.startswith(("format", "examples", "tokens", "packing"))]
 
     def describe(self) -> list[str]:
@@ -97,25 +101,31 @@ class ChatData(Splits):
         rows = TokenRows()
         for piece in pieces(chain.from_iterable(sources), _AT_ONCE):
             self.counts["read"] += len(piece)
-            read = [(place, it) for place, row in piece if (it := self._conversation(place, row)) is not None]
-            encoded = self.template.encode([it for _, it in read], self._config.loss)
-            for (place, _), found in zip(read, encoded, strict=True):
-                if isinstance(found, WrongConversation):
-                    self._note(f"{place}: {found}")
-                elif (kept := self._kept(place, found)) is not None:
+            read = [
+                (place, conversation)
+                for place, row in piece
+                if (conversation := self._conversation(place, row)) is not None
+            ]
+            encoded = self.template.encode([conversation for _, conversation in read], self._config.loss)
+            for (place, _), result in zip(read, encoded, strict=True):
+                if isinstance(result, WrongConversation):
+                    self._note(f"{place}: {result}")
+                elif (kept := self._kept(place, result)) is not None:
                     rows.append(kept)
         return rows
 
     def _conversation(self, place: str, row: Mapping[str, Any]) -> Conversation | None:
         try:
-            found = self.format.read(row)
-            expect_texts(found)
-            self.counts["with tools, which the template leaves out"] += bool(found.tools) and not self._knows_tools
-            calls = any("tool_calls" in it for it in found.messages)
+            conversation = self.format.read(row)
+            expect_texts(conversation)
+            self.counts["with tools, which the template leaves out"] += (
+                bool(conversation.tools) and not self._knows_tools
+            )
+            calls = any("tool_calls" in it for it in conversation.messages)
             self.counts["with calls of tools, which the template leaves out"] += calls and not self._knows_calls
-            for kind in self.template.left_out(found):
+            for kind in self.template.left_out(conversation):
                 self.counts[f"with {kind}, which the template leaves out"] += 1
-            return found
+            return conversation
         except WrongRow as error:
             self._note(f"{place}: {error}")
             return None
@@ -159,21 +169,21 @@ class ChatData(Splits):
             if not indices:
                 told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + unreadable[:1])
                 raise DataError(f"{config.path}: no conversation with an answer is left to {name} on ({told})")
-        made = [Conversations(it, indices, fingerprint) for it, indices in parts]
-        made[0].unreadable = unreadable
-        self._train_rows = made[0]
+        datasets = [Conversations(it, indices, fingerprint) for it, indices in parts]
+        datasets[0].unreadable = unreadable
+        self._train_rows = datasets[0]
         others = {name: Conversations(it, [*range(len(it))], fingerprint) for name, it in rest.items() if len(it)}
         if not config.packing:
-            return *made, ConversationBatcher(self.template.pad_token), others, fingerprint
-        packs = [PackedConversations(it, config.max_length, config.split_seed) for it in made]
+            return *datasets, ConversationBatcher(self.template.pad_token), others, fingerprint
+        packs = [PackedConversations(it, config.max_length, config.split_seed) for it in datasets]
         more = {name: PackedConversations(it, config.max_length, config.split_seed) for name, it in others.items()}
         length = max(it.length for it in packs)
         return *packs, ConversationBatcher(self.template.pad_token, length), more, fingerprint
 
-    def _fingerprint_of(self, found: Mapping[str, Sequence[Source]]) -> FileFingerprint:
+    def _fingerprint_of(self, by_split: Mapping[str, Sequence[Source]]) -> FileFingerprint:
         files = {
             f"{part}/{number}/{place}": file
-            for part, sources in found.items()
+            for part, sources in by_split.items()
             for number, source in enumerate(sources)
             for place, file in enumerate(source.files)
         }
@@ -203,8 +213,8 @@ def _count(dataset: Any) -> str:
     return f"{len(conversations):,}"
 
 
-def _format_of(config: ChatConfig, found: Mapping[str, Sequence[Source]]) -> Format:
-    source = found[config.train_split][0]
+def _format_of(config: ChatConfig, sources: Mapping[str, Sequence[Source]]) -> Format:
+    source = sources[config.train_split][0]
     try:
         _, first = next(iter(source))
     except StopIteration as error:

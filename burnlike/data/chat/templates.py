@@ -93,10 +93,10 @@ class ChatTemplate:
     @cached_property
     def end_tokens(self) -> frozenset[int]:
         """Tokens that end an answer: those that end a text, and those before each kind of message."""
-        found = self.encode([Conversation(it) for it in _ENDING], "answers")
+        encoded = self.encode([Conversation(it) for it in _ENDING], "answers")
         last = [
             [token for token, counted in zip(*it, strict=True) if counted][-1:]
-            for it in found
+            for it in encoded
             if not isinstance(it, WrongConversation)
         ]
         ends = [token for it in last for token in it if token in self.special]
@@ -126,20 +126,20 @@ class ChatTemplate:
 
     def encode(self, conversations: Sequence[Conversation], loss: str) -> list[Encoded | WrongConversation]:
         """The tokens of each, or what is wrong with it; for `loss` see the config."""
-        written = [self._written(it, loss) for it in conversations]
-        good = [it for it in written if not isinstance(it, WrongConversation)]
+        written = [self._written(rendered, loss) for rendered in conversations]
+        good = [rendered for rendered in written if not isinstance(rendered, WrongConversation)]
         texts = [text for text, *_ in good] or [""]
-        made = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
-        tokens = iter(zip(good, made["input_ids"], made["offset_mapping"], strict=bool(good)))
-        found: list[Encoded | WrongConversation] = []
-        for it in written:
-            if isinstance(it, WrongConversation):
-                found.append(it)
+        encoding = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+        tokens = iter(zip(good, encoding["input_ids"], encoding["offset_mapping"], strict=bool(good)))
+        results: list[Encoded | WrongConversation] = []
+        for rendered in written:
+            if isinstance(rendered, WrongConversation):
+                results.append(rendered)
                 continue
             (_, spans, last), ids, offsets = next(tokens)
             first = None if last is None else bisect_right([end for _, end in offsets], last)
-            found.append(self._ended(ids, _counted(offsets, spans), first))
-        return found
+            results.append(self._ended(ids, _counted(offsets, spans), first))
+        return results
 
     def prompt(self, conversation: Conversation) -> list[int]:
         """The tokens up to where an answer begins."""
@@ -162,16 +162,16 @@ class ChatTemplate:
             try:
                 return read_regular(path, _MOST_BYTES).decode("utf-8-sig"), str(path)
             except (OSError, ValueError) as error:
-                known = f"there are also {', '.join(TEMPLATES)}"
-                raise DataError(f"data.chat_template: {path} can't be read ({error}); {known}") from error
+                ready_made = f"there are also {', '.join(TEMPLATES)}"
+                raise DataError(f"data.chat_template: {path} can't be read ({error}); {ready_made}") from error
         try:
-            own = self.tokenizer.get_chat_template()
+            tokenizers = self.tokenizer.get_chat_template()
         except ValueError as error:
             raise DataError(
                 f"the tokenizer in {directory} has no chat template; name one by data.chat_template: the path of a"
                 f" Jinja file, or one of {', '.join(TEMPLATES)} (`plain`: the messages, one after the other)"
             ) from error
-        return own, f"of the tokenizer {directory}"
+        return tokenizers, f"of the tokenizer {directory}"
 
     def _with_system(self, messages: Messages) -> Messages:
         if self.system is None or (messages and messages[0]["role"] == "system"):
@@ -288,7 +288,7 @@ class ChatTemplate:
 
 
 def _counted(offsets: Sequence[tuple[int, int]], spans: Spans) -> list[bool]:
-    """Whether each token has a character of a span; one of space only may have no characters, but their end."""
+    """For each token, True if it has a character of a span; one of space only may have no characters, but their end."""
     counts, ends = [False] * len(offsets), [end for _, end in offsets]
     for first, last in spans:
         for place in range(bisect_right(ends, first), len(offsets)):

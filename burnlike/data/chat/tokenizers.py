@@ -14,7 +14,7 @@ _WEIGHTS = ("index.json", "pytorch_model", "adapter_", "trainer_state", "optimiz
 
 
 def tokenizer_problem(text: str) -> str:
-    """What is wrong with the directory or file of a tokenizer, as far as its names say it; empty if nothing is."""
+    """The problem with the directory or file of a tokenizer, as far as its names tell; empty if there is none."""
     path = Path(text).expanduser()
     files = [path] if path.is_file() else [it for it in path.glob("*") if it.name in _NAMES or it.suffix in _OF_WORDS]
     if path.is_dir() and not files:
@@ -34,16 +34,16 @@ def read_tokenizer(directory: Path) -> Any:
         )
     tokenizer_files(directory)  # refuses links
     try:
-        found = AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
     except Exception as error:  # damaged files make exceptions of many kinds
         text = " ".join(str(error).split())
         raise DataError(f"data.tokenizer: {directory} has no tokenizer that transformers reads: {text}") from error
-    if not found.is_fast:
+    if not tokenizer.is_fast:
         raise DataError(
             f"data.tokenizer: {directory}: expected a tokenizer that says where in a text its tokens are"
-            f" (tokenizer.json), got a {type(found).__name__} without; save it by transformers as a fast one first"
+            f" (tokenizer.json), got a {type(tokenizer).__name__} without; save it by transformers as a fast one first"
         )
-    return found
+    return tokenizer
 
 
 def tokenizer_files(directory: Path) -> dict[str, Path]:
@@ -52,15 +52,15 @@ def tokenizer_files(directory: Path) -> dict[str, Path]:
     A DataError names a link out of the directory, which may be a stranger's; but in the cache of the Hugging Face Hub
     all files are links to `blobs` of the same model.
     """
-    found = [it for it in directory.iterdir() if it.is_file() and it.suffix in _KINDS and _is_small(it.name)]
-    found += [it for it in (directory / "additional_chat_templates").glob("*.jinja") if it.is_file()]
+    files = [it for it in directory.iterdir() if it.is_file() and it.suffix in _KINDS and _is_small(it.name)]
+    files += [it for it in (directory / "additional_chat_templates").glob("*.jinja") if it.is_file()]
     blobs = hub_blobs(directory)
-    for file in found:
+    for file in files:
         try:
             check_within(file, directory if blobs is None or not file.is_symlink() else blobs)
         except OSError as error:
             raise DataError(f"data.tokenizer: {file}: {error.strerror}; put a copy of the file there") from error
-    return {it.relative_to(directory).as_posix(): it for it in sorted(found)}
+    return {it.relative_to(directory).as_posix(): it for it in sorted(files)}
 
 
 def _is_small(name: str) -> bool:

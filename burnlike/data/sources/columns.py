@@ -31,8 +31,8 @@ def _median(values: Tensor) -> float:
 
 def _mode(values: Tensor) -> float:
     """The most frequent value, of several the smallest."""
-    found, counts = values.unique(return_counts=True)
-    return float(found[counts.argmax()])
+    distinct, counts = values.unique(return_counts=True)
+    return float(distinct[counts.argmax()])
 
 
 _STATISTICS: dict[str, Callable[[Tensor], float]] = {
@@ -87,7 +87,7 @@ class Column:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the features are the numbers of the file as they are."""
+        """True if the features are the numbers of the file as they are."""
         return self.rule.kind == "number" and not self.rule.standardize
 
     @property
@@ -105,7 +105,7 @@ class Column:
 
     def learn_categories(self, part: Rows) -> None:
         """The categories of a file, in their order."""
-        texts = {it for line, row in part.rows if (it := self._text(part.file, line, row)) is not None}
+        texts = {text for line, row in part.rows if (text := self._text(part.file, line, row)) is not None}
         self.facts["categories"] = sorted(texts, key=order)
         if len(texts) > _MOST_CATEGORIES and self.rule.encode == "one_hot":
             raise DataError(
@@ -128,10 +128,10 @@ class Column:
         return torch.tensor(values, dtype=torch.float64).reshape(len(values), width)  # also of no rows
 
     def learn(self, values: Tensor) -> None:
-        """What stands for missing values, and the means, of the values `[n, parts]` to train on."""
+        """Learn the replacement of missing values, and the means, from the values `[n, parts]` to train on."""
         rule, width = self.rule, values.shape[1]
-        known = [column[~column.isnan()] for column in values.unbind(1)]
-        if self._may_miss and rule.missing not in (None, "drop") and not all(map(len, known)):
+        present = [column[~column.isnan()] for column in values.unbind(1)]
+        if self._may_miss and rule.missing not in (None, "drop") and not all(map(len, present)):
             raise DataError(
                 f"'{self.name}': expected a value in the part to train on, of which to take the {rule.missing}, got"
                 f" none; leave it out by data.exclude, or say data.columns.{self.name}.fill"
@@ -141,7 +141,7 @@ class Column:
         elif rule.missing == "flag" and rule.kind == "boolean":
             self.facts["fill"] = [0.0]
         elif rule.missing in _STATISTICS and not (rule.missing == "flag" and self.is_category):
-            self.facts["fill"] = [_STATISTICS[rule.missing](it) for it in known]
+            self.facts["fill"] = [_STATISTICS[rule.missing](it) for it in present]
         if rule.standardize:
             filled = self._filled(values)
             spread = filled.std(0, correction=0)
@@ -152,10 +152,10 @@ class Column:
         fill, rule = self.rule.fill, self.rule
         where = f"data.columns.{self.name}.fill"
         if rule.kind == "category":
-            text, known = class_text(fill), self.facts["categories"]
-            if text not in known:
-                known.append(text)
-            return [float(known.index(text))]
+            text, categories = class_text(fill), self.facts["categories"]
+            if text not in categories:
+                categories.append(text)
+            return [float(categories.index(text))]
         if rule.kind == "date":
             return self._parts(self._moment(fill, where))
         if rule.kind == "boolean":
@@ -176,11 +176,11 @@ class Column:
         absent = values.isnan().any(1, keepdim=True)
         if self.is_category:
             return self._encoded(values[:, 0], absent[:, 0])
-        found = self._filled(values)
+        numbers = self._filled(values)
         if self.rule.standardize:
             mean, std = (torch.tensor(self.facts[it], dtype=torch.float64) for it in ("mean", "std"))
-            found = (found - mean) / std
-        return torch.cat([found, absent.double()], 1) if self.has_flag else found
+            numbers = (numbers - mean) / std
+        return torch.cat([numbers, absent.double()], 1) if self.has_flag else numbers
 
     def _encoded(self, numbers: Tensor, absent: Tensor) -> Tensor:
         count = len(self.facts["categories"])
@@ -195,7 +195,7 @@ class Column:
         return torch.nn.functional.one_hot(numbers.long(), count + own_unknown + self.has_flag).double()
 
     def described(self, values: Tensor) -> str:
-        """What a person is told of the column, whose values were read."""
+        """The description of the column for a person, after its values were read."""
         rule, facts = self.rule, self.facts
         pieces = [rule.kind if rule.kind != "date" else f"date ({', '.join(rule.parts)})"]
         if self.is_category:
@@ -256,8 +256,8 @@ class Column:
             return [math.nan]
         if not self._numbers:
             self._numbers = {it: float(place) for place, it in enumerate(self.facts["categories"])}
-        if (found := self._numbers.get(text)) is not None:
-            return [found]
+        if (number := self._numbers.get(text)) is not None:
+            return [number]
         if self.rule.unknown == "own":
             return [_UNKNOWN]
         raise DataError(
@@ -293,9 +293,9 @@ class Column:
             raise DataError(f"{place}: expected a date ({wanted}), got {shown(raw)}{remedy}") from error
 
     def _parts(self, moment: datetime) -> list[float]:
-        known: dict[str, Callable[[], float]] = {
+        fills: dict[str, Callable[[], float]] = {
             "weekday": moment.weekday,
             "day_of_year": lambda: moment.timetuple().tm_yday,
             "days": lambda: _since_epoch(moment) / _DAY_S,
         }
-        return [float(known[it]() if it in known else getattr(moment, it)) for it in self.rule.parts]
+        return [float(fills[it]() if it in fills else getattr(moment, it)) for it in self.rule.parts]

@@ -63,9 +63,9 @@ class HuggingFaceDataset(Fingerprinted):
 
 def hugging_face(config: HuggingFaceConfig) -> Splits:
     path = existing(config.path, "data.path", "directory")
-    found = opened(path)
-    is_one = not isinstance(found, dict)
-    parts = {"": found} if is_one else {str(name): it for name, it in found.items()}
+    saved = opened(path)
+    is_one = not isinstance(saved, dict)
+    parts = {"": saved} if is_one else {str(name): it for name, it in saved.items()}
     files = {
         f"{name}/{place}": Path(it["filename"])
         for name, part in parts.items()
@@ -95,7 +95,7 @@ def _part(path: Path, name: str, dataset: Any, columns: Sequence[str], fingerpri
 
 
 def opened(path: Path) -> Any:
-    """What `save_to_disk` has written: a `Dataset`, or a `DatasetDict`, which is a dict of them."""
+    """Open a directory of `save_to_disk`: a `Dataset`, or a `DatasetDict`, which is a dict of them."""
     try:
         import datasets
     except ImportError as error:

@@ -198,7 +198,7 @@ def _check_unsigned(path: Path, image: Any) -> None:
 
 
 def _is_inverted(image: Any) -> bool:
-    """Whether 0 is white, which Pillow does only mind in images of up to 8 bits."""
+    """True if 0 is white, which Pillow minds only in images of up to 8 bits."""
     return getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO
 
 

@@ -57,10 +57,10 @@ class ImageFolderDataset(Fingerprinted):
             raise DataError(f"{path}: expected a folder for each class with images in it, got no folder")
         items = []
         for number, name in enumerate(classes):
-            found = images_in(path / name)
-            if not found:
+            images = images_in(path / name)
+            if not images:
                 raise DataError(f"{path / name}: expected images ({', '.join(EXTENSIONS)}), got none")
-            items += [(it, number) for it in found]
+            items += [(it, number) for it in images]
         return cls(items, classes=classes, **options)
 
     @classmethod
@@ -83,8 +83,8 @@ class ImageFolderDataset(Fingerprinted):
     @property
     def targets(self) -> list[int] | None:
         """The classes of the images; None for segmentation."""
-        found = [it for _, it in self.items if isinstance(it, int)]
-        return found if len(found) == len(self.items) else None
+        labels = [it for _, it in self.items if isinstance(it, int)]
+        return labels if len(labels) == len(self.items) else None
 
     def __len__(self) -> int:
         return len(self.items)
@@ -132,26 +132,26 @@ class ImageSplits(Splits):
         for index in range(min(count, len(train))):
             place = train.indices[index] if isinstance(train, SelectionDataset) else index
             path, target = self.images.items[place]
-            said = self.images.classes[target] if isinstance(target, int) else str(target)
-            lines.append(f"{path}: {said}; {shown(train[index][0])}")
+            label = self.images.classes[target] if isinstance(target, int) else str(target)
+            lines.append(f"{path}: {label}; {shown(train[index][0])}")
         return lines
 
 
 def images_in(path: Path) -> list[Path]:
     """The images in a folder at any depth, sorted by name, without hidden ones."""
-    found = (it for it in path.rglob("*") if it.suffix.lower() in EXTENSIONS and it.is_file())
-    return sorted(it for it in found if not any(part.startswith(".") for part in it.relative_to(path).parts))
+    images = (it for it in path.rglob("*") if it.suffix.lower() in EXTENSIONS and it.is_file())
+    return sorted(it for it in images if not any(part.startswith(".") for part in it.relative_to(path).parts))
 
 
 def _by_name(folder: Path) -> dict[Path, Path]:
     """The images in a folder by their names below it, without extensions."""
-    found: dict[Path, Path] = {}
+    mask_of: dict[Path, Path] = {}
     for image in images_in(folder):
         name = image.relative_to(folder).with_suffix("")
-        if name in found:
-            raise DataError(f"{found[name]} and {image}: expected one file of the name '{name}', got two")
-        found[name] = image
-    return found
+        if name in mask_of:
+            raise DataError(f"{mask_of[name]} and {image}: expected one file of the name '{name}', got two")
+        mask_of[name] = image
+    return mask_of
 
 
 def image_splits(config: ImageFolderConfig) -> ImageSplits:
@@ -179,9 +179,9 @@ def image_splits(config: ImageFolderConfig) -> ImageSplits:
             f"{config.validation_path}: expected the classes of the training, {whole.classes}, got {valid.classes}"
         )
     parts: Any = split(whole, fraction, seed, config.path) if valid is None else (whole, valid)
-    found = ImageSplits(*parts, fingerprint=fingerprint, classes=whole.classes or None)
-    found.images = whole
-    return found
+    splits = ImageSplits(*parts, fingerprint=fingerprint, classes=whole.classes or None)
+    splits.images = whole
+    return splits
 
 
 def new_images(config: ImageFolderConfig, sources: Sequence[Any]) -> Unlabeled:
@@ -210,11 +210,11 @@ def digits(config: DigitsConfig) -> Splits:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise DataError("type: Digits needs scikit-learn: pip install scikit-learn") from error
-    found: Any = load_digits()
-    images = torch.tensor(found.images, dtype=torch.float32) / 16
+    digits: Any = load_digits()
+    images = torch.tensor(digits.images, dtype=torch.float32) / 16
     images = images.flatten(1) if config.flat else images.unsqueeze(1)
     name = f"digits {config.to_dict()}"
-    data = TensorDataset(images, torch.tensor(found.target), fingerprint=name)
+    data = TensorDataset(images, torch.tensor(digits.target), fingerprint=name)
     splits = {}
     rest = data
     if config.test_fraction > 0:

@@ -48,15 +48,15 @@ def parquet_rows(path: Path, file: Any, columns: Sequence[str] | None = None) ->
 def group_sizes(path: Path, file: Any, columns: Sequence[str]) -> list[tuple[int, int]]:
     """The rows of each row group, and the bytes of some columns in it before they were compressed."""
     leaves = _leaves(file, columns)
-    found = []
+    arrays = []
     for group in range(file.num_row_groups):
         if all(file.schema.column(it).max_repetition_level == 0 for it in leaves):
             # `column`, below, ends the process where the metadata is damaged, which reading a row finds out.
             with _naming(f"{path}: row group {group} can't be read"):
                 next(file.iter_batches(1, [group], [*columns], use_threads=False), None)
         about = file.metadata.row_group(group)
-        found.append((about.num_rows, sum(about.column(it).total_uncompressed_size for it in leaves)))
-    return found
+        arrays.append((about.num_rows, sum(about.column(it).total_uncompressed_size for it in leaves)))
+    return arrays
 
 
 def read_group(path: Path, file: Any, group: int, columns: Sequence[str]) -> Any:

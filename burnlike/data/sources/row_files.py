@@ -38,7 +38,9 @@ class HuggingFaceRows:
         for number, row in enumerate(self._dataset.with_format(None), 1):
             # A number of a class has its name here, as -1 stands for none.
             named = {
-                name: known[row[name]] for name, known in names.items() if row[name] is not None and row[name] >= 0
+                name: class_names[row[name]]
+                for name, class_names in names.items()
+                if row[name] is not None and row[name] >= 0
             }
             yield number, without_added_nulls({**row, **dict.fromkeys(names), **named}, with_keys)
 
@@ -68,8 +70,8 @@ def row_parts(path: Path, dialect: Dialect | None = None) -> dict[str, RowFile]:
         return {"": row_file(path, dialect)}
     from .hugging_face import opened
 
-    found = opened(path)
-    parts = found.items() if isinstance(found, dict) else [("", found)]
+    saved = opened(path)
+    parts = saved.items() if isinstance(saved, dict) else [("", saved)]
     return {str(name): HuggingFaceRows(path / str(name), it) for name, it in parts}
 
 
@@ -84,5 +86,5 @@ def stream_rows(stream: Any, dialect: Dialect | None = None) -> RowFile:
 
 
 def bytes_of(stream: Any) -> bytes:
-    """What is left of a text stream."""
+    """The rest of a text stream, as bytes."""
     return stream.buffer.read() if hasattr(stream, "buffer") else stream.read().encode()

@@ -65,13 +65,13 @@ class CsvFile:
         line = 1
         try:
             self._head = head = next(reader, [])
-            known: set[str] = set()
+            names: set[str] = set()
             for place, name in enumerate(head):
-                if name in known:
+                if name in names:
                     raise DataError(
                         f"{self._at(1, place)}: expected a name of its own for each column, got '{name}' twice"
                     )
-                known.add(name)
+                names.add(name)
             while True:
                 line = reader.line_num + 1
                 row = next(reader, None)
@@ -96,7 +96,7 @@ class CsvFile:
 
 
 def delimiter_hint(names: Sequence[str]) -> str:
-    """What to say of a table of one column whose name looks like several."""
+    """A hint for a table of one column whose name looks like several."""
     other = next((it for it in (";", "\t", "|") if len(names) == 1 and it in names[0]), None)
     return "" if other is None else f"; is the delimiter {other!r}? say data.delimiter: {json.dumps(other)}"
 
@@ -136,12 +136,12 @@ class _TwiceError(ValueError):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise _TwiceError(name)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def text_lines(

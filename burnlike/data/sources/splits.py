@@ -14,7 +14,7 @@ from ..transforms.datasets import ComposedDataset, SelectionDataset
 
 
 class Splits(Fingerprinted):
-    """What the config of a data set makes.
+    """The parts of a data set, as its config makes them.
 
     Attributes:
         train: the items to train on.
@@ -90,13 +90,13 @@ def drawn(count: int, fraction: float, seed: int) -> tuple[list[int], list[int]]
 
 def existing(path: str, field_name: str, kind: Literal["file", "directory"]) -> Path:
     """The path of a regular file or of a directory, `~` expanded."""
-    found = Path(path).expanduser()
-    if not found.exists():
-        raise DataError(f"{field_name}: there is no file or directory {found.absolute()}; check the path")
-    if not (found.is_file() if kind == "file" else found.is_dir()):
+    expanded = Path(path).expanduser()
+    if not expanded.exists():
+        raise DataError(f"{field_name}: there is no file or directory {expanded.absolute()}; check the path")
+    if not (expanded.is_file() if kind == "file" else expanded.is_dir()):
         wanted = "regular file" if kind == "file" else kind
-        raise DataError(f"{field_name}: expected a {wanted}, got {found.absolute()}, which is none")
-    return found
+        raise DataError(f"{field_name}: expected a {wanted}, got {expanded.absolute()}, which is none")
+    return expanded
 
 
 def composed(parts: Sequence[Any]) -> Splits:
@@ -144,8 +144,8 @@ def outputs_of(classes: Sequence[str] | None, facts: Mapping[str, Any]) -> Seque
 def classes_of(data: Any) -> list[str] | None:
     """The names of the classes, of the data or of the innermost data set that its items come from; None for none."""
     while True:
-        if (found := getattr(data, "classes", None)) is not None:
-            return list(found) or None
+        if (classes := getattr(data, "classes", None)) is not None:
+            return list(classes) or None
         data = getattr(data, "train", None) or getattr(data, "dataset", None)
         if data is None:
             return None

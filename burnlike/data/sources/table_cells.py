@@ -34,7 +34,7 @@ def cell(file: RowFile, line: int, row: Row, name: str) -> Any:
 
 
 def is_missing(raw: Any, texts: Collection[str] = ()) -> bool:
-    """Whether a value is none: null, NaN, an empty text, or one of those that stand for it."""
+    """True if a value is missing: null, NaN, an empty text, or one of the texts that stand for it."""
     return raw is None or raw != raw or (isinstance(raw, str) and (not raw.strip() or raw.strip() in texts))
 
 

@@ -31,7 +31,7 @@ _ONLY = {"parts": "date", "format": "date", "encode": "category", "unknown": "ca
 
 
 class ColumnConfig(Config):
-    """What becomes of a column of a table. All that is learned, is learned from the part to train on.
+    """The preprocessing of a column of a table. It learns from the part to train on alone.
 
     Attributes:
         kind: `number`; `category`, text or numbers that stand for things; `boolean`, such as yes and no; or `date`.
@@ -56,8 +56,8 @@ class ColumnConfig(Config):
     format: Name | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        if self.missing is not None and self.missing not in (known := _FITTING[self.kind]):
-            yield "missing", f"expected {', '.join(known)} for a {self.kind}, got {self.missing}"
+        if self.missing is not None and self.missing not in (fitting := _FITTING[self.kind]):
+            yield "missing", f"expected {', '.join(fitting)} for a {self.kind}, got {self.missing}"
         if self.missing is not None and self.fill is not None:
             yield "fill", "expected either `missing` or `fill`"
         if self.kind == "number" and (isinstance(self.fill, bool | str)):
@@ -70,7 +70,7 @@ class ColumnConfig(Config):
 
 
 class TableConfig(DatasetConfig["Table"], builds=".tables"):
-    """What the configs of tables have in common; see `CsvConfig`."""
+    """The fields that all tables have; see `CsvConfig`."""
 
     path: FilePath
     target: Name | Annotated[tuple[Name, ...], Meta(min_length=1)]
@@ -110,9 +110,9 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
             yield "target", "expected one column of classes; several columns are `kind: numbers` or `kind: labels`"
 
     def rule(self, name: str) -> ColumnConfig:
-        """What becomes of a column, with what the table says for all."""
-        found = self.columns.get(name, "category" if name in self.categories else "number")
-        rule = ColumnConfig(kind=found) if isinstance(found, str) else found
+        """The rule of a column, completed by the table's rules for all."""
+        column = self.columns.get(name, "category" if name in self.categories else "number")
+        rule = ColumnConfig(kind=column) if isinstance(column, str) else column
         if rule.standardize is None:
             rule = rule.replace(standardize=self.standardize and rule.kind in ("number", "date"))
         if rule.missing is None and rule.fill is None and self.missing in _FITTING[rule.kind]:

@@ -35,7 +35,7 @@ class Table(Splits):
             numbers.
     """
 
-    def __init__(self, config: TableConfig, known: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, config: TableConfig, learned: Mapping[str, Any] | None = None) -> None:
         """Read a table.
 
         Args:
@@ -49,35 +49,37 @@ class Table(Splits):
         for file, rows in tables:
             if not rows:
                 raise DataError(f"{file.path}: expected at least one row, got none")
-        columns = _columns(config, tables[0], known)
+        columns = _columns(config, tables[0], learned)
         counts = [len(table.rows) for table in tables]
         tables = [_kept(config, table, columns) for table in tables]
         self._dropped = sum(counts) - sum(len(table.rows) for table in tables)
         targets = Targets(config.targets, config.kind, config.separator, getattr(config, "decimal", "."))
-        classes, goals = targets.read(tables, None if known is None else known["classes"])
-        if known is None:
+        classes, goals = targets.read(tables, None if learned is None else learned["classes"])
+        if learned is None:
             for column in columns:
                 if column.is_category:
                     column.learn_categories(tables[0])
         values = [[column.read(table) for column in columns] for table in tables]
         chosen = None if len(tables) > 1 else split(tables[0].rows, fraction, seed, config.path)
-        if known is None:
+        if learned is None:
             taken = slice(None) if chosen is None else torch.tensor([*chosen[0].indices])
-            for column, found in zip(columns, values[0], strict=True):
-                column.learn(found[taken])
+            for column, column_values in zip(columns, values[0], strict=True):
+                column.learn(column_values[taken])
         inputs = [_features(columns, *it) for it in zip(tables, values, strict=True)]
         goals = [_rounded(config, *it) for it in zip(tables, goals, strict=True)]
         self.features = [name for column in columns for name in column.features]
         self.fingerprint = _hash((self.features, config.target, classes, fraction, seed, len(files)), *inputs, *goals)
-        made = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, goals, strict=True)]
-        train, valid = made if chosen is None else (SelectionDataset(made[0], it.indices) for it in chosen)
+        datasets = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, goals, strict=True)]
+        train, valid = datasets if chosen is None else (SelectionDataset(datasets[0], it.indices) for it in chosen)
         facts = {
             "features": self.features,
             "columns": {column.name: column.facts for column in columns},
             "targets": [*config.targets] if config.kind == "numbers" else [],
         }
         super().__init__(train, valid, fingerprint=self.fingerprint, classes=classes, facts=facts)
-        self._columns = {it.name: it.described(found) for it, found in zip(columns, values[0], strict=True)}
+        self._columns = {
+            it.name: it.described(column_values) for it, column_values in zip(columns, values[0], strict=True)
+        }
 
     def describe(self) -> list[str]:
         """The numbers of items and of each class, and what each column is."""
@@ -94,19 +96,19 @@ class Table(Splits):
 
     def examples(self, count: int) -> list[str]:
         """The first items to train on: each feature by its name, and the target."""
-        found = []
+        parts = []
         for place in range(min(count, len(self.train))):
             inputs, target = self.train[place]
             pairs = zip(self.features, inputs.tolist(), strict=True)
             is_class = self.classes is not None and not target.is_floating_point()
             goal = self.classes[int(target)] if self.classes is not None and is_class else target.tolist()
-            found.append(f"{', '.join(f'{name} {value:.5g}' for name, value in pairs)} -> {goal}")
-        return found
+            parts.append(f"{', '.join(f'{name} {value:.5g}' for name, value in pairs)} -> {goal}")
+        return parts
 
 
 def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, Any]) -> Unlabeled:
     """New rows, whose targets are ignored; those of a stream are JSON lines if it begins with a brace."""
-    columns = [Column(name, config, own) for name, own in facts["columns"].items()]
+    columns = [Column(name, config, column_facts) for name, column_facts in facts["columns"].items()]
     features, names = [], []
     for source in sources:
         if isinstance(source, Path):
@@ -117,8 +119,8 @@ def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, A
         for file in opened:
             table = Rows(file, list(file))
             values = [column.read(table) for column in columns]
-            for column, found in zip(columns, values, strict=True):
-                _expect_values(column, table, found)
+            for column, column_values in zip(columns, values, strict=True):
+                _expect_values(column, table, column_values)
             features.append(_features(columns, table, values))
             names += [f"{file.path}:{line}" for line, _ in table.rows]
     inputs = torch.cat(features) if features else torch.zeros(0, len(facts["features"]), dtype=torch.float32)
@@ -136,9 +138,9 @@ def _file(config: TableConfig, path: Path, *, by_name: bool = False) -> RowFile:
     return row_file(path, _dialect(config), KINDS[path.suffix.lower()] if is_other else kind)
 
 
-def _columns(config: TableConfig, table: Rows, known: Mapping[str, Any] | None) -> list[Column]:
-    if known is not None:
-        return [Column(name, config, facts) for name, facts in known["columns"].items()]
+def _columns(config: TableConfig, table: Rows, learned: Mapping[str, Any] | None) -> list[Column]:
+    if learned is not None:
+        return [Column(name, config, facts) for name, facts in learned["columns"].items()]
     (file, rows), targets = table, config.targets
     line, row = rows[0]
     for name in (*targets, *config.exclude, *config.columns, *config.categories):
@@ -176,19 +178,19 @@ def _expect_values(column: Column, table: Rows, values: Tensor) -> None:
 
 def _features(columns: Sequence[Column], table: Rows, values: Sequence[Tensor]) -> Tensor:
     """`[n, features]` float32."""
-    found = []
-    for column, own in zip(columns, values, strict=True):
-        exact = column.encode(own)
-        found.append(_float32(column.name, table, exact, own[:, 0] if column.is_exact else None))
-    return torch.cat(found, 1)
+    features = []
+    for column, column_values in zip(columns, values, strict=True):
+        exact = column.encode(column_values)
+        features.append(_float32(column.name, table, exact, column_values[:, 0] if column.is_exact else None))
+    return torch.cat(features, 1)
 
 
 def _rounded(config: TableConfig, table: Rows, targets: Tensor) -> Tensor:
     if targets.dtype != torch.float64:
         return targets
     each = targets.reshape(len(targets), -1).unbind(1)
-    made = [_float32(name, table, it[:, None], it) for name, it in zip(config.targets, each, strict=True)]
-    return torch.cat(made, 1).reshape(targets.shape)
+    numbers = [_float32(name, table, it[:, None], it) for name, it in zip(config.targets, each, strict=True)]
+    return torch.cat(numbers, 1).reshape(targets.shape)
 
 
 def _float32(name: str, table: Rows, exact: Tensor, raw: Tensor | None) -> Tensor:

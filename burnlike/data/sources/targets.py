@@ -1,4 +1,4 @@
-"""What a table or a text is to be predicted as: classes, numbers, or any number of labels."""
+"""Targets of tables and texts: classes, numbers, or any number of labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -30,19 +30,19 @@ class Targets(NamedTuple):
     separator: str = "|"
     decimal: str = "."
 
-    def read(self, parts: Sequence[Rows], known: Sequence[str] | None) -> tuple[list[str] | None, list[Tensor]]:
+    def read(self, parts: Sequence[Rows], known_classes: Sequence[str] | None) -> tuple[list[str] | None, list[Tensor]]:
         """The classes, those of the first part where none are known; and for each part `[n]` int64 classes, `[n]` or
         `[n, targets]` float64 numbers, or `[n, classes]` float32 labels.
         """
         if self.kind == "classes":
-            return _classes(parts, self.names[0], known)
+            return _classes(parts, self.names[0], known_classes)
         if self.kind == "numbers":
-            found = [torch.stack([self._numbers(part, it) for it in self.names], 1) for part in parts]
-            return None, [it[:, 0] if len(self.names) == 1 else it for it in found]
+            numbers = [torch.stack([self._numbers(part, it) for it in self.names], 1) for part in parts]
+            return None, [it[:, 0] if len(self.names) == 1 else it for it in numbers]
         if len(self.names) > 1:
             marks = [torch.stack([_marks(part, it) for it in self.names], 1) for part in parts]
             return [*self.names], marks
-        return self._labels(parts, known)
+        return self._labels(parts, known_classes)
 
     def placeholder(self, count: int, facts: Mapping[str, Any]) -> Tensor:
         """Targets of items that have none."""
@@ -56,22 +56,26 @@ class Targets(NamedTuple):
         values = [number_of(part.file, *it, name, self.decimal, is_target=True) for it in part.rows]
         return torch.tensor(values, dtype=torch.float64)
 
-    def _labels(self, parts: Sequence[Rows], known: Sequence[str] | None) -> tuple[list[str], list[Tensor]]:
+    def _labels(self, parts: Sequence[Rows], known_classes: Sequence[str] | None) -> tuple[list[str], list[Tensor]]:
         name = self.names[0]
-        found = [[self._names(part.file, *it) for it in part.rows] for part in parts]
-        classes = sorted({it for names in found[0] for it in names}, key=order) if known is None else [*known]
+        names_of_rows = [[self._names(part.file, *class_name) for class_name in part.rows] for part in parts]
+        classes = (
+            sorted({class_name for names in names_of_rows[0] for class_name in names}, key=order)
+            if known_classes is None
+            else [*known_classes]
+        )
         if not classes:
             raise DataError(f"{parts[0].file.path}: '{name}': expected labels, got none in any row")
-        numbers = {it: number for number, it in enumerate(classes)}
+        numbers = {class_name: number for number, class_name in enumerate(classes)}
         tensors = []
-        for part, rows in zip(parts, found, strict=True):
-            made = torch.zeros(len(rows), len(classes), dtype=torch.float32)
+        for part, rows in zip(parts, names_of_rows, strict=True):
+            hot = torch.zeros(len(rows), len(classes), dtype=torch.float32)
             for place, names in enumerate(rows):
-                for it in names:
-                    if it not in numbers:
-                        raise _unknown(part.file, part.rows[place][0], name, it, classes)
-                    made[place, numbers[it]] = 1.0
-            tensors.append(made)
+                for class_name in names:
+                    if class_name not in numbers:
+                        raise _unknown(part.file, part.rows[place][0], name, class_name, classes)
+                    hot[place, numbers[class_name]] = 1.0
+            tensors.append(hot)
         return classes, tensors
 
     def _names(self, file: RowFile, line: int, row: Row) -> list[str]:
@@ -79,13 +83,13 @@ class Targets(NamedTuple):
         raw = cell(file, line, row, self.names[0])
         if is_missing(raw):
             return []
-        found = raw if isinstance(raw, list) else str(raw).split(self.separator)
-        if any(isinstance(it, list | dict) or is_missing(it) for it in found):
+        labels = raw if isinstance(raw, list) else str(raw).split(self.separator)
+        if any(isinstance(it, list | dict) or is_missing(it) for it in labels):
             place = file.place(line, self.names[0])
             raise DataError(
                 f"{place}: '{self.names[0]}': expected labels with '{self.separator}' between them, got {shown(raw)}"
             )
-        return [class_text(it).strip() for it in found]
+        return [class_text(it).strip() for it in labels]
 
 
 def _marks(part: Rows, name: str) -> Tensor:
@@ -99,11 +103,11 @@ def _marks(part: Rows, name: str) -> Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-def _classes(parts: Sequence[Rows], target: str, known: Sequence[str] | None) -> tuple[list[str], list[Tensor]]:
+def _classes(parts: Sequence[Rows], target: str, known_classes: Sequence[str] | None) -> tuple[list[str], list[Tensor]]:
     """The classes of the first part in their order, and the number of that of each row, `[n]` int64 for each part."""
-    numbers = {name: number for number, name in enumerate(known or ())}
+    numbers = {name: number for number, name in enumerate(known_classes or ())}
     first: tuple[type, str] | None = None
-    found = []
+    targets = []
     for file, rows in parts:
         names = []
         for line, row in rows:
@@ -123,8 +127,8 @@ def _classes(parts: Sequence[Rows], target: str, known: Sequence[str] | None) ->
         for (line, _), name in zip(rows, names, strict=True):
             if name not in numbers:
                 raise _unknown(file, line, target, name, [*numbers])
-        found.append(torch.tensor([numbers[name] for name in names]))
-    return [*numbers], found
+        targets.append(torch.tensor([numbers[name] for name in names]))
+    return [*numbers], targets
 
 
 def _unknown(file: RowFile, line: int, target: str, name: str, classes: Sequence[str]) -> DataError:

@@ -1,4 +1,4 @@
-"""What is computed of a file once and kept in the user's cache directory."""
+"""A cache, in the user's cache directory, of results that are computed once for a file."""
 
 import contextlib
 import fcntl
@@ -87,16 +87,16 @@ def _is_whole(place: Path) -> bool:
 
 def _sum_of(file: Path) -> list[int]:
     """The size and the CRC-32 of a file."""
-    size = found = 0
+    size = checksum = 0
     with open_regular(file) as opened:
         while block := opened.read(_BLOCK_BYTES):
-            size, found = size + len(block), crc32(memoryview(block), found)
-    return [size, found]
+            size, checksum = size + len(block), crc32(memoryview(block), checksum)
+    return [size, checksum]
 
 
 @contextlib.contextmanager
 def _alone(lock: Path, *, waits: bool) -> Iterator[bool]:
-    """Whether no other process has the lock."""
+    """Take the lock; True if no other process has it."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         is_mine = True

@@ -125,7 +125,7 @@ class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
         return None
 
     def init_with(self, facts: Mapping[str, Any], directory: Path) -> "Stream":
-        kept = [it for name in ("tokenizer.json", "tokenizer") if (it := directory / name).exists()]
+        kept = [file for name in ("tokenizer.json", "tokenizer") if (file := directory / name).exists()]
         return self.replace(tokenizer=str(kept[0])).init() if self.tokenizer and kept else self.init()
 
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "TextCodec | ChatCodec":

@@ -1,4 +1,4 @@
-"""What makes tokens of the rows of a stream: of text, of lists of tokens, of conversations."""
+"""Encoders of the rows of a stream into tokens: of text, of lists of tokens, of conversations."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ class Encoder(Protocol):
         ...
 
     def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
-        """What is written of rows that came together."""
+        """The rows to write, of rows that came together."""
         ...
 
 
@@ -139,11 +139,11 @@ class ChatEncoder:
         except WrongRow as error:
             return Damaged(str(error))
 
-    def _kept(self, found: Any) -> Encoded | Damaged | None:
-        if isinstance(found, WrongConversation):
-            return Damaged(str(found))
+    def _kept(self, encoded: Any) -> Encoded | Damaged | None:
+        if isinstance(encoded, WrongConversation):
+            return Damaged(str(encoded))
         most, on_long = self._chat.max_length, self._chat.on_long
-        tokens, counts = found
+        tokens, counts = encoded
         if len(tokens) > most and on_long != "truncate":
             told = f"expected at most {most} tokens (data.context_length), got {len(tokens)}"
             return None if on_long == "drop" else Damaged(told)
@@ -209,7 +209,7 @@ def tokenizer_path(config: StreamConfig) -> Path | None:
 
 
 def identity_of(config: StreamConfig) -> str:
-    """What tokens depend on beside the text: the content of the tokenizer's files."""
+    """The identity of the tokenizer: the tokens depend on its files beside the text."""
     path = tokenizer_path(config)
     if path is None:
         return "bytes"

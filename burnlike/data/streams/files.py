@@ -66,10 +66,10 @@ class Shard(NamedTuple):
 def expect_unchanged(path: Path, status: tuple[int, int]) -> None:
     """DataError if a file is gone or has not the size and time `status` any more; asked after each look into it."""
     try:
-        found = os.stat(path)
+        path_status = os.stat(path)
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}; put it back to go on") from error
-    if (found.st_size, found.st_mtime_ns) != status:
+    if (path_status.st_size, path_status.st_mtime_ns) != status:
         raise _changed(path)
 
 
@@ -83,13 +83,13 @@ def shards_of(path: str, pattern: str, field: str) -> list[Shard]:
     if not root.exists():
         raise DataError(f"{field}: there is no file or directory {root.absolute()}; check the path")
     if root.is_dir():
-        found = sorted(it for it in root.glob(pattern) if _is_taken(it.relative_to(root)) and not it.is_dir())
-        found = [it for it in found if it.suffix != ".idx"]  # beside a .bin
-        if not found:
+        files = sorted(it for it in root.glob(pattern) if _is_taken(it.relative_to(root)) and not it.is_dir())
+        files = [it for it in files if it.suffix != ".idx"]  # beside a .bin
+        if not files:
             raise DataError(f"{field}: the directory {root} has no file that matches '{pattern}'")
     else:
-        found = [root]
-    shards = [_shard(it, it.relative_to(root).as_posix() if it != root else it.name, field) for it in found]
+        files = [root]
+    shards = [_shard(it, it.relative_to(root).as_posix() if it != root else it.name, field) for it in files]
     kinds = {it.kind: it.path for it in shards}
     if "tokens" in kinds and len(kinds) > 1:
         one, other = kinds.pop("tokens"), next(iter(kinds.values()))
@@ -105,18 +105,18 @@ def _shard(path: Path, name: str, field: str) -> Shard:
     kind = next((it for end, it in KINDS.items() if path.name.lower().endswith(end)), None)
     if kind is None:
         remedy = _REMEDIES.get(path.suffix.lower())
-        known = "expected .jsonl, .jsonl.gz, .parquet, .npy or .bin"
+        kinds = "expected .jsonl, .jsonl.gz, .parquet, .npy or .bin"
         raise DataError(
             f"{field}: {path}: a compressed file has no places to go to; unpack it first: {remedy} '{path}'"
             if remedy
-            else f"{field}: {path}: {known}; choose the files by `pattern`, such as '**/*.jsonl'"
+            else f"{field}: {path}: {kinds}; choose the files by `pattern`, such as '**/*.jsonl'"
         )
     try:
         regular_size(path)
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}") from error
-    return Shard(path, name, kind, (found.st_size, found.st_mtime_ns))
+    return Shard(path, name, kind, (status.st_size, status.st_mtime_ns))
 
 
 def _hash_of(path: Path) -> str:
@@ -157,16 +157,16 @@ class OpenFiles:
                 descriptor = self._opened(path)
             else:
                 self._open.move_to_end(path)
-            found = os.pread(descriptor, count, first)
+            data = os.pread(descriptor, count, first)
         except OSError as error:
             raise DataError(f"{path} can't be read: {error.strerror}; put it back to go on") from error
         if status is not None:
             expect_unchanged(path, status)
-        if len(found) < count:
+        if len(data) < count:
             raise DataError(
-                f"{path} ends at byte {first + len(found)}, and had {first + count} at least: it has changed"
+                f"{path} ends at byte {first + len(data)}, and had {first + count} at least: it has changed"
             )
-        return found
+        return data
 
     def _opened(self, path: Path) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -199,7 +199,7 @@ class Known:
         return self._value
 
     def change(self, before: object) -> str:
-        """What is otherwise than it was when the fingerprint was `before`, for the end of a sentence."""
+        """The change since the fingerprint was `before`, for the end of a sentence."""
         old, new = (str(it).partition("-")[2] for it in (before, self()))
         if len(old) != len(new):
             return f": there were {len(old) // _DIGITS} shards, and there are {len(new) // _DIGITS}"

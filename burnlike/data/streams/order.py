@@ -77,7 +77,7 @@ class _Plan(NamedTuple):
 
 
 class Interleave:
-    """Which source is at a position, and its how-manieth item that is.
+    """Maps a position to its source, and to the number of its item there.
 
     In each stretch of `STRETCH` positions a source has exactly its share, at least 1, evenly spread.
     """
@@ -94,9 +94,9 @@ class Interleave:
         parts = []
         while start < stop:
             stretch, first = divmod(start, STRETCH)
-            found = _kept(self._stretches, (seed, stretch), lambda it=stretch: self._stretch(seed, it))
+            stretch_order = _kept(self._stretches, (seed, stretch), lambda it=stretch: self._stretch(seed, it))
             last = min(STRETCH, first + stop - start)
-            parts.append([it[first:last] for it in found])
+            parts.append([it[first:last] for it in stretch_order])
             start += last - first
         sources, numbers = zip(*parts, strict=True)
         return torch.cat(sources), torch.cat(numbers)
@@ -129,11 +129,11 @@ def _shares(weights: Sequence[float]) -> list[int]:
     return counts
 
 
-def _kept(known: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
-    """What is known by the key, or is made of it; that of the last two keys stays."""
-    if key not in known:
+def _kept(cache: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    """The value of the key, made by `make` where it is not there; the last two keys stay."""
+    if key not in cache:
         value = make()
-        for old in [*known][: len(known) + 1 - _KEPT]:
-            known.pop(old, None)
-        known[key] = value
-    return known[key]
+        for old in [*cache][: len(cache) + 1 - _KEPT]:
+            cache.pop(old, None)
+        cache[key] = value
+    return cache[key]

@@ -25,7 +25,7 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def read(self, indices: Sequence[int]) -> list[Any]:
-        """What the files have at these indices; a DataError if something is damaged, with its place."""
+        """The items at these indices; a DataError with the place if something is damaged."""
         ...
 
     def item(self, row: Any) -> Any:
@@ -99,7 +99,7 @@ class StreamDataset:
         return self._fingerprint()
 
     def changes_since(self, fingerprint: object) -> str:
-        """What is otherwise than it was when the data had this fingerprint, for the end of a sentence."""
+        """The change of the data since it had this fingerprint, for the end of a sentence."""
         return self._fingerprint.change(fingerprint)
 
     def expect_vocabulary(self, size: int) -> None:
@@ -123,12 +123,12 @@ class StreamDataset:
         for place, order in enumerate(self._orders):
             chosen = sources == place
             if chosen.any():
-                own = counts[chosen]
-                indices[chosen] = _passes(order, seed, int(own[0]), int(own[-1]) + 1)
+                count = counts[chosen]
+                indices[chosen] = _passes(order, seed, int(count[0]), int(count[-1]) + 1)
         return indices.tolist()
 
     def read(self, indices: Sequence[int]) -> list[Any]:
-        """What the files have at these indices, in their order."""
+        """The items at these indices, in their order."""
         for index in indices:
             if not 0 <= index < len(self):
                 raise IndexError(f"item {index} of {len(self)}")

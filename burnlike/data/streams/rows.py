@@ -19,7 +19,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Damaged(NamedTuple):
-    """What is wrong with a row."""
+    """A problem with a row."""
 
     message: str
 
@@ -61,8 +61,8 @@ def object_of(line: bytes, columns: Sequence[str] | None) -> Any:
     return row
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
-    return nearest(name, [*known]) or f"; there are {', '.join(known[:20])}"
+def _hint(name: str, columns: Sequence[str]) -> str:
+    return nearest(name, [*columns]) or f"; there are {', '.join(columns[:20])}"
 
 
 def _parquet_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
@@ -80,7 +80,7 @@ def known_columns(path: Path, file: Any, columns: Sequence[str] | None) -> list[
 
 
 def gathered(indices: Sequence[int], ends: Sequence[int], read: Callable[[int, list[int]], Sequence[Any]]) -> list[Any]:
-    """What stands at indices that count through several pieces; each piece is read once.
+    """The items at indices that count through several pieces; each piece is read once.
 
     Args:
         ends: the index after the last of each piece.

@@ -45,7 +45,7 @@ _MEGATRON_DTYPES = {1: "uint8", 4: "int32", 5: "int64", 8: "uint16"}
 
 
 class Stream(Splits):
-    """What a `StreamConfig` makes: `train` and `valid` are a `StreamDataset` each.
+    """The data of a `StreamConfig`: `train` and `valid` are a `StreamDataset` each.
 
     Where the sources have text, `encode` and `decode` are as of a `TextCodec`.
     """
@@ -61,13 +61,13 @@ class Stream(Splits):
         train, valid = self._parts()
         facts = {name: value for name, value in config.to_dict().items() if name not in _PLACES}
         weights = [it.weight for it in config.sources if it.weight is not None] or None
-        known = Known(self._shards, facts, weights, identity_of(config))
+        known_facts = Known(self._shards, facts, weights, identity_of(config))
         window_bytes = (config.shuffle_window_mib << 20) // (len(train) if weights else 1)
         super().__init__(
-            StreamDataset(train, weights, window_bytes, known, self._unreadable),
-            StreamDataset(valid, None, window_bytes, known),
+            StreamDataset(train, weights, window_bytes, known_facts, self._unreadable),
+            StreamDataset(valid, None, window_bytes, known_facts),
             batcher=self._batcher(),
-            fingerprint=known,
+            fingerprint=known_facts,
             files=_files_of(config),
         )
         if self._codec is not None and all(it.kind != "tokens" for it in self._shards):
@@ -83,14 +83,14 @@ class Stream(Splits):
     def describe(self) -> list[str]:
         what = "rows" if self._config.columns else f"windows of {self._config.context_length} tokens"
         lines = [f"items     {len(self.train):,} {what} to train on, {len(self.valid):,} to validate on"]
-        for source, it in zip(self._sources, self._config.sources, strict=True):
-            share = f", weight {it.weight:g}" if it.weight is not None else ""
-            lines.append(f"source    {it.path}: {len(source):,} {what.split()[0]}{share}")
-        size = sum(it.status[0] for it in self._shards)
+        for source, source_config in zip(self._sources, self._config.sources, strict=True):
+            share = f", weight {source_config.weight:g}" if source_config.weight is not None else ""
+            lines.append(f"source    {source_config.path}: {len(source):,} {what.split()[0]}{share}")
+        size = sum(source_config.status[0] for source_config in self._shards)
         lines.append(f"shards    {len(self._shards):,} files, {size / 2**20:,.1f} MiB")
         if self._codec is not None:
             lines.append(f"tokens    {self._codec.vocab_size:,} different ones")
-        lines += [f"unread    {it}" for it in self._unreadable[:_SHOWN]]
+        lines += [f"unread    {source_config}" for source_config in self._unreadable[:_SHOWN]]
         return lines
 
     def examples(self, count: int) -> list[str]:
@@ -117,7 +117,7 @@ class Stream(Splits):
         return ConversationBatcher(self._codec.template.pad_token, config.context_length if config.packing else 0)
 
     def _parts(self) -> tuple[list[Part], list[Part]]:
-        """What is trained on, and what is validated on."""
+        """The parts to train on, and those to validate on."""
         config, count = self._config, self._config.validation_items or 0
         for place, source in enumerate(self._sources):
             if count >= len(source):
@@ -150,12 +150,12 @@ class Stream(Splits):
 
     def _tokenized(self, shards: Sequence[Shard], *, has_marks: bool) -> list[Numbers]:
         encoder = self._encoder(shards[0])
-        made = tokenized(shards, encoder, has_marks=has_marks)
-        unreadable = [text for it in made for text in it.unreadable]
-        if unreadable and not any(it.numbers.length for it in made):
-            raise DataError(f"no row of {len(made)} shards can be read; the first: {unreadable[0]}")
+        parts = tokenized(shards, encoder, has_marks=has_marks)
+        unreadable = [text for it in parts for text in it.unreadable]
+        if unreadable and not any(it.numbers.length for it in parts):
+            raise DataError(f"no row of {len(parts)} shards can be read; the first: {unreadable[0]}")
         self._unreadable += unreadable
-        return [it.numbers for it in made]
+        return [it.numbers for it in parts]
 
     def _encoder(self, first: Shard) -> Encoder:
         config, codec = self._config, self._codec
@@ -197,8 +197,8 @@ def _numbers(shard: Shard, config: StreamConfig) -> Numbers:
             " Parquet with a column of tokens (data.tokens), or leave packing out"
         )
     index = shard.path.with_suffix(".idx")
-    found = mapped(shard.path, _megatron_dtype(index) if index.exists() else config.dtype)
-    return Numbers(shard.path, found.dtype.str, found.offset, len(found), None, shard.status)
+    tokens = mapped(shard.path, _megatron_dtype(index) if index.exists() else config.dtype)
+    return Numbers(shard.path, tokens.dtype.str, tokens.offset, len(tokens), None, shard.status)
 
 
 def _megatron_dtype(index: Path) -> str:

@@ -32,11 +32,11 @@ def tokenized(shards: Sequence[Shard], encoder: Encoder, *, has_marks: bool) -> 
         DataError: a shard can't be read to its end.
     """
     progress = _Progress(len(shards))
-    found = [_of_shard(it, encoder, progress, has_marks=has_marks, waits=False) for it in shards]
+    parts = [_of_shard(it, encoder, progress, has_marks=has_marks, waits=False) for it in shards]
     for place, shard in enumerate(shards):
-        if found[place] is None:  # another process was making it
-            found[place] = _of_shard(shard, encoder, progress, has_marks=has_marks, waits=True)
-    return [it for it in found if it is not None]
+        if parts[place] is None:  # another process was making it
+            parts[place] = _of_shard(shard, encoder, progress, has_marks=has_marks, waits=True)
+    return [it for it in parts if it is not None]
 
 
 def _of_shard(
@@ -47,10 +47,10 @@ def _of_shard(
     place = shard.made("tokens", facts, lambda it: _write(it, shard, encoder, has_marks, progress), waits=waits)
     if place is None:
         return None
-    said = json.loads(read_regular(place / "facts.json"))
+    record = json.loads(read_regular(place / "facts.json"))
     marks = place / "marks" if has_marks else None
-    unreadable = [it.replace("\0", str(shard.path)) for it in said["unreadable"]]
-    return Tokenized(Numbers(place / "tokens", encoder.dtype, 0, said["tokens"], marks), unreadable)
+    unreadable = [it.replace("\0", str(shard.path)) for it in record["unreadable"]]
+    return Tokenized(Numbers(place / "tokens", encoder.dtype, 0, record["tokens"], marks), unreadable)
 
 
 class _Progress:
@@ -73,18 +73,18 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool, pro
     count, unreadable = 0, []
     with (directory / "tokens").open("wb") as tokens_file, (directory / "marks").open("wb") as marks_file:
         for rows in pieces(values_of(shard, encoder.columns), encoder.rows_at_once):
-            found = iter(encoder.encode([it for _, it in rows if not isinstance(it, Damaged)]))
+            encoded = iter(encoder.encode([written for _, written in rows if not isinstance(written, Damaged)]))
             good = []
             for place, value in rows:
-                it = value if isinstance(value, Damaged) else next(found)
-                if isinstance(it, Damaged):
-                    unreadable.append(f"{place}: {it.message}")
-                elif it is not None:
-                    good.append(it)
-            for it in encoder.arranged(good):
-                tokens_file.write(numpy.asarray(it.tokens, encoder.dtype).tobytes())
-                count += len(it.tokens)
+                written = value if isinstance(value, Damaged) else next(encoded)
+                if isinstance(written, Damaged):
+                    unreadable.append(f"{place}: {written.message}")
+                elif written is not None:
+                    good.append(written)
+            for written in encoder.arranged(good):
+                tokens_file.write(numpy.asarray(written.tokens, encoder.dtype).tobytes())
+                count += len(written.tokens)
                 if has_marks:
-                    marks_file.write(it.marks)
+                    marks_file.write(written.marks)
             progress.note(shard.path, count)
     (directory / "facts.json").write_text(json.dumps({"tokens": count, "unreadable": unreadable}))

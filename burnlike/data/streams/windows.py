@@ -94,23 +94,23 @@ class WindowSource:
             if self.documents != "joined":
                 marks.append(torch.frombuffer(bytearray(self._open.read(file.marks, inside, count)), dtype=torch.uint8))  # pyright: ignore[reportArgumentType]
             place, start, left = place + 1, start + count, left - count
-        found = torch.cat(tokens)
-        return _item(found, torch.cat(marks), self.documents) if marks else found
+        joined = torch.cat(tokens)
+        return _item(joined, torch.cat(marks), self.documents) if marks else joined
 
     def _numbers(self, file: Numbers, first: int, count: int) -> Tensor:
         import numpy
 
         dtype = numpy.dtype(file.dtype)
         data = self._open.read(file.path, file.start + first * dtype.itemsize, count * dtype.itemsize, file.status)
-        found = torch.from_numpy(numpy.frombuffer(data, dtype).astype("int64"))
+        tokens = torch.from_numpy(numpy.frombuffer(data, dtype).astype("int64"))
         if self.vocab_size is not None:
-            wrong = ((found < 0) | (found >= self.vocab_size)).nonzero().flatten().tolist()
+            wrong = ((tokens < 0) | (tokens >= self.vocab_size)).nonzero().flatten().tolist()
             if wrong:
                 raise DataError(
                     f"{file.path}: expected tokens in 0..{self.vocab_size - 1} (model.vocab_size), got"
-                    f" {found[wrong[0]].item()} as token {first + wrong[0]} of the file, counted from 0"
+                    f" {tokens[wrong[0]].item()} as token {first + wrong[0]} of the file, counted from 0"
                 )
-        return found
+        return tokens
 
 
 def _item(tokens: Tensor, marks: Tensor, documents: Documents) -> dict[str, Tensor]:

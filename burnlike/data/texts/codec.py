@@ -22,11 +22,11 @@ class RowCodec:
     """
 
     def __init__(self, config: TextRowsConfig, directory: Path) -> None:
-        found = RowTokenizer(tokenizer_at(config, directory))
-        self._tokenizer = found.tokenizer
-        self.vocab_size: int = found.facts["vocab_size"]
+        tokenizer = RowTokenizer(tokenizer_at(config, directory))
+        self._tokenizer = tokenizer.tokenizer
+        self.vocab_size: int = tokenizer.facts["vocab_size"]
         self.context_length = config.max_length
-        end = found.facts["end_token"]
+        end = tokenizer.facts["end_token"]
         self.stop_tokens: frozenset[int] = frozenset() if end is None else frozenset([end])
 
     def encode(self, text: str) -> Tensor:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TextRowsConfig(DatasetConfig["TextRows"], builds=".rows"):
-    """What the configs of rows of text have in common; see `TextClassificationConfig`."""
+    """The fields that all rows of text have; see `TextClassificationConfig`."""
 
     path: FilePath
     tokenizer: FilePath
@@ -43,7 +43,7 @@ class TextRowsConfig(DatasetConfig["TextRows"], builds=".rows"):
     def used(self) -> tuple[str, ...]:
         """The columns that are read: those of the text and of the targets."""
         targets = (getattr(self, name, ()) for name in ("target", "tags"))
-        return (*self.columns, *(it for own in targets for it in ([own] if isinstance(own, str) else own)))
+        return (*self.columns, *(it for target in targets for it in ([target] if isinstance(target, str) else target)))
 
     @property
     def context_length(self) -> int:

@@ -42,26 +42,26 @@ class ConllFile:
         self._words, self._tags = words, tags
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        found: list[list[str]] = []
+        words: list[list[str]] = []
         begin = 1
         for number, line in enumerate(text_lines(self.path, None), 1):
             fields = line.split("\t") if "\t" in line else line.split()
             if not line.strip() or fields[0].startswith(_NO_SENTENCE):
-                if found:
-                    yield begin, self._row(found)
-                found = []
+                if words:
+                    yield begin, self._row(words)
+                words = []
                 continue
             if self._tags is not None and len(fields) == 1:
                 raise DataError(f"{self.path}:{number}: expected a word and its tag, got {shown(line.strip())}")
-            if self._tags is None and found and len(fields) != len(found[0]):
+            if self._tags is None and words and len(fields) != len(words[0]):
                 raise DataError(
-                    f"{self.path}:{number}: expected a word a line, with {len(found[0])} columns as in the line before,"
+                    f"{self.path}:{number}: expected a word a line, with {len(words[0])} columns as in the line before,"
                     f" got {shown(line.strip())}; sentences, one a line, are read from standard input (-)"
                 )
-            begin = begin if found else number
-            found.append([it.strip() for it in fields])
-        if found:
-            yield begin, self._row(found)
+            begin = begin if words else number
+            words.append([it.strip() for it in fields])
+        if words:
+            yield begin, self._row(words)
 
     def _row(self, lines: list[list[str]]) -> Row:
         words: dict[str, Any] = {self._words: [it[0] for it in lines]}
@@ -75,16 +75,16 @@ def parts_of(config: TextRowsConfig) -> dict[str, RowFile]:
     """The files of a data set by their parts: `train`, `validation` if there is one, and others."""
     path = Path(config.path).expanduser()
     root = existing(config.path, "data.path", "directory" if path.is_dir() else "file")
-    found = _named(config, root)
-    if "" in found:
-        parts = {"train": found[""]}
-    elif config.train_split not in found:
-        raise DataError(f"{root}: there is no part '{config.train_split}'; it has {', '.join(found)}")
+    named_files = _named(config, root)
+    if "" in named_files:
+        parts = {"train": named_files[""]}
+    elif config.train_split not in named_files:
+        raise DataError(f"{root}: there is no part '{config.train_split}'; it has {', '.join(named_files)}")
     else:
-        parts = {"train": found.pop(config.train_split)}
-        if config.valid_split in found:
-            parts["validation"] = found.pop(config.valid_split)
-        parts |= found
+        parts = {"train": named_files.pop(config.train_split)}
+        if config.valid_split in named_files:
+            parts["validation"] = named_files.pop(config.valid_split)
+        parts |= named_files
     if config.validation_path is not None:
         place = Path(config.validation_path).expanduser()
         other = existing(config.validation_path, "data.validation_path", "directory" if place.is_dir() else "file")
@@ -128,24 +128,24 @@ def _dialect(config: TextRowsConfig, path: Path) -> Dialect | None:
 
 def texts_of(part: Rows, column: str) -> list[str]:
     """The texts of a column."""
-    found = []
+    lists = []
     for line, row in part.rows:
         value = cell(part.file, line, row, column)
         if not isinstance(value, str) or not value.strip():
             got = "none" if value is None else shown(value)
             raise DataError(f"{part.file.place(line, column)}: '{column}': expected text, got {got}")
-        found.append(value)
-    return found
+        lists.append(value)
+    return lists
 
 
 def lists_of(part: Rows, column: str) -> list[list[str]]:
     """The lists of a column: of text, the words between spaces."""
-    found = []
+    sentences = []
     for line, row in part.rows:
         value = cell(part.file, line, row, column)
         words = value.split() if isinstance(value, str) else value
         if not isinstance(words, list) or not words or not all(isinstance(it, str | int) for it in words):
             wanted = "a list of text, or text with spaces"
             raise DataError(f"{part.file.place(line, column)}: '{column}': expected {wanted}, got {shown(value)}")
-        found.append([str(it) for it in words])
-    return found
+        sentences.append([str(it) for it in words])
+    return sentences

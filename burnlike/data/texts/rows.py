@@ -31,7 +31,7 @@ class TextRows(Splits):
     """
 
     def __init__(
-        self, config: TextRowsConfig, known: Mapping[str, Any] | None = None, directory: Path | None = None
+        self, config: TextRowsConfig, facts: Mapping[str, Any] | None = None, directory: Path | None = None
     ) -> None:
         """Read the rows.
 
@@ -47,15 +47,15 @@ class TextRows(Splits):
             if not rows:
                 first = f" that can be read; the first: {unreadable[0]}" if unreadable else ", got none"
                 raise DataError(f"{file.path}: expected at least one row{first}")
-        classes, made = encoded(config, tokenizer, parts, None if known is None else known["classes"])
+        classes, encoded_parts = encoded(config, tokenizer, parts, None if facts is None else facts["classes"])
         self.vocab_size: int = tokenizer.facts["vocab_size"]
         identity = (classes, self.vocab_size, config.max_length, config.validation_fraction, config.split_seed)
-        fingerprint = _hash(identity, made.values())
-        for dataset in made.values():
+        fingerprint = _hash(identity, encoded_parts.values())
+        for dataset in encoded_parts.values():
             dataset.fingerprint = fingerprint
-        made["train"].unreadable = unreadable
-        train: Any = made.pop("train")
-        valid: Any = made.pop("validation", None)
+        encoded_parts["train"].unreadable = unreadable
+        train: Any = encoded_parts.pop("train")
+        valid: Any = encoded_parts.pop("validation", None)
         if valid is None:
             train, valid = split(train, config.validation_fraction, config.split_seed, config.path)
         names = [*config.target_names] if isinstance(config, TextClassificationConfig) else []
@@ -63,7 +63,7 @@ class TextRows(Splits):
             train,
             valid,
             PaddingBatcher(tokenizer.pad_token),
-            splits=made,
+            splits=encoded_parts,
             fingerprint=fingerprint,
             classes=classes,
             facts={**tokenizer.facts, "targets": names if getattr(config, "kind", "") == "numbers" else []},
@@ -84,8 +84,8 @@ class TextRows(Splits):
     def labels(self) -> list[int] | None:
         if self.classes is None or self.train[0]["labels"].dim() == 0:
             return None
-        found = (self.train[place]["labels"] for place in range(len(self.train)))
-        return [number for it in found for number in _numbers(it)]
+        labels = (self.train[place]["labels"] for place in range(len(self.train)))
+        return [number for it in labels for number in _numbers(it)]
 
     def examples(self, count: int) -> list[str]:
         """The first items to train on, as the tokens say them."""
@@ -113,51 +113,53 @@ def _with_texts(config: TextRowsConfig, file: RowFile, unreadable: list[str]) ->
 
 def _numbers(labels: Tensor) -> list[int]:
     """The classes of an item: one, those of its tokens that have one, or those whose label is 1."""
-    found = labels.nonzero() if labels.is_floating_point() else labels
-    return [it for it in found.flatten().tolist() if it != NO_TARGET]
+    classes = labels.nonzero() if labels.is_floating_point() else labels
+    return [it for it in classes.flatten().tolist() if it != NO_TARGET]
 
 
 def encoded(
-    config: TextRowsConfig, tokenizer: RowTokenizer, parts: Mapping[str, Rows], known: Sequence[str] | None
+    config: TextRowsConfig, tokenizer: RowTokenizer, parts: Mapping[str, Rows], known_classes: Sequence[str] | None
 ) -> tuple[list[str] | None, dict[str, TokenRows]]:
     """The classes, those of the part `train` where none are known; and the items of each part."""
     if isinstance(config, TextClassificationConfig):
         targets = Targets(config.target_names, config.kind, config.separator)
-        classes, labels = targets.read([*parts.values()], known)
-        made = {name: columns_of(config, tokenizer, part) for name, part in parts.items()}
-        for columns, own in zip(made.values(), labels, strict=True):
-            columns["labels"] = own.float() if own.is_floating_point() else own
-        return classes, {name: TokenRows(columns) for name, columns in made.items()}
+        classes, labels = targets.read([*parts.values()], known_classes)
+        encoded_parts = {name: columns_of(config, tokenizer, part) for name, part in parts.items()}
+        for columns, part_labels in zip(encoded_parts.values(), labels, strict=True):
+            columns["labels"] = part_labels.float() if part_labels.is_floating_point() else part_labels
+        return classes, {name: TokenRows(columns) for name, columns in encoded_parts.items()}
     if isinstance(config, TaggedWordsConfig):
-        return _tagged(config, tokenizer, parts, known)
-    made = {name: columns_of(config, tokenizer, part) for name, part in parts.items()}
+        return _tagged(config, tokenizer, parts, known_classes)
+    encoded_parts = {name: columns_of(config, tokenizer, part) for name, part in parts.items()}
     if isinstance(config, TextPairsConfig):
-        for columns, part in zip(made.values(), parts.values(), strict=True):
+        for columns, part in zip(encoded_parts.values(), parts.values(), strict=True):
             length = config.max_target_length or config.max_length
             tokens = tokenizer.texts(texts_of(part, config.target), None, length, is_target=True)
             columns["labels"] = Ragged(tokens["input_ids"])
-    return None, {name: TokenRows(columns) for name, columns in made.items()}
+    return None, {name: TokenRows(columns) for name, columns in encoded_parts.items()}
 
 
 def columns_of(config: TextRowsConfig, tokenizer: RowTokenizer, part: Rows) -> dict[str, Any]:
-    """What is known of the texts of a part without their targets."""
+    """Facts of the texts of a part, without their targets."""
     if isinstance(config, TaggedWordsConfig):
         words = lists_of(part, config.tokens)
         tokens, numbers = tokenizer.words(words, config.max_length)
-        shown_words = [row[: max(own, default=-1) + 1] for row, own in zip(words, numbers, strict=True)]
+        shown_words = [
+            row[: max(word_numbers, default=-1) + 1] for row, word_numbers in zip(words, numbers, strict=True)
+        ]
         return {"input_ids": Ragged(tokens), "word_ids": Ragged(numbers), "words": shown_words}
     texts = [texts_of(part, it) for it in config.columns]
     if isinstance(config, TextPairsConfig):
         texts[0] = [config.prefix + it for it in texts[0]]
     if isinstance(config, TextClassificationConfig | TextPairsConfig):
-        found = tokenizer.texts(texts[0], texts[1] if len(texts) > 1 else None, config.max_length)
+        encoding = tokenizer.texts(texts[0], texts[1] if len(texts) > 1 else None, config.max_length)
     else:
-        found = tokenizer.marked(texts[0], config.max_length)
-    return {name: Ragged(rows) for name, rows in found.items()}
+        encoding = tokenizer.marked(texts[0], config.max_length)
+    return {name: Ragged(rows) for name, rows in encoding.items()}
 
 
 def first_tokens(word_ids: Sequence[int]) -> list[bool]:
-    """Whether each token is the first one of its word."""
+    """For each token, True if it is the first one of its word."""
     return [it >= 0 and (place == 0 or word_ids[place - 1] != it) for place, it in enumerate(word_ids)]
 
 
@@ -165,12 +167,14 @@ def _tagged(
     config: TaggedWordsConfig,
     tokenizer: RowTokenizer,
     parts: Mapping[str, Rows],
-    known: Sequence[str] | None,
+    known_classes: Sequence[str] | None,
 ) -> tuple[list[str], dict[str, TokenRows]]:
     tags = {name: _tags(config, part) for name, part in parts.items()}
-    classes = sorted({it for row in tags["train"] for it in row}, key=order) if known is None else [*known]
+    classes = (
+        sorted({it for row in tags["train"] for it in row}, key=order) if known_classes is None else [*known_classes]
+    )
     numbers = {it: number for number, it in enumerate(classes)}
-    made = {}
+    columns_of_parts = {}
     for name, part in parts.items():
         for (line, _), row in zip(part.rows, tags[name], strict=True):
             if unknown := [it for it in row if it not in numbers]:
@@ -181,20 +185,22 @@ def _tagged(
         for place, row in enumerate(tags[name]):
             word_ids = columns["word_ids"][place].tolist()
             first = first_tokens(word_ids)
-            labels.append([numbers[row[it]] if own else NO_TARGET for it, own in zip(word_ids, first, strict=True)])
-        made[name] = TokenRows({**columns, "labels": Ragged(labels)})
-    return classes, made
+            labels.append(
+                [numbers[row[it]] if is_first else NO_TARGET for it, is_first in zip(word_ids, first, strict=True)]
+            )
+        columns_of_parts[name] = TokenRows({**columns, "labels": Ragged(labels)})
+    return classes, columns_of_parts
 
 
 def _tags(config: TaggedWordsConfig, part: Rows) -> list[list[str]]:
-    found = lists_of(part, config.tags)
-    for (line, _), words, tags in zip(part.rows, lists_of(part, config.tokens), found, strict=True):
+    lists = lists_of(part, config.tags)
+    for (line, _), words, tags in zip(part.rows, lists_of(part, config.tokens), lists, strict=True):
         if len(words) != len(tags):
             raise DataError(
                 f"{part.file.place(line, config.tags)}: expected a tag for each of the {len(words)} words, got"
                 f" {len(tags)}: {shown(tags)}"
             )
-    return found
+    return lists
 
 
 def _hash(identity: Any, parts: Any) -> str:
@@ -203,6 +209,6 @@ def _hash(identity: Any, parts: Any) -> str:
         for name, column in part.columns.items():
             digest.update(name.encode())
             tensors = (column.lengths, column.values) if isinstance(column, Ragged) else (column,)
-            for it in tensors:
-                digest.update(it.numpy().data if isinstance(it, torch.Tensor) else repr(it).encode())
+            for tensor in tensors:
+                digest.update(tensor.numpy().data if isinstance(tensor, torch.Tensor) else repr(tensor).encode())
     return digest.hexdigest()

@@ -18,8 +18,8 @@ _BY_NAME = {"pad_token": ("[PAD]", "<pad>"), "mask_token": ("[MASK]", "<mask>"),
 
 def kept_files(path: Path) -> dict[str, Path]:
     """The files of a tokenizer that a run keeps, by their names there."""
-    found = {_ALONE: path} if path.is_file() else tokenizer_files(path)
-    return {f"{FOLDER}/{name}": it for name, it in found.items()}
+    files = {_ALONE: path} if path.is_file() else tokenizer_files(path)
+    return {f"{FOLDER}/{name}": it for name, it in files.items()}
 
 
 def tokenizer_at(config: TextRowsConfig, directory: Path | None) -> Path:
@@ -40,18 +40,18 @@ class RowTokenizer:
     def __init__(self, path: Path) -> None:
         """Read a directory of files, or a `tokenizer.json`."""
         self.tokenizer = _opened(path)
-        it = self.tokenizer
+        tokenizer = self.tokenizer
         numbers = {
-            "mask_token": it.mask_token_id,
-            "pad_token": it.pad_token_id,
-            "start_token": it.bos_token_id,
-            "end_token": it.eos_token_id if it.eos_token_id is not None else it.sep_token_id,
+            "mask_token": tokenizer.mask_token_id,
+            "pad_token": tokenizer.pad_token_id,
+            "start_token": tokenizer.bos_token_id,
+            "end_token": tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id,
         }
-        pads = (numbers["pad_token"], it.eos_token_id, 0)
+        pads = (numbers["pad_token"], tokenizer.eos_token_id, 0)
         self.pad_token: int = next(number for number in pads if number is not None)
-        special = sorted(it.all_special_ids)
+        special = sorted(tokenizer.all_special_ids)
         self.facts: dict[str, Any] = {
-            "vocab_size": len(it), "special_tokens": special, **numbers, "padding": self.pad_token,
+            "vocab_size": len(tokenizer), "special_tokens": special, **numbers, "padding": self.pad_token,
         }  # fmt: skip
 
     def texts(
@@ -60,26 +60,26 @@ class RowTokenizer:
         """`input_ids` of each text, or of each pair, and whatever else the tokenizer gives for its model."""
         options: dict[str, Any] = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
         if is_target:
-            found = self.tokenizer(text_target=[*texts], **options)
+            tokens = self.tokenizer(text_target=[*texts], **options)
         else:
-            found = self.tokenizer([*texts], None if others is None else [*others], **options)
-        named = {"input_ids": [*found["input_ids"]]}
-        if others is not None and "token_type_ids" in found:
-            named["token_type_ids"] = [*found["token_type_ids"]]
+            tokens = self.tokenizer([*texts], None if others is None else [*others], **options)
+        named = {"input_ids": [*tokens["input_ids"]]}
+        if others is not None and "token_type_ids" in tokens:
+            named["token_type_ids"] = [*tokens["token_type_ids"]]
         return named
 
     def marked(self, texts: Sequence[str], max_length: int) -> Mapping[str, list[Any]]:
         """`input_ids`, `special_tokens_mask` and `word_ids` (-1: of no word) of each text."""
         options: dict[str, Any] = {"truncation": True, "max_length": max_length, "return_special_tokens_mask": True}
-        found = self.tokenizer([*texts], return_attention_mask=False, **options)
-        words = [_words(found.word_ids(place)) for place in range(len(texts))]
-        return {name: [*found[name]] for name in ("input_ids", "special_tokens_mask")} | {"word_ids": words}
+        tokens = self.tokenizer([*texts], return_attention_mask=False, **options)
+        words = [_words(tokens.word_ids(place)) for place in range(len(texts))]
+        return {name: [*tokens[name]] for name in ("input_ids", "special_tokens_mask")} | {"word_ids": words}
 
     def words(self, sentences: Sequence[Sequence[str]], max_length: int) -> tuple[list[Any], list[list[int]]]:
         """`input_ids` of each list of words, and for each token the number of its word, -1 for none."""
         options: dict[str, Any] = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
-        found = self.tokenizer([[*it] for it in sentences], is_split_into_words=True, **options)
-        return [*found["input_ids"]], [_words(found.word_ids(place)) for place in range(len(sentences))]
+        tokens = self.tokenizer([[*it] for it in sentences], is_split_into_words=True, **options)
+        return [*tokens["input_ids"]], [_words(tokens.word_ids(place)) for place in range(len(sentences))]
 
 
 def _words(numbers: Sequence[int | None]) -> list[int]:
@@ -101,12 +101,12 @@ def _opened(path: Path) -> Any:
     except ImportError as error:
         raise DataError("rows of text need the package transformers: pip install 'burnlike[transformers]'") from error
     try:
-        found = PreTrainedTokenizerFast(tokenizer_file=str(file))
+        tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file))
     except Exception as error:  # the package tokenizers raises Exception itself
         text = " ".join(str(error).split())
         raise DataError(f"data.tokenizer: {file}: expected a tokenizer.json of tokenizers: {text}") from error
     for role, names in _BY_NAME.items():
-        known = [it for it in names if it in found.get_vocab()]
-        if known and getattr(found, role) is None:
-            setattr(found, role, known[0])
-    return found
+        specials = [it for it in names if it in tokenizer.get_vocab()]
+        if specials and getattr(tokenizer, role) is None:
+            setattr(tokenizer, role, specials[0])
+    return tokenizer

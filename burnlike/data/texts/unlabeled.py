@@ -27,23 +27,23 @@ def unlabeled(config: TextRowsConfig, sources: Sequence[Any], facts: Mapping[str
         for file in _files(config, source):
             part = Rows(file, list(file))
             names += [f"{file.path}:{line}" for line, _ in part.rows]
-            found = columns_of(config, tokenizer, part) if part.rows else {}
+            encoding = columns_of(config, tokenizer, part) if part.rows else {}
             if isinstance(config, TaggedWordsConfig):
-                found |= {"words": lists_of(part, config.tokens)}  # all of them, also those without a token
-            for name, column in found.items():
+                encoding |= {"words": lists_of(part, config.tokens)}  # all of them, also those without a token
+            for name, column in encoding.items():
                 columns.setdefault(name, []).extend(column[place] for place in range(len(column)))
-    made: dict[str, Any] = {
+    batch_columns: dict[str, Any] = {
         name: Ragged([it.tolist() for it in rows]) if isinstance(rows[0], torch.Tensor) else rows
         for name, rows in columns.items()
     }
     if isinstance(config, TextClassificationConfig):
-        made["labels"] = Targets(config.target_names, config.kind).placeholder(len(names), facts)
+        batch_columns["labels"] = Targets(config.target_names, config.kind).placeholder(len(names), facts)
     elif isinstance(config, TaggedWordsConfig) and names:
-        marks = (first_tokens(made["word_ids"][place].tolist()) for place in range(len(names)))
-        made["labels"] = Ragged([[0 if it else NO_TARGET for it in own] for own in marks])
+        marks = (first_tokens(batch_columns["word_ids"][place].tolist()) for place in range(len(names)))
+        batch_columns["labels"] = Ragged([[0 if it else NO_TARGET for it in row_marks] for row_marks in marks])
     elif names and config.targets:
-        made["labels"] = Ragged([[0]] * len(names))
-    return Unlabeled(TokenRows(made or {"input_ids": Ragged([])}), names, PaddingBatcher(tokenizer.pad_token))
+        batch_columns["labels"] = Ragged([[0]] * len(names))
+    return Unlabeled(TokenRows(batch_columns or {"input_ids": Ragged([])}), names, PaddingBatcher(tokenizer.pad_token))
 
 
 def _files(config: TextRowsConfig, source: Any) -> list[Any]:

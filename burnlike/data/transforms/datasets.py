@@ -22,7 +22,7 @@ class _OfOne:
 
     @property
     def draws(self) -> bool:
-        """Whether the other dataset draws random numbers."""
+        """True if the other dataset draws random numbers."""
         return getattr(self.dataset, "draws", True)
 
     @property
@@ -33,8 +33,8 @@ class _OfOne:
     @property
     def fingerprint(self) -> Any:
         """A hash of the other dataset's and of what is taken of it; None where that has none."""
-        own = getattr(self.dataset, "fingerprint", None)
-        return own and hashlib.sha256(f"{own} {self._facts}".encode()).hexdigest()
+        fingerprint = getattr(self.dataset, "fingerprint", None)
+        return fingerprint and hashlib.sha256(f"{fingerprint} {self._facts}".encode()).hexdigest()
 
     @property
     def _facts(self) -> str:
@@ -204,8 +204,8 @@ class ComposedDataset(Generic[Item]):
     @property
     def fingerprint(self) -> Any:
         """A hash of the datasets'; None where one of them has none."""
-        own = [getattr(it, "fingerprint", None) for it in self.datasets]
-        return hashlib.sha256(" ".join(map(str, own)).encode()).hexdigest() if all(own) else None
+        fingerprints = [getattr(it, "fingerprint", None) for it in self.datasets]
+        return hashlib.sha256(" ".join(map(str, fingerprints)).encode()).hexdigest() if all(fingerprints) else None
 
     @property
     def targets(self) -> Any:
@@ -218,8 +218,8 @@ class ComposedDataset(Generic[Item]):
         return self._joined("lengths")
 
     def _joined(self, name: str) -> Any:
-        found = [getattr(it, name, None) for it in self.datasets]
-        return None if any(it is None for it in found) else torch.cat([torch.as_tensor(it) for it in found])
+        values = [getattr(it, name, None) for it in self.datasets]
+        return None if any(it is None for it in values) else torch.cat([torch.as_tensor(it) for it in values])
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -278,12 +278,12 @@ class MapperDataset(Generic[Item, Mapped]):
 
     @property
     def fingerprint(self) -> Any:
-        """That of the dataset."""
+        """The dataset's own fingerprint."""
         return getattr(self.dataset, "fingerprint", None)
 
     @property
     def order_of_pass(self) -> Any:
-        """That of the dataset; None where the loader makes it."""
+        """The dataset's own order; None where the loader makes it."""
         return getattr(self.dataset, "order_of_pass", None)
 
     @property
@@ -293,12 +293,12 @@ class MapperDataset(Generic[Item, Mapped]):
 
     @property
     def targets(self) -> Any:
-        """Those of the dataset, before the function."""
+        """The dataset's targets, before the function."""
         return getattr(self.dataset, "targets", None)
 
     @property
     def lengths(self) -> Any:
-        """Those of the dataset, before the function."""
+        """The dataset's lengths, before the function."""
         return getattr(self.dataset, "lengths", None)
 
     def __len__(self) -> int:

@@ -22,7 +22,7 @@ class _OfImages(TransformConfig):
     """Changes each image."""
 
     def function(self) -> Any:
-        """What changes an item."""
+        """The function that changes an item."""
         raise NotImplementedError(f"{type(self).__name__} does not define function()")
 
     def init(self, dataset: Any) -> "datasets.MapperDataset[Any, Any]":
@@ -143,7 +143,7 @@ class _Mixing(TransformConfig):
     is_of_batches = True
 
     def mixer(self) -> "mixing.Mixer":
-        """What mixes."""
+        """The mixer of a batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define mixer()")
 
     def init(self, dataset: Any) -> "mixing.MixedDataset":

@@ -90,5 +90,5 @@ def _image(item: Any, name: str) -> Tensor:
 
 
 def _is_of(value: Any, image: Tensor) -> bool:
-    """Whether a part of an item is the image, or a mask of its pixels."""
+    """True if a part of an item is the image, or a mask of its pixels."""
     return isinstance(value, Tensor) and value.dim() >= 2 and value.shape[-2:] == image.shape[-2:]

@@ -111,11 +111,11 @@ class MixedDataset:
                 "transforms: MixUp and CutMix expect batches of (images [n, channels, height, width], classes [n]), or"
                 f" mappings with one such entry and `labels`, got {type(batch).__name__}"
             )
-        found, targets = batch[images[0]], self._shares(batch["labels" if is_named else 1])
+        images_mixed, targets = batch[images[0]], self._shares(batch["labels" if is_named else 1])
         if way is not None:
-            found, share = way(found)
+            images_mixed, share = way(images_mixed)
             targets = targets.roll(1, 0) * (1.0 - share) + targets * share
-        return {**batch, images[0]: found, "labels": targets} if is_named else [found, targets]
+        return {**batch, images[0]: images_mixed, "labels": targets} if is_named else [images_mixed, targets]
 
     def _shares(self, targets: Tensor) -> Tensor:
         if targets.dim() == 2:

@@ -55,12 +55,13 @@ class CenterCrop:
 
     def __call__(self, item: Item) -> Item:
         image = _image(item, "CenterCrop")
-        (height, width), own = self.size, image.shape[-2:]
-        if own[0] < height or own[1] < width:
+        (height, width), image_size = self.size, image.shape[-2:]
+        if image_size[0] < height or image_size[1] < width:
             raise ShapeError(
-                f"CenterCrop: expected images of at least {[height, width]}, got one of {[*own]}; put a Resize before"
+                f"CenterCrop: expected images of at least {[height, width]}, got one of {[*image_size]}; put a Resize"
+                " before"
             )
-        top, left = round((own[0] - height) / 2.0), round((own[1] - width) / 2.0)
+        top, left = round((image_size[0] - height) / 2.0), round((image_size[1] - width) / 2.0)
         return _of_each(item, image, lambda it: it[..., top : top + height, left : left + width].clone())
 
 

@@ -40,10 +40,10 @@ class Torchvision:
         places = [place for place, it in enumerate(item) if _is_of(it, image) and not (place and keeps_masks)]
         wrapped = [tv_tensors.Mask(item[it]) if it else tv_tensors.Image(image) for it in places]
         try:
-            found = self.transform(*wrapped)
+            transformed = self.transform(*wrapped)
         except TypeError as error:
             if len(places) == 1 or "Mask" not in str(error):
                 raise
             raise ConfigError(f"transforms: torchvision.{self.name} is for images without masks: {error}") from error
-        changed = dict(zip(places, found if len(places) > 1 else [found], strict=True))
+        changed = dict(zip(places, transformed if len(places) > 1 else [transformed], strict=True))
         return tuple(changed[it].as_subclass(Tensor) if it in changed else value for it, value in enumerate(item))

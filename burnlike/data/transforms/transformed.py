@@ -34,7 +34,7 @@ class TransformedData:
 
 
 def transformed(data: Any, transforms: Sequence[TransformConfig]) -> Any:
-    """What a data set's config has made, with transforms applied in their order.
+    """Apply transforms, in their order, to the data of a config.
 
     Args:
         data: has `train` and `valid`, and may have `splits`.

@@ -65,16 +65,16 @@ def described(config: PretrainedConfig, values: Mapping[str, Any]) -> Any:
             raise ConfigError(f"{path}: {name}: expected at most {_MOST_PARTS}, got {count}")
     config_class: Any = CONFIG_MAPPING[values["model_type"]]
     with naming(path):
-        known = config_class().to_dict() if config.options else {}
-        found = config_class.from_dict(_merged(values, config.options, {**known, **values}, ""))
-    if config.head == "CausalLM" and getattr(found, "is_decoder", None) is False:
-        found.is_decoder = True  # else a model such as BERT's sees the tokens that it is to predict
+        defaults = config_class().to_dict() if config.options else {}
+        model_config = config_class.from_dict(_merged(values, config.options, {**defaults, **values}, ""))
+    if config.head == "CausalLM" and getattr(model_config, "is_decoder", None) is False:
+        model_config.is_decoder = True  # else a model such as BERT's sees the tokens that it is to predict
     if config.classes is not None:
-        found.id2label = dict(enumerate(config.classes))
-        found.label2id = {name: number for number, name in enumerate(config.classes)}
-    elif config.n_classes is not None and config.n_classes != found.num_labels:
-        found.num_labels = config.n_classes
-    return found
+        model_config.id2label = dict(enumerate(config.classes))
+        model_config.label2id = {name: number for number, name in enumerate(config.classes)}
+    elif config.n_classes is not None and config.n_classes != model_config.num_labels:
+        model_config.num_labels = config.n_classes
+    return model_config
 
 
 def _counts(values: Mapping[str, Any], path: str) -> Iterator[tuple[str, int]]:
@@ -92,10 +92,10 @@ def class_of(config: PretrainedConfig, values: Mapping[str, Any]) -> Any:
 
     names = model_classes(config, values)
     named = [name for name in values.get("architectures") or () if name in names]
-    found = getattr(transformers, (named or names)[0], None)
-    if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
+    model_class = getattr(transformers, (named or names)[0], None)
+    if not (isinstance(model_class, type) and issubclass(model_class, transformers.PreTrainedModel)):
         raise ConfigError(f"{config.path}: this transformers has no class {(named or names)[0]}")
-    return found
+    return model_class
 
 
 def _of_transformers(config: PretrainedConfig, directory: str, target: torch.device) -> Any:
@@ -157,18 +157,18 @@ def _line(report: FuseReport) -> str:
     return f"{len(report.fused)} of {len(report.fused) + len(report.kept)} modules" + (f": {named}" if named else "")
 
 
-def _merged(values: Mapping[str, Any], options: Mapping[str, Any], known: Mapping[str, Any], path: str) -> Any:
+def _merged(values: Mapping[str, Any], options: Mapping[str, Any], defaults: Mapping[str, Any], path: str) -> Any:
     """The values with the options in their places; a ConfigError for one that the model does not have."""
     from ...errors import nearest
 
-    found = dict(values)
+    merged = dict(values)
     for key, value in options.items():
-        if key not in known or key in _CODE:
-            raise ConfigError(f"options.{path}{key}: the model has no such option{nearest(key, sorted(known))}")
-        below = known[key]
+        if key not in defaults or key in _CODE:
+            raise ConfigError(f"options.{path}{key}: the model has no such option{nearest(key, sorted(defaults))}")
+        below = defaults[key]
         is_part = isinstance(value, Mapping) and isinstance(below, Mapping) and below
-        found[key] = _merged(found.get(key) or below, value, below, f"{path}{key}.") if is_part else value
-    return found
+        merged[key] = _merged(merged.get(key) or below, value, below, f"{path}{key}.") if is_part else value
+    return merged
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the installed transformers has, read from its source: importing it would take seconds and load torch."""
+"""Facts of the installed transformers, read from its source: importing it would take seconds and load torch."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -63,12 +63,15 @@ def _read(node: ast.stmt, tables: Any, mappings: Any, heads: Any) -> None:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Name(), ast.Name(id=table)])):
             mappings[name] = table
         case ast.ClassDef(name=name) if name == "AutoModel" or name.startswith(_PREFIX):
-            for it in node.body:
-                match it:
+            for statement in node.body:
+                match statement:
                     case ast.Assign(targets=[ast.Name(id="_model_mapping")], value=ast.Name(id=mapping)):
-                        found = tables[mappings[mapping]]
+                        mapped = tables[mappings[mapping]]
                         head = name.removeprefix(_PREFIX) if name != "AutoModel" else ""
-                        heads[head] = {kind: it if isinstance(it, tuple) else (it,) for kind, it in found.items()}
+                        heads[head] = {
+                            kind: statement if isinstance(statement, tuple) else (statement,)
+                            for kind, statement in mapped.items()
+                        }
                     case _:
                         pass
         case _:

@@ -1,4 +1,4 @@
-"""What lies in the directory of a model, and what is wrong with it. Imports no torch."""
+"""The directory of a model: its files, and problems with them. Imports no torch."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def read_description(directory: str | os.PathLike[str]) -> Mapping[str, Any]:
             raise ConfigIOError(f"{what}, got more than {_MOST_BYTES // 2**20} MiB")
         if problem := lfs_pointer_problem(path):
             raise ConfigIOError(problem)
-        found = json.loads(data.decode(), object_hook=_special_float)
+        values = json.loads(data.decode(), object_hook=_special_float)
     except ConfigIOError:
         raise
     except RecursionError as error:
@@ -56,9 +56,9 @@ def read_description(directory: str | os.PathLike[str]) -> Mapping[str, Any]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigIOError(f"{what}, which can't be read: {reason}") from error
-    if not isinstance(found, dict):
-        raise ConfigIOError(f"{path}: expected a mapping, got {type(found).__name__}")
-    return found
+    if not isinstance(values, dict):
+        raise ConfigIOError(f"{path}: expected a mapping, got {type(values).__name__}")
+    return values
 
 
 def _special_float(values: dict[str, Any]) -> Any:
@@ -83,14 +83,14 @@ def weights_of(directory: str | os.PathLike[str]) -> str:
 
 
 def adapters_in(directory: str | os.PathLike[str]) -> str:
-    """What a directory has in place of a model where it has only low-rank adapters; empty where it has none."""
+    """The low-rank adapters that a directory has in place of a model; empty where it has none."""
     if os.path.exists(os.path.join(directory, ADAPTER_NAME)):
         return "adapters alone, of peft"
     return "a run with adapters alone" if os.path.exists(os.path.join(directory, "adapter", ADAPTER_NAME)) else ""
 
 
 def weights_problem(path: str) -> str:
-    """What is wrong with the weights at a path, but for their values; empty if nothing is."""
+    """The problem with the weights at a path, but for their values; empty if there is none."""
     if os.path.isdir(path):  # several processes wrote it
         return ""
     try:
@@ -149,7 +149,7 @@ def example_inputs(config: "PretrainedConfig") -> dict[str, tuple[str, tuple[int
 
 
 def is_run(directory: str | os.PathLike[str]) -> bool:
-    """Whether a directory is a run of burnlike whose model is not one of transformers."""
+    """True if a directory is a run of burnlike whose model is not one of transformers."""
     return not os.path.exists(os.path.join(directory, CONFIG_NAME)) and os.path.exists(
         os.path.join(directory, RUN_NAME)
     )
@@ -157,12 +157,12 @@ def is_run(directory: str | os.PathLike[str]) -> bool:
 
 def model_classes(config: "PretrainedConfig", values: Mapping[str, Any]) -> tuple[str, ...]:
     """The classes of transformers, of which one is meant; a ConfigError if it has none for the directory."""
-    path, known = os.path.join(config.path, CONFIG_NAME), catalog()
+    path, classes = os.path.join(config.path, CONFIG_NAME), catalog()
     kind = values.get("model_type")
     if not isinstance(kind, str):
         raise ConfigError(f"{path}: expected a `model_type`, which tells transformers what model it is")
-    if kind not in known.model_types:
-        rest = nearest(kind[:80], sorted(known.model_types))
+    if kind not in classes.model_types:
+        rest = nearest(kind[:80], sorted(classes.model_types))
         if values.get("auto_map"):
             rest = "; it asks for code of its own (`auto_map`), and no code in a directory is run"
         raise ConfigError(f"{path}: this transformers has no models of the model_type {shown(kind)}{rest}")
@@ -171,23 +171,23 @@ def model_classes(config: "PretrainedConfig", values: Mapping[str, Any]) -> tupl
             f"{path}: quantization_config: the weights are quantized, and can't be trained; take those that they were"
             " made of"
         )
-    return _with_head(config, values, kind, known, path)
+    return _with_head(config, values, kind, classes, path)
 
 
 def _with_head(
-    config: "PretrainedConfig", values: Mapping[str, Any], kind: str, known: Catalog, path: str
+    config: "PretrainedConfig", values: Mapping[str, Any], kind: str, classes: Catalog, path: str
 ) -> tuple[str, ...]:
     if config.head is None:
         named = values.get("architectures") or ()
-        own = [name for name in named if isinstance(name, str) and name in known.classes_of(kind)]
-        if own or kind in known.heads[""]:
-            return tuple(own[:1]) or known.heads[""][kind]
+        fitting = [name for name in named if isinstance(name, str) and name in classes.classes_of(kind)]
+        if fitting or kind in classes.heads[""]:
+            return tuple(fitting[:1]) or classes.heads[""][kind]
     for head in (config.head or "", *_OTHER_KINDS.get(config.head or "", ())):
-        if found := known.heads.get(head, {}).get(kind):
-            return found
-    there = known.heads_of(kind)
-    if config.head is not None and config.head not in known.heads:
-        hint = nearest(config.head, list(known.heads))
+        if head_class := classes.heads.get(head, {}).get(kind):
+            return head_class
+    there = classes.heads_of(kind)
+    if config.head is not None and config.head not in classes.heads:
+        hint = nearest(config.head, list(classes.heads))
         raise ConfigError(f"{path}: transformers knows no head {config.head}{hint}")
     has = f"it has {', '.join(there)}" if there else "it is a part of others, or has none"
     raise ConfigError(f"{path}: transformers has no {config.head} of the model_type '{kind}': {has}")

@@ -24,16 +24,16 @@ _ENDS = {
 
 def of_tables(config: PretrainedConfig, directory: str, target: torch.device) -> nn.Module:
     """The model of burnlike with the weights of a directory, in training mode; a head that these lack is drawn."""
-    own = own_config(config, directory)
+    saved_config = own_config(config, directory)
     if target.type == "meta" or config.weights == "random":
-        return own.init(target)
+        return saved_config.init(target)
     dtype = None if config.dtype is None else DTYPES[config.dtype]
-    if own == pretrained_config(directory):
+    if saved_config == pretrained_config(directory):
         model: Any = load_pretrained(directory, target, dtype=dtype)
         model.burnlike_origin = (f"weights   all tensors of {directory}",)
         return model.train()
     base = _backbone(directory, dtype)
-    model = own.init("cpu")
+    model = saved_config.init("cpu")
     path, part = next((it for it in model.named_modules() if type(it[1]) is type(base)), ("", None))
     if part is None:
         raise ConfigError(f"{directory}: burnlike's {type(model).__name__} has no {type(base).__name__} in it")
@@ -49,12 +49,12 @@ def of_tables(config: PretrainedConfig, directory: str, target: torch.device) ->
 
 def own_config(config: PretrainedConfig, directory: str) -> ModuleConfig:
     """The config of burnlike's model for a directory, with the head and the classes of `config`."""
-    found = pretrained_config(directory, _architecture(config, directory))
+    description = pretrained_config(directory, _architecture(config, directory))
     count = len(config.classes) if config.classes is not None else config.n_classes
-    field = next((it for it in ("n_classes", "num_classes") if hasattr(found, it)), None)
+    field = next((it for it in ("n_classes", "num_classes") if hasattr(description, it)), None)
     if count is None or field is None:
-        return found
-    return found.replace(**{field: count})
+        return description
+    return description.replace(**{field: count})
 
 
 def _architecture(config: PretrainedConfig, directory: str) -> str | None:
@@ -65,13 +65,13 @@ def _architecture(config: PretrainedConfig, directory: str) -> str | None:
         return None
     ends = _ENDS.get(config.head, (f"For{config.head}",))
     named = [name for name in values.get("architectures") or table.architectures[:1] if name in table.architectures]
-    found = [name for name in (*named, *table.architectures) if name.endswith(ends)]
-    if not found:
+    fitting = [name for name in (*named, *table.architectures) if name.endswith(ends)]
+    if not fitting:
         raise ConfigError(
             f"library: burnlike has no {config.head} of a {table.name}, but {', '.join(table.architectures)}; leave out"
             " `library: burnlike`"
         )
-    return found[0]
+    return fitting[0]
 
 
 def _backbone(directory: str, dtype: torch.dtype | None) -> Any:

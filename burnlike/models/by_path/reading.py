@@ -21,8 +21,8 @@ Part = tuple[bool, str]
 
 def dtype_of(wanted: str | None, values: Mapping[str, Any], record: Record | None) -> torch.dtype:
     """The type of a model's parameters: what is wanted, or what `config.json` says, or that of most weights."""
-    said = values.get("dtype") or values.get("torch_dtype")
-    for name in (wanted, said):
+    dtype_name = values.get("dtype") or values.get("torch_dtype")
+    for name in (wanted, dtype_name):
         if isinstance(name, str) and name in DTYPES:
             return DTYPES[name]
     sizes = Counter[torch.dtype]()
@@ -94,7 +94,7 @@ def _part(model: Any, name: str) -> Part:
 
 
 def _is_of_classes(theirs: Sequence[int], ours: Sequence[int], count: int) -> bool:
-    """Whether two shapes are those of a head for another number of classes."""
+    """True if two shapes are heads for different numbers of classes."""
     pairs = list(zip(theirs, ours, strict=False))
     return len(theirs) == len(ours) and all(one == other or other == count for one, other in pairs)
 

@@ -1,4 +1,4 @@
-"""What transformers needs to read a model again: `config.json` with the names of the classes, weights, tokenizer."""
+"""Files by which transformers reads a model again: `config.json` with the names of the classes, weights, tokenizer."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -25,18 +25,18 @@ def description_files(config: PretrainedConfig, module: Any = None) -> Mapping[s
     """
     directory = os.path.expanduser(config.path)
     if is_run(directory):
-        own = Path(directory) / OWN_NAME
-        return {OWN_NAME: read_regular(own)} if own.exists() else {}
+        config_path = Path(directory) / OWN_NAME
+        return {OWN_NAME: read_regular(config_path)} if config_path.exists() else {}
     if config.library == "burnlike":
         return {OWN_NAME: own_config(config, directory).to_yaml().encode()}
     values = read_description(directory)
     with quiet():
-        found = described(config, values)
-        found.architectures = [class_of(config, values).__name__]
-        found.dtype = config.dtype or values.get("dtype") or values.get("torch_dtype")
-        if hasattr(text := found.get_text_config(), "pad_token_id") and hasattr(module, "config"):
+        description = described(config, values)
+        description.architectures = [class_of(config, values).__name__]
+        description.dtype = config.dtype or values.get("dtype") or values.get("torch_dtype")
+        if hasattr(text := description.get_text_config(), "pad_token_id") and hasattr(module, "config"):
             text.pad_token_id = module.config.get_text_config().pad_token_id
-        files = {CONFIG_NAME: found.to_json_string().encode()}
+        files = {CONFIG_NAME: description.to_json_string().encode()}
     generation = Path(directory) / GENERATION_NAME
     return files | ({GENERATION_NAME: read_regular(generation)} if generation.is_file() else {})
 

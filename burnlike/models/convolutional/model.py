@@ -67,12 +67,12 @@ class ResNet(Module):
         x = self.stem(x)
         if self.pool is not None:
             x = self.pool(x)
-        found = []
+        stages = []
         for stage in self.stages:
             for block in stage:  # pyright: ignore[reportGeneralTypeIssues]
                 x = block(x)
-            found.append(x)
-        return found
+            stages.append(x)
+        return stages
 
 
 class ConvNextDownsample(Module):
@@ -172,13 +172,13 @@ class ConvNext(Module):
         expect_shape(self, x, "batch", self.channels, "height", "width")
         if min(x.shape[2:]) < self.smallest:
             raise shape_error(self, f"at least {self.smallest} for height and width", list(x.shape[2:]))
-        found = []
+        stages = []
         for downsample, stage in zip(self.downsamples, self.stages, strict=True):
             x = downsample(x)
             for block in stage:  # pyright: ignore[reportGeneralTypeIssues]
                 x = block(x)
-            found.append(x)
-        return found
+            stages.append(x)
+        return stages
 
 
 class UNetStage(Module):

@@ -141,10 +141,12 @@ class DecoderCache:
             ShapeError: another batch, or no room is left; compiled code can't tell the latter.
         """
         batch, length = self.padding.shape
-        known = 0 if torch.compiler.is_compiling() else int(self.layers[0].filled)
-        if tokens.shape[0] != batch or known + tokens.shape[1] > length:
-            room = f"[{batch}, sequence <= {length - known}]"
-            raise ShapeError(f"DecoderCache: expected tokens {room} where {known} are cached, got {list(tokens.shape)}")
+        n_cached = 0 if torch.compiler.is_compiling() else int(self.layers[0].filled)
+        if tokens.shape[0] != batch or n_cached + tokens.shape[1] > length:
+            room = f"[{batch}, sequence <= {length - n_cached}]"
+            raise ShapeError(
+                f"DecoderCache: expected tokens {room} where {n_cached} are cached, got {list(tokens.shape)}"
+            )
         slots = self.layers[0].next_slots(tokens.shape[1])
         padded = torch.zeros_like(tokens, dtype=torch.bool) if mask_pad is None else mask_pad
         self.padding.index_copy_(1, slots, padded)
@@ -152,7 +154,7 @@ class DecoderCache:
 
 
 def documents_of(positions: Tensor) -> Tensor:
-    """Which document each position is of, int64 `[batch, sequence]`: within one they rise by 1."""
+    """The document of each position, int64 `[batch, sequence]`: within one, positions rise by 1."""
     begins = positions.diff(prepend=positions[:, :1] - 1) != 1
     return begins.cumsum(-1)
 

@@ -99,7 +99,7 @@ class DecoderLm(AnyLibrary, Module):
 
     @property
     def has_balance(self) -> bool:
-        """Whether it has a mixture of experts, which a training keeps in balance."""
+        """True if it has a mixture of experts, which a training keeps in balance."""
         return isinstance(self.config.feed_forward, ExpertsPart)
 
     @lift
@@ -159,7 +159,7 @@ class DecoderLm(AnyLibrary, Module):
         return generate(self, next_logits, tokens, max_new_tokens, longest=longest, **options)
 
     def reader(self, prompt: Tensor, length: int, mask_pad: Tensor | None = None) -> Reader:
-        """What reads sequences piece by piece, with a cache for `length` positions; see `models.generation.Reader`."""
+        """A Reader with a cache for `length` positions; see `models.generation.Reader`."""
         cache, mask, is_first = self.new_cache(len(prompt), length), mask_pad, True
         cache.only_last = True
         steps: NativeSteps | None = None
@@ -168,13 +168,13 @@ class DecoderLm(AnyLibrary, Module):
             nonlocal mask, steps, is_first
             if is_first:
                 steps = native_prompt(self, cache, new, mask)
-            found = None if steps is None else steps.next_logits(new)
-            if found is None:
+            logits = None if steps is None else steps.next_logits(new)
+            if logits is None:
                 if steps is not None:
                     steps.hand_back()
-                found, steps = self(new, mask, cache=cache)[:, -1], native_steps(self, cache)
+                logits, steps = self(new, mask, cache=cache)[:, -1], native_steps(self, cache)
             mask, is_first = None, False
-            return found
+            return logits
 
         return Reader(prompt, next_logits, self.config.max_sequence_length)
 

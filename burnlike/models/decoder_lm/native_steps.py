@@ -51,7 +51,7 @@ def decodes_natively(kind: type[Model]) -> type[Model]:
 
 
 class NativeSteps:
-    """What gives the logits after one token more of each row, with the keys and values of the tokens before.
+    """Computes the logits after one more token of each row, with the keys and values of the tokens before.
 
     Weights are read where they lie, so that there is no copy of them. Whatever a program changes in the model counts
     from the next token on: each compares the model with what it was, and where it differs asks `native_steps` anew.
@@ -113,7 +113,7 @@ class NativeSteps:
 
 
 def native_steps(model: Any, cache: DecoderCache, new: int = 0) -> NativeSteps | None:
-    """Of a model whose prompt, but for its last `new` tokens, is in the cache, and the padding of all of it.
+    """Native steps for a model whose prompt, but for its last `new` tokens, is in the cache, and all padding too.
 
     None where its forward pass is to compute the tokens.
 
@@ -139,7 +139,7 @@ def computes(model: Any) -> bool:
 
 
 def native_prompt(model: Any, cache: DecoderCache, tokens: Tensor, mask_pad: Tensor | None) -> NativeSteps | None:
-    """Of a model with an empty cache, to read these tokens `[batch, new]` first; None as of `native_steps`."""
+    """Native steps that read the tokens `[batch, new]` into an empty cache first; None as of `native_steps`."""
     batch, length = cache.padding.shape
     fits = tokens.ndim == 2 and len(tokens) == batch and tokens.shape[1] <= length
     if not fits or tokens.numel() > max(MOST_READ.values()) or cache.padding.device != tokens.device:
@@ -166,8 +166,8 @@ class _Parts:
         # Parameters, buffers, children and hooks of calls.
         inner = [
             value
-            for own in self._attributes
-            for name, value in own.items()
+            for attributes in self._attributes
+            for name, value in attributes.items()
             if isinstance(value, dict) and name not in _WITHOUT_CALLS
         ]
         self._empty, self._dicts = [it for it in inner if not it], [it for it in inner if it]
@@ -176,7 +176,7 @@ class _Parts:
         self._counts = self._count()
 
     def _now(self) -> Iterator[object]:
-        settings = (take(own) for take, own in zip(self._settings, self._attributes, strict=True))
+        settings = (take(attributes) for take, attributes in zip(self._settings, self._attributes, strict=True))
         objects = chain.from_iterable(chain(settings, map(dict.values, self._dicts)))
         return chain(map(type, self._modules), map(_FORWARD, self._kinds), map(_DTYPE, self._weights), objects)
 
@@ -217,7 +217,7 @@ def _read(model: Any) -> tuple[DecodeForm, list[Tensor]] | None:
 
 
 def _is_plain(model: nn.Module) -> bool:
-    """Whether a call of each part is its class's `forward`, of whole tensors of torch."""
+    """True if a call of each part is its class's `forward`, of whole tensors of torch."""
     base = next((it for it in type(model).__mro__ if it in _STOCK and it not in _KNOWN), None)
     if base is None or _deciding_of(type(model)) != _STOCK[base]:
         return False
@@ -244,10 +244,10 @@ def _hides_a_method(module: nn.Module) -> bool:
 
 
 def is_changed(module: nn.Module) -> bool:
-    """Whether a call of this module is more, or something else, than its class's `forward`."""
-    own = module.__dict__
-    hooks = has_global_hooks() or any(own.get(name) for name in CALL_HOOKS)
-    return bool(hooks) or "forward" in own or DIVIDED in own or own.get(COMPILED_CALL) is not None
+    """True if a call of this module is more, or something else, than its class's `forward`."""
+    attributes = module.__dict__
+    hooks = has_global_hooks() or any(attributes.get(name) for name in CALL_HOOKS)
+    return bool(hooks) or "forward" in attributes or DIVIDED in attributes or attributes.get(COMPILED_CALL) is not None
 
 
 def _form_of(model: Any) -> DecodeForm:

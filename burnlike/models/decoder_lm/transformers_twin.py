@@ -37,14 +37,14 @@ def twin_of(model: Any, length: int) -> Any:
         return None
     try:
         values = json.loads(model.config.to_json_string())
-        found = described({**values, "architectures": [type(model).__name__], "dtype": None}, "config.json")
-        if not isinstance(found.config, DecoderLmConfig):
+        description = described({**values, "architectures": [type(model).__name__], "dtype": None}, "config.json")
+        if not isinstance(description.config, DecoderLmConfig):
             return None
-        longest = found.config.max_sequence_length
-        if isinstance(found.config.positions, RotaryPositions):
+        longest = description.config.max_sequence_length
+        if isinstance(description.config.positions, RotaryPositions):
             longest = min(longest, length)
-        twin = found.config.replace(max_sequence_length=longest).init("meta").eval()
-        tensors = tensors_for(found.table, twin, Record(model.state_dict(), source="the model"))
+        twin = description.config.replace(max_sequence_length=longest).init("meta").eval()
+        tensors = tensors_for(description.table, twin, Record(model.state_dict(), source="the model"))
     except (BurnlikeError, TypeError):
         return None
     places, layout = registered(twin), TorchLayout(twin)
@@ -72,7 +72,7 @@ def _is_stock(model: nn.Module) -> bool:
 
 
 def _is_own(kind: type[nn.Module]) -> bool:
-    """Whether a class and what its forward calls is code of torch and transformers, in its place."""
+    """True if a class and what its forward calls is code of torch and transformers, in its place."""
     owner, stock = stock_forward(kind)
     if kind.__module__.split(".")[0] not in _OWN_CODE:
         return False
@@ -86,21 +86,23 @@ def _is_own(kind: type[nn.Module]) -> bool:
 
 
 def _is_as_configured(model: Any) -> bool:
-    """Whether the parts of a model, their settings and their buffers are those of a new model of its config."""
+    """True if the parts of a model, their settings and their buffers equal those of a new model of its config."""
     if not _has_own_attention(model.config):
         return False
     config = deepcopy(model.config)
     try:
         with torch.device("meta"):
             new = type(model)(config)
-        own, others = (dict(it.named_modules(remove_duplicate=False)) for it in (model, new))
-        return own.keys() == others.keys() and all(_is_same(it, others[path], config) for path, it in own.items())
+        modules, others = (dict(it.named_modules(remove_duplicate=False)) for it in (model, new))
+        return modules.keys() == others.keys() and all(
+            _is_same(it, others[path], config) for path, it in modules.items()
+        )
     except Exception:  # any that code of transformers raises for a config that was changed
         return False
 
 
 def _has_own_attention(config: Any) -> bool:
-    """Whether a model calls an attention function of transformers: a program may register others."""
+    """True if a model calls an attention function of transformers: a program may register others."""
     name = getattr(config, "_attn_implementation", None)
     functions = sys.modules["transformers.modeling_utils"].ALL_ATTENTION_FUNCTIONS
     return name == "eager" or (name == "sdpa" and functions[name].__module__.split(".")[0] in _OWN_CODE)
@@ -109,11 +111,13 @@ def _has_own_attention(config: Any) -> bool:
 def _is_same(module: nn.Module, new: nn.Module, config: Any) -> bool:
     if type(module) is not type(new):
         return False
-    own, settings = vars(module), {name: it for name, it in vars(new).items() if not name.startswith("_")}
-    if any(name not in settings and callable(it) and hasattr(type(module), name) for name, it in own.items()):
+    attributes, settings = vars(module), {name: it for name, it in vars(new).items() if not name.startswith("_")}
+    if any(name not in settings and callable(it) and hasattr(type(module), name) for name, it in attributes.items()):
         return False
     if not all(
-        name in own and _is_equal(own[name], it) for name, it in settings.items() if name not in _WITHOUT_EFFECT
+        name in attributes and _is_equal(attributes[name], it)
+        for name, it in settings.items()
+        if name not in _WITHOUT_EFFECT
     ):
         return False
     floats = [name for name, it in module.named_buffers(recurse=False) if it.is_floating_point()]
@@ -122,15 +126,15 @@ def _is_same(module: nn.Module, new: nn.Module, config: Any) -> bool:
     names = inspect.signature(type(module)).parameters
     if next(iter(names), "") != "config":
         return False
-    made: Any = type(module)
-    computed = made(config)
+    new_model: Any = type(module)
+    computed = new_model(config)
     buffers = [(getattr(module, name), getattr(computed, name)) for name in floats]
     # `.to` rounds angles of positions, too; the twin's are exact.
     return all(torch.equal(one, other.to(one.dtype)) for one, other in buffers)
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Of settings; objects that are none are of one class."""
+    """True if two settings are equal; objects that are none must be of one class."""
     if isinstance(other, types.FunctionType):
         return one is other
     plain = bool | int | float | str | tuple | list | dict | None

@@ -147,7 +147,7 @@ class EncoderDecoderLayer(Module):
         self.dropout = DropoutConfig(prob=config.dropout).init()
 
     def parallel_plan(self) -> Mapping[str, str]:
-        """What is between its parts is of parts of sequences."""
+        """The plan of a layer: between its parts, processes hold parts of sequences."""
         return dict.fromkeys(_BETWEEN, "sequence")
 
     @lift
@@ -164,8 +164,8 @@ class EncoderDecoderLayer(Module):
         The biases are added to the scores of the positions and of the memory `[batch, keys, d_model]`. The cache is
         changed.
         """
-        own, cross = (None, None) if cache is None else (cache.attention, cache.cross_attention)
-        x = x + self.dropout(self.attention(self.norm_attention(x), bias, cache=own))
+        self_cache, cross = (None, None) if cache is None else (cache.attention, cache.cross_attention)
+        x = x + self.dropout(self.attention(self.norm_attention(x), bias, cache=self_cache))
         if self.decodes:
             x = x + self.dropout(self.cross_attention(self.norm_cross_attention(x), memory_bias, memory, cross))
         return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))

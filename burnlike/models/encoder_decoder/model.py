@@ -19,7 +19,7 @@ from .layers import Device, EncoderDecoderLayer, LayerCache, linear, norm_of
 
 
 class EncoderDecoderCache:
-    """What the layers of a decoder have computed of earlier positions."""
+    """Keys, values and results of a decoder's earlier positions, by layer."""
 
     def __init__(self, n_layers: int) -> None:
         self.layers = [LayerCache() for _ in range(n_layers)]
@@ -179,7 +179,7 @@ class EncoderDecoder(Module):
         attention_mask: Tensor | None = None,
         start_token: int = 0,
     ) -> Reader:
-        """What reads second sequences piece by piece, of any length; see `models.generation.Reader`."""
+        """A Reader of second sequences of any length; see `models.generation.Reader`."""
         gathers_as_forward(self, "encode", "decode")
         memory: Tensor | None = None
         cache = self.new_cache()

@@ -121,9 +121,9 @@ class BertEncoder(Module):
         longest = self.config.max_sequence_length
         if tokens.ndim != 2 or tokens.shape[1] > longest:
             raise shape_error(self, f"[batch, sequence <= {longest}]", list(tokens.shape), name="tokens")
-        for name, given in (("attention_mask", attention_mask), ("token_types", token_types)):
-            if given is not None:
-                expect_shape(self, given, *tokens.shape, name=name)
+        for name, argument in (("attention_mask", attention_mask), ("token_types", token_types)):
+            if argument is not None:
+                expect_shape(self, argument, *tokens.shape, name=name)
         mask_pad = None if attention_mask is None else attention_mask == 0
         x = self.embeddings(tokens, token_types)
         for layer in self.layers:

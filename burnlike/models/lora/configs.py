@@ -77,7 +77,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
 
     @property
     def has_base_elsewhere(self) -> bool:
-        """Whether the model without adapters is read from a directory that has its weights."""
+        """True if the model without adapters is read from a directory that has its weights."""
         return isinstance(self.of, PretrainedConfig) and self.of.weights == "read"
 
     @property

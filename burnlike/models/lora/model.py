@@ -49,13 +49,13 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         raise ConfigError(str(error)) from error
     if config.ensure_weight_tying:
         layers, saved = _together(model, layers, saved)
-    said: list[str] = [*getattr(model, "burnlike_origin", ())]
+    origins: list[str] = [*getattr(model, "burnlike_origin", ())]
     if config.quantize is not None:
         whole = [f"{path}." for path in saved]
         kept = {f"{path}.weight" for path in output_layers(model)}
         kept |= {name for name, _ in model.named_parameters() if name.startswith(tuple(whole))}
         rounded = quantize_(model, config.quantize, skip=kept)
-        said.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
+        origins.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
     add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying)
     if adapter is not None and not any(it.is_meta for it in model.parameters()):
         load_adapter(model, adapter)
@@ -63,8 +63,8 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         sum(it.numel() for it in model.parameters() if it.requires_grad or not trained) for trained in (True, False)
     ]
     more = f", and all of {', '.join(saved)}" if saved else ""
-    said.append(f"adapters  of {len(layers)} layers{more}: {counts[0]:,} of {counts[1]:,} parameters are trained")
-    vars(model)["burnlike_origin"] = tuple(said)
+    origins.append(f"adapters  of {len(layers)} layers{more}: {counts[0]:,} of {counts[1]:,} parameters are trained")
+    vars(model)["burnlike_origin"] = tuple(origins)
     vars(model)[ABOUT] = about(config)
     return model
 
@@ -74,18 +74,18 @@ def _together(
 ) -> tuple[dict[AdaptedLayer, AdapterOptions], list[str]]:
     """Targets and whole modules where tied tables stay one; a ConfigError if there are none, or none is meant."""
     try:
-        found = tied_together(model, layers, saved)
+        ties = tied_together(model, layers, saved)
     except ModuleTreeError as error:
         raise ConfigError(str(error)) from error
-    if found is None:
+    if ties is None:
         tied = ", ".join(f"'{it.path}'" for it in tied_tables(model))
         what = f"expected one of {tied} in modules_to_save or targets" if tied else "the model has no tied tables"
         raise ConfigError(f"ensure_weight_tying: {what}; or leave it out")
-    return found
+    return ties
 
 
 def about(config: LoRAConfig) -> dict[str, Any]:
-    """What the files of adapters say of the model that they are for."""
+    """The description of the base model for the files of adapters."""
     of = config.of
     path = os.path.abspath(os.path.expanduser(of.path)) if isinstance(of, PretrainedConfig) else None
     return {"base": path, "task_type": TASK_TYPES.get(getattr(of, "head", None) or "")}
@@ -95,14 +95,14 @@ def _saved(config: LoRAConfig, model: Any) -> list[str]:
     """The paths of the modules that are trained whole."""
     paths = module_paths(model)
     if config.modules_to_save is not None:
-        found: list[str] = []
+        chosen: list[str] = []
         for end in config.modules_to_save:
             fitting = [path for path in paths if path == end or path.endswith(f".{end}")]
             if not fitting:
                 children = ", ".join(name for name, _ in model.named_children())
                 raise ConfigError(f"modules_to_save: no module '{end}'; the outermost ones are {children}")
-            found += [it for it in fitting if not any(it.startswith(f"{above}.") for above in found)]
-        return found
+            chosen += [it for it in fitting if not any(it.startswith(f"{above}.") for above in chosen)]
+        return chosen
     head = getattr(config.of, "head", None)
     body = getattr(model, "base_model", model)
     if head is None or head in _WRITERS or body is model:

@@ -70,7 +70,7 @@ class LstmLm(Module):
         return generate(self, self.reader(tokens).next_logits, tokens, max_new_tokens, **options)
 
     def reader(self, prompt: Tensor, length: int | None = None) -> Reader:
-        """What reads sequences piece by piece, of any length; see `models.generation.Reader`."""
+        """A Reader of sequences of any length; see `models.generation.Reader`."""
         gathers_as_forward(self, "forward_state")
         state: LstmState | None = None
 

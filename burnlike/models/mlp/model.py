@@ -32,7 +32,7 @@ class Mlp(Module):
         self.d_input = config.sizes[0]
 
     def parallel_plan(self) -> Mapping[str, str]:
-        """Of two layers processes share the values between, or the weights of the first, if a norm needs all values."""
+        """The plan of two layers: processes share the values between, or, if a norm needs them all, first weights."""
         hidden = dict.fromkeys((f"layers.{number}" for number in range(len(self.norms))), "colwise_gather_output")
         return hidden | paired(self._in_order())
 

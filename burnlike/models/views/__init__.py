@@ -1,1 +1,1 @@
-"""What people see of a model: the shapes of its layers, and a drawing of them."""
+"""Views of a model for people: the shapes of its layers, and a drawing."""

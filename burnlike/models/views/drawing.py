@@ -147,8 +147,8 @@ def _line(points: list[tuple[float, float]], label: str) -> list[str]:
     else:
         head = f"M {x:.1f} {y:.1f} l 7 -4 l 0 8 z"
         label_x, label_y = points[1][0] + 4, (points[1][1] + points[2][1]) / 2
-    found = [f'<path d="{path}" fill="none" stroke="#5f6570"/>', f'<path d="{head}" fill="#5f6570"/>']
-    return [*found, _text(label_x, label_y, label, TEXT, "#5f6570", anchor="start")] if label else found
+    shapes = [f'<path d="{path}" fill="none" stroke="#5f6570"/>', f'<path d="{head}" fill="#5f6570"/>']
+    return [*shapes, _text(label_x, label_y, label, TEXT, "#5f6570", anchor="start")] if label else shapes
 
 
 def _box_drawn(box: Box, x: float, y: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is drawn of a model: its layers in rows, and the arrows between them."""
+"""The drawing of a model as data: its layers in rows, and the arrows between them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -76,12 +76,12 @@ class Drawn(NamedTuple):
 
 
 def flow_of(drawn: Drawn) -> Flow:
-    """What is drawn of a whole model."""
+    """The drawing of a whole model."""
     return _inner(drawn) or Flow([_row(drawn, "model")])
 
 
 def _inner(drawn: Drawn) -> Flow | None:
-    """What is drawn in the box of a layer that is made of layers, None for any other."""
+    """The drawing inside the box of a layer that is made of layers, None for any other."""
     match drawn.config:
         case SequentialConfig():
             flow = Flow()
@@ -130,13 +130,13 @@ def _graph(drawn: Drawn, config: GraphConfig) -> Flow:
     flow = Flow()
     numbers = {name: flow.add(Row(name), ()) for name in config.inputs}
     for name, node in config.nodes.items():
-        given = [(argument, item_path(source)) for argument, source in config.node_sources(name)]
-        sources = [(numbers[it], _label(argument, items)) for argument, (it, items) in given]
+        arguments = [(argument, item_path(source)) for argument, source in config.node_sources(name)]
+        sources = [(numbers[it], _label(argument, items)) for argument, (it, items) in arguments]
         numbers[name] = flow.add(_node(drawn, name, node), sources)
     outputs = config.output_names()
     if outputs != [*config.nodes][-1]:
-        found = [item_path(source) for _, source in places_of("", outputs)]
-        flow.add(Row("output"), [(numbers[name], _label("", items)) for name, items in found])
+        outputs_of_graph = [item_path(source) for _, source in places_of("", outputs)]
+        flow.add(Row("output"), [(numbers[name], _label("", items)) for name, items in outputs_of_graph])
     return flow
 
 

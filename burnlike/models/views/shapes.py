@@ -54,7 +54,7 @@ def trace(module: nn.Module, inputs: list[Input]) -> Trace:
     Raises:
         ConfigError: torch has no such element type.
     """
-    given = [_tensor(it) for it in inputs if not it.name]
+    positional = [_tensor(it) for it in inputs if not it.name]
     named = {it.name: _tensor(it) for it in inputs if it.name}
     calls: list[Call] = []
     running: list[int] = []
@@ -66,7 +66,7 @@ def trace(module: nn.Module, inputs: list[Input]) -> Trace:
         _tied_heads(module, calls, running),
     ):
         try:
-            module(*given, **named)
+            module(*positional, **named)
         except (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             failed = calls[running[-1]] if running else Call("", 0, type(module).__name__, "")
             calls = [call if call.output else call._replace(flops=0) for call in calls]
@@ -138,10 +138,10 @@ def _tied_heads(module: nn.Module, calls: list[Call], running: list[int]) -> Any
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
             tensors = [it for it in args if isinstance(it, torch.Tensor)]
-            found = [it for it in map(_table, tensors) if it is not None]
+            tables = [it for it in map(_table, tensors) if it is not None]
             is_product = len(tensors) > 1 and isinstance(result, torch.Tensor) and result.dim() > 1
-            if found and is_product and result.shape[-1] == found[0][1].weight.shape[0]:
-                path, child = found[0]
+            if tables and is_product and result.shape[-1] == tables[0][1].weight.shape[0]:
+                path, child = tables[0]
                 flops = 2 * result.numel() * child.weight.shape[1]
                 row = Call(f"{path} (tied)", len(running), type(child).__name__, shape_text(tensors[0]))
                 calls.append(row._replace(output=shape_text(result), flops=flops))
@@ -163,11 +163,11 @@ def shape_text(value: Any) -> str:
     return "-" if value is None else type(value).__name__
 
 
-def _tensor(given: Input) -> Any:
+def _tensor(spec: Input) -> Any:
     try:
-        return torch.empty(given.shape, dtype=getattr(torch, given.dtype), device="meta")
+        return torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
     except RuntimeError as error:
-        raise ConfigError(f"--input {given}: torch can't make this tensor: {error}") from error
+        raise ConfigError(f"--input {spec}: torch can't make this tensor: {error}") from error
 
 
 def shape_table(calls: list[Call]) -> list[str]:

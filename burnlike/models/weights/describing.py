@@ -35,16 +35,16 @@ def description_of(config: ModuleConfig, read: Callable[[Mapping[str, Any]], Mod
     reasons: list[str] = []
     for values in _candidates(config):
         try:
-            found = read(values)
+            read_config = read(values)
         except BurnlikeError as error:
             reasons.append(f"{values['model_type']}: {' '.join(str(error).split())}")
             continue
-        wanted, got = _compared(config), _compared(found)
+        wanted, got = _compared(config), _compared(read_config)
         if wanted == got:
             return values
         others = [name for name in wanted if wanted[name] != got.get(name)]
-        said = ", ".join(f"{name}: {got.get(name)}" for name in others)
-        reasons.append(f"{values['model_type']} has {said}")
+        others_as_text = ", ".join(f"{name}: {got.get(name)}" for name in others)
+        reasons.append(f"{values['model_type']} has {others_as_text}")
     kind = type(config).__name__.removesuffix("Config")
     listed = "; ".join(reasons) or "there is no table of its weights"
     raise ConfigError(f"{kind}: transformers has no such model ({listed})")
@@ -147,9 +147,9 @@ def _like_llama(config: DecoderLmConfig) -> Iterator[Values]:
         kinds["qwen2"] = ("Qwen2", {**window, **used})
         kinds["qwen3"] = ("Qwen3", {**window, **used, "attention_bias": config.attention_bias})
         kinds["mistral"] = ("Mistral", window)
-    for model_type, (name, own) in kinds.items():
+    for model_type, (name, config_class) in kinds.items():
         architecture = f"{name}ForCausalLM" if config.head else f"{name}Model"
-        yield {"model_type": model_type, "architectures": [architecture], **values, **own}
+        yield {"model_type": model_type, "architectures": [architecture], **values, **config_class}
 
 
 def _scaling(scaling: RotaryScaling) -> Values:
@@ -163,8 +163,8 @@ def _scaling(scaling: RotaryScaling) -> Values:
             return {"rope_type": "llama3", **factors, "original_max_position_embeddings": scaling.original_length}
         case YarnScaling():
             names = ("factor", "beta_fast", "beta_slow", "attention_factor", "truncate")
-            own = {name: getattr(scaling, name) for name in names if getattr(scaling, name) is not None}
-            return {"rope_type": "yarn", **own, "original_max_position_embeddings": scaling.original_length}
+            scaling_fields = {name: getattr(scaling, name) for name in names if getattr(scaling, name) is not None}
+            return {"rope_type": "yarn", **scaling_fields, "original_max_position_embeddings": scaling.original_length}
         case _:
             raise ConfigError(f"{type(scaling).__name__}: transformers has no such scaling of rotary positions")
 
@@ -253,9 +253,9 @@ def _size(size: Any) -> int | list[int]:
 
 
 def _name(activation: ActivationConfig) -> str:
-    """What transformers calls an activation; the first of several names that mean the same."""
-    found = next((name for name, it in ACTIVATIONS.items() if it == activation), None)
-    if found is None:
+    """The name of an activation in transformers; the first of several that mean the same."""
+    theirs = next((name for name, it in ACTIVATIONS.items() if it == activation), None)
+    if theirs is None:
         kind = type(activation).__name__.removesuffix("Config")
         raise ConfigError(f"activation: transformers has no {kind} with such values")
-    return {"gelu_accurate": "gelu_new"}.get(found, found)
+    return {"gelu_accurate": "gelu_new"}.get(theirs, theirs)

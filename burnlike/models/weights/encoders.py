@@ -24,9 +24,11 @@ def _bert_config(values: Mapping[str, Any]) -> BertEncoderConfig | BertMaskedLmC
     if not encoder.pooler:
         return BertMaskedLmConfig(encoder=encoder)
     if "BertForSequenceClassification" in architectures:
-        own = values.get("classifier_dropout")
+        classifier_dropout = values.get("classifier_dropout")
         return BertClassifierConfig(
-            encoder=encoder, n_classes=num_classes_of(values), dropout=dropout if own is None else own
+            encoder=encoder,
+            n_classes=num_classes_of(values),
+            dropout=dropout if classifier_dropout is None else classifier_dropout,
         )
     return encoder
 

@@ -1,4 +1,4 @@
-"""What a `config.json` of Hugging Face says, as configs of ours have it, and what changes nothing. Imports no torch."""
+"""Options in a `config.json` of Hugging Face, as fields of our configs, and those of no effect. Imports no torch."""
 
 from collections import UserDict
 from collections.abc import Collection, Mapping
@@ -54,7 +54,7 @@ class Options(UserDict[str, Any]):
     def unread(self, harmless: Collection[str]) -> list[str]:
         """The keys that nothing has read, but the `harmless` ones; those within mappings by dotted names."""
         names = [key for key in self.data if key not in self._read and key not in harmless]
-        return names + [f"{key}.{name}" for key, found in self._within.items() for name in found.unread(())]
+        return names + [f"{key}.{name}" for key, inner in self._within.items() for name in inner.unread(())]
 
 
 def activation_of(values: Mapping[str, Any], default: str, key: str = "hidden_act") -> ActivationConfig:
@@ -62,8 +62,8 @@ def activation_of(values: Mapping[str, Any], default: str, key: str = "hidden_ac
     name = text_of(values, key, default)
     if name not in ACTIVATIONS:
         hint = nearest(name[:80], [*ACTIVATIONS])
-        known = ", ".join(ACTIVATIONS)
-        raise ConfigError(f"{key}: there is no activation {shown(name)}{hint}; expected one of {known}")
+        activations = ", ".join(ACTIVATIONS)
+        raise ConfigError(f"{key}: there is no activation {shown(name)}{hint}; expected one of {activations}")
     return ACTIVATIONS[name]
 
 
@@ -125,7 +125,7 @@ def num_classes_of(values: Mapping[str, Any]) -> int:
 
 
 def is_backbone(values: Mapping[str, Any]) -> bool:
-    """Whether `architectures` names a model without a head, as `LlamaModel`."""
+    """True if `architectures` names a model without a head, as `LlamaModel`."""
     return any(it.endswith("Model") and not it.endswith("HeadModel") for it in values.get("architectures") or ())
 
 

@@ -57,19 +57,19 @@ class WeightTable:
     old_names: Mapping[str, str] = field(default_factory=dict)
 
     def recipes(self, names: Iterable[str]) -> dict[str, TensorRecipe]:
-        """Those of torch's names that the table has -> how they are made of their tensors, without a prefix."""
+        """The names of torch's in the table -> the recipe that makes each of their tensors, without a prefix."""
         rows = [(_expression(ours), _sources(theirs)) for ours, theirs in self.tensors.items()]
-        found: dict[str, TensorRecipe] = {}
+        recipes: dict[str, TensorRecipe] = {}
         for name in names:
             for expression, sources in rows:
                 if match := expression.fullmatch(name):
                     groups = match.groupdict()
-                    found[name] = TensorRecipe(tuple(replace(it, name=_filled(it.name, groups)) for it in sources))
+                    recipes[name] = TensorRecipe(tuple(replace(it, name=_filled(it.name, groups)) for it in sources))
                     break
-        return found
+        return recipes
 
     def current_name(self, name: str) -> str:
-        """What a name of theirs is called now."""
+        """The current form of one of their names."""
         for old, new in self.old_names.items():
             name = re.sub(f"{old}$", new, name)
         return name
@@ -83,11 +83,11 @@ class WeightTable:
     def whole_names(self, names: Sequence[str], wanted: Collection[str]) -> Sequence[str]:
         """Names of theirs with what those of a file of the backbone alone lack; `wanted` are those of the model."""
         longer = [name if name in wanted else f"{self.backbone}{name}" for name in names]
-        found = [sum(it in wanted for it in given) for given in (names, longer)]
-        return longer if found[1] > found[0] else names
+        counts = [sum(it in wanted for it in candidates) for candidates in (names, longer)]
+        return longer if counts[1] > counts[0] else names
 
     def is_ignored(self, name: str, used: Collection[str]) -> bool:
-        """Whether a name of theirs, without prefix, has nothing to load into a model that has the names `used`."""
+        """True if one of their names, without prefix, has nothing to load into a model that has the names `used`."""
         if any(re.fullmatch(expression, name) for expression in self.ignored):
             return True
         return any(name.startswith(head) and not any(it.startswith(head) for it in used) for head in self.heads)
@@ -97,16 +97,16 @@ class WeightTable:
 def weight_tables() -> Mapping[str, WeightTable]:
     """The tables by their names."""
     modules = [importlib.import_module(f"{__package__}.{it.name}") for it in pkgutil.iter_modules(folder)]
-    found = [it for module in modules for it in vars(module).values() if isinstance(it, WeightTable)]
-    return {it.name: it for it in sorted(found, key=lambda table: table.name)}
+    tables = [it for module in modules for it in vars(module).values() if isinstance(it, WeightTable)]
+    return {it.name: it for it in sorted(tables, key=lambda table: table.name)}
 
 
 def weight_table(name: str) -> WeightTable:
     """The table of that name; a RecordError if there is none."""
     if name not in weight_tables():
-        known = ", ".join(weight_tables())
+        types = ", ".join(weight_tables())
         raise RecordError(
-            f"there are no weights called '{name}'{nearest(name, [*weight_tables()])}; expected one of {known}"
+            f"there are no weights called '{name}'{nearest(name, [*weight_tables()])}; expected one of {types}"
         )
     return weight_tables()[name]
 

@@ -140,7 +140,7 @@ class TensorCache:
         return self.tensor
 
     def once(self, make: Callable[[], Tensor]) -> Tensor:
-        """What `make` returned the first time."""
+        """Return the result of the first call of `make`."""
         if self.tensor is None:
             self.tensor = make()
         return self.tensor

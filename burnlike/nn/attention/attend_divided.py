@@ -31,11 +31,11 @@ def attend_parts(
     limits = (sliding_window, soft_cap, sequence.hidden, sequence.documents)
     # torch's description of what is visible is a tensor of its own, which is neither traced nor without values.
     sees_all = all(it is None for it in limits) and not (torch.compiler.is_compiling() or is_fake(query))
-    found: list[Tensor] = []
+    contexts: list[Tensor] = []
     n_own = query.shape[2] // len(sequence.pieces)
-    for own, (begin, end) in zip(query.split(n_own, 2), sequence.pieces, strict=True):
+    for piece, (begin, end) in zip(query.split(n_own, 2), sequence.pieces, strict=True):
         if sees_all:
-            found.append(_attend_before(own, key[:, :, :end], value[:, :, :end], dropout))
+            contexts.append(_attend_before(piece, key[:, :, :end], value[:, :, :end], dropout))
             continue
         first = 0 if sliding_window is None else max(begin - sliding_window + 1, 0)
         visible = causally_visible(
@@ -46,14 +46,14 @@ def attend_parts(
             sequence.documents,
         )
         seen = slice(first, end)
-        found.append(
-            attend_visible(own, key[:, :, seen], value[:, :, seen], visible, soft_cap=soft_cap, dropout=dropout)
+        contexts.append(
+            attend_visible(piece, key[:, :, seen], value[:, :, seen], visible, soft_cap=soft_cap, dropout=dropout)
         )
-    return torch.cat(found, 1)
+    return torch.cat(contexts, 1)
 
 
 def _attend_before(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
-    """Of the last positions, each of which sees all before it: flash attention on CUDA, without a mask in memory."""
+    """Attention of the last positions, which see all before them: flash attention on CUDA, without a mask in memory."""
     bias: Any = causal_lower_right(query.shape[2], key.shape[2])
     is_grouped = query.shape[1] != key.shape[1]
     context = functional.scaled_dot_product_attention(query, key, value, bias, dropout, enable_gqa=is_grouped)

@@ -154,7 +154,7 @@ class CausalAttention(KeepsType, FromConfig, Module):
         device: torch.device,
         documents: Tensor | None,
     ) -> Tensor | None:
-        """What queries see, or None where it is all that is before them."""
+        """The mask of visible keys, or None where queries see all that is before them."""
         window = self.sliding_window
         if slots is None and mask_pad is None and documents is None and (window is None or window >= keys):
             return None

@@ -116,7 +116,7 @@ class RelativePositionBiasConfig(ModuleConfig["positions.RelativePositionBias"],
 
 
 class _AttentionConfig(ModuleConfig[Built]):
-    """What attentions have in common.
+    """The fields that all attentions have.
 
     Attributes:
         d_model: size of the last dimension.

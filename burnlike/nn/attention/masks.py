@@ -60,7 +60,7 @@ def generate_padding_mask(
 def hidden_keys(
     layer: object, mask_pad: Tensor | None, mask_attn: Tensor | None, batch: int, queries: int, keys: int
 ) -> Tensor | None:
-    """What both masks hide together: bool `[batch, 1, 1 or queries, keys]`, or None without any.
+    """Both masks joined: bool `[batch, 1, 1 or queries, keys]`, or None without any.
 
     Raises ShapeError if a mask is not `[batch, keys]`, or `[batch, queries, keys]`; DTypeError if it is not bool.
     """
@@ -84,7 +84,7 @@ def causally_visible(
     sliding_window: int | None = None,
     documents: Tensor | None = None,
 ) -> Tensor:
-    """What queries see, bool `[batch or 1, 1, queries, keys]`: keys at or before them, in the window, no padding.
+    """The causal mask, bool `[batch or 1, 1, queries, keys]`: keys at or before a query, in the window, no padding.
 
     Queries and keys are places, int64 `[queries]` and `[keys]`; mask_pad is bool `[batch, keys]`, True where a key is
     hidden; documents are int64 `[batch, sequence]`, the document that each place is of, which is all that it sees. A

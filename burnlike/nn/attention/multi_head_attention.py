@@ -27,7 +27,7 @@ Masks = tuple[Tensor | None, Tensor | None]
 
 
 class MhaOutput(NamedTuple, Generic[T]):
-    """What attention computes.
+    """The result of an attention layer.
 
     Attributes:
         weights: `[batch, n_heads, queries, keys]`, or None if they were not asked for.
@@ -142,16 +142,16 @@ class MultiHeadAttention(Layer):
         positions so far; `cache` is of the calls before, and is changed. Raises ShapeError if no position is new.
         """
         key, value = self._checked(query, key, value)
-        known, length = cache.output.length(1), query.shape[1]
-        if length <= known:
-            raise shape_error(self, f"more than the {known} positions of the cache", length, name="query")
+        cached, length = cache.output.length(1), query.shape[1]
+        if length <= cached:
+            raise shape_error(self, f"more than the {cached} positions of the cache", length, name="query")
         if cache.grows:
-            key, value = key[:, known:], value[:, known:]
-        first = 0 if need_weights else known
+            key, value = key[:, cached:], value[:, cached:]
+        first = 0 if need_weights else cached
         if mask_attn is not None:
             mask_attn = mask_attn[:, first:]
         weights, context = self._attend(query[:, first:], key, value, (mask_pad, mask_attn), cache, need_weights)
-        return MhaOutput(weights, cache.output.append(self.output(context[:, known - first :]), 1))
+        return MhaOutput(weights, cache.output.append(self.output(context[:, cached - first :]), 1))
 
     def forward_new(
         self,

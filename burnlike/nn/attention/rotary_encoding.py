@@ -78,7 +78,7 @@ class RotaryEncoding(KeepsType, Layer):
 
     @property
     def by_length(self) -> bool:
-        """Whether the frequencies depend on the sequence's length."""
+        """True if the frequencies depend on the sequence's length."""
         return self._scaled is None and self.config.scaling is not None and self.config.scaling.by_length
 
     @lift

@@ -39,7 +39,7 @@ class RotaryScaling(Config):
 
     @property
     def magnitude(self) -> float:
-        """What cosines and sines are multiplied with."""
+        """The factor of cosines and sines."""
         return 1.0
 
 

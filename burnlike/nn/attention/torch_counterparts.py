@@ -46,13 +46,13 @@ def _build(layer: MultiHeadAttention, device: torch.device) -> nn.MultiheadAtten
 
 def attention_tensors(ours: str = "", theirs: str = "") -> dict[str, TensorSource]:
     """Where the tensors of an attention at the path `ours` are in torch's at `theirs`; both end with a dot."""
-    found: dict[str, TensorSource] = {}
+    sources: dict[str, TensorSource] = {}
     for index, name in enumerate(("query", "key", "value")):
-        found[f"{ours}{name}.weight"] = TensorSource(f"{theirs}in_proj_weight", (index, 3), transposed=True)
-        found[f"{ours}{name}.bias"] = TensorSource(f"{theirs}in_proj_bias", (index, 3))
-    found[f"{ours}output.weight"] = TensorSource(f"{theirs}out_proj.weight", transposed=True)
-    found[f"{ours}output.bias"] = TensorSource(f"{theirs}out_proj.bias")
-    return found
+        sources[f"{ours}{name}.weight"] = TensorSource(f"{theirs}in_proj_weight", (index, 3), transposed=True)
+        sources[f"{ours}{name}.bias"] = TensorSource(f"{theirs}in_proj_bias", (index, 3))
+    sources[f"{ours}output.weight"] = TensorSource(f"{theirs}out_proj.weight", transposed=True)
+    sources[f"{ours}output.bias"] = TensorSource(f"{theirs}out_proj.bias")
+    return sources
 
 
 COUNTERPARTS = [

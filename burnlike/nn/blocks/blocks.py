@@ -222,7 +222,7 @@ def _conv(
     config: Any, channels: Any, kernel_size: int, stride: int, activation: Any, device: Any, *, zero: bool = False
 ) -> ConvNorm2d:
     """A convolution of a block; with `zero` its norm starts at 0."""
-    made = ConvNorm2dConfig(
+    conv = ConvNorm2dConfig(
         channels=channels,
         kernel_size=kernel_size,
         stride=stride,
@@ -231,7 +231,7 @@ def _conv(
         activation=activation,
         initializer=config.initializer,
     ).init(device)
-    gamma = getattr(made.norm, "gamma", None)
+    gamma = getattr(conv.norm, "gamma", None)
     if zero and isinstance(gamma, nn.Parameter):
-        made.norm.gamma = Zeros().init(list(gamma.shape), device=device)
-    return made
+        conv.norm.gamma = Zeros().init(list(gamma.shape), device=device)
+    return conv

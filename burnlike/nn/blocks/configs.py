@@ -22,7 +22,7 @@ HE_NORMAL = KaimingNormal(gain=2**0.5, fan_out_only=True)
 
 
 class _BlockConfig(ModuleConfig[Built]):
-    """What blocks of convolutions have in common.
+    """The fields that all blocks of convolutions have.
 
     Attributes:
         channels: of input and output, `[in, out]`.

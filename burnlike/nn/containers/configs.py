@@ -26,8 +26,8 @@ def named_parts(layers: Parts) -> dict[str, ModuleConfig]:
 
 def first_example(layer: ModuleConfig, name: str) -> dict[str, tuple[str, tuple[int, ...]]]:
     """The example of a layer's only input, under another name; nothing where it has several or does not say."""
-    found = [*layer.example_inputs().values()]
-    return {name: found[0]} if len(found) == 1 else {}
+    examples = [*layer.example_inputs().values()]
+    return {name: examples[0]} if len(examples) == 1 else {}
 
 
 class _RowConfig(ModuleConfig[Built]):
@@ -64,8 +64,8 @@ class SequentialConfig(_RowConfig["containers.Sequential"], tag="Sequential"):
     """Layers in a row: each gets the output of the one before."""
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
-        found = named_parts(self.layers).get(name)
-        return None if found is None else (f"layers.{name}", found)
+        layer = named_parts(self.layers).get(name)
+        return None if layer is None else (f"layers.{name}", layer)
 
 
 class ResidualConfig(_RowConfig["containers.Residual"], tag="Residual"):
@@ -162,9 +162,9 @@ def _key(plain: Any, step: str | int) -> str | int:
 
 def _place_in_each(each: dict[str, tuple[Any, ...]], path: str, number: int) -> str:
     """Where in `each` the value is that a problem at `path` of a layer is about."""
-    for given in each:
-        if path == given or joined(steps_of(given)) == path:
-            return f"each.{given}.{number}"
+    for field_path in each:
+        if path == field_path or joined(steps_of(field_path)) == path:
+            return f"each.{field_path}.{number}"
     return "each"
 
 
@@ -211,12 +211,12 @@ class GraphConfig(ModuleConfig["containers.Graph"], tag="Graph"):
         return len(self.inputs), len(self.inputs)
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        found = {}
+        examples = {}
         for name, node in self.nodes.items():
             sources = [source for _, source in self.node_sources(name)]
             if node.layer is not None and len(sources) == 1 and sources[0] in self.inputs:
-                found |= first_example(node.layer, sources[0])
-        return found if len(found) == len(self.inputs) else {}
+                examples |= first_example(node.layer, sources[0])
+        return examples if len(examples) == len(self.inputs) else {}
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
         node = self.nodes.get(name)
@@ -238,5 +238,5 @@ class GraphConfig(ModuleConfig["containers.Graph"], tag="Graph"):
 
     def used_layer(self, node: NodeConfig) -> ModuleConfig | None:
         """The layer of another node that this one uses."""
-        found = self.nodes.get(node.use or "")
-        return None if found is None else found.layer
+        used = self.nodes.get(node.use or "")
+        return None if used is None else used.layer

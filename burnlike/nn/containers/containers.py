@@ -51,7 +51,7 @@ class Sequential(Row):
             self.add_module(name, layer.init(device))
 
     def parallel_plan(self) -> Mapping[str, str]:
-        """Of two linear layers with only functions of each element between them, processes share the inner values."""
+        """The plan of two linear layers with elementwise functions between them: processes share the inner values."""
         return paired(self.named_children())
 
     def pipeline_stages(self) -> Mapping[str, str]:
@@ -60,7 +60,7 @@ class Sequential(Row):
 
     @lift
     def forward(self, x: Any) -> Any:
-        """What the first layer takes `->` what the last one gives."""
+        """The first layer's inputs `->` the last layer's result."""
         return run(self, x)
 
 
@@ -101,7 +101,7 @@ class Repeat(Row):
 
     @lift
     def forward(self, x: Any, *others: Any, **named: Any) -> Any:
-        """What the layer takes `->` what it gives, so often; others than x, as a memory or a mask, are given to all."""
+        """The layer's input `->` its result, repeated; arguments beside x, as a memory or a mask, are given to each."""
         return run(self, x, *others, **named)
 
 
@@ -115,7 +115,7 @@ class Residual(AnyLibrary, FromConfig, Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """What the first layer takes `->` what the last one gives. ShapeError if the summands differ in shape."""
+        """The first layer's inputs `->` the last layer's result. ShapeError if the summands differ in shape."""
         output = self.layers(x)
         kept = x if self.shortcut is None else self.shortcut(x)
         if output.shape != kept.shape:
@@ -173,12 +173,12 @@ class Graph(AnyLibrary, FromConfig, Module):
             raise ArgumentError(f"Graph: expected the inputs {', '.join(expected)}, got {got}")
         for step in steps:
             layer = self._modules[step.layer]
-            given = [_value(values, it) for it in step.sources]
+            inputs_in_order = [_value(values, it) for it in step.sources]
             if step.transposed:
-                values[step.name] = _transposed(layer, *given)
+                values[step.name] = _transposed(layer, *inputs_in_order)
             else:
                 assert layer is not None
-                values[step.name] = layer(*given, **{name: _value(values, it) for name, it in step.named})
+                values[step.name] = layer(*inputs_in_order, **{name: _value(values, it) for name, it in step.named})
             for name in step.finished:
                 del values[name]
         outputs = tuple(_value(values, it) for it in sources)
@@ -189,11 +189,11 @@ def _steps(config: GraphConfig, needed: set[str]) -> tuple[Step, ...]:
     """The steps of a graph, each with the values that it is the last to need; `needed` are those at the end."""
     steps = []
     for name, node in reversed(config.nodes.items()):
-        given = [(argument, item_path(source)) for argument, source in config.node_sources(name)]
-        finished = dict.fromkeys(source for _, (source, _) in given if source not in needed)
+        sources = [(argument, item_path(source)) for argument, source in config.node_sources(name)]
+        finished = dict.fromkeys(source for _, (source, _) in sources if source not in needed)
         needed.update(finished)
-        in_order = tuple(source for argument, source in given if not argument)
-        by_name = tuple((argument, source) for argument, source in given if argument)
+        in_order = tuple(source for argument, source in sources if not argument)
+        by_name = tuple((argument, source) for argument, source in sources if argument)
         steps.append(Step(name, node.use or name, in_order, by_name, tuple(finished), node.transposed))
     return tuple(reversed(steps))
 
@@ -217,7 +217,7 @@ def _value(values: dict[str, Any], source: Source) -> Any:
         elif item in fields:
             value = getattr(value, item)
         else:
-            given = f"{len(value)} items" if isinstance(value, tuple | list) else f"one {type(value).__name__}"
-            path, shown = ".".join((name, *items)), ", ".join([given, *fields])
+            value_kind = f"{len(value)} items" if isinstance(value, tuple | list) else f"one {type(value).__name__}"
+            path, shown = ".".join((name, *items)), ", ".join([value_kind, *fields])
             raise ArgumentError(f"Graph: {path}: '{name}' has no item '{item}' there: it gives {shown}")
     return value

@@ -1,4 +1,4 @@
-"""What is wrong with a graph: names, sources, the number of inputs, nodes that nothing needs. Imports no torch."""
+"""Mistakes in a graph: names, sources, the number of inputs, nodes that nothing needs. Imports no torch."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,35 +22,35 @@ Problems = Iterable[tuple[str, str]]
 
 def graph_problems(graph: "GraphConfig") -> Problems:
     """Everything that is wrong with a graph and needs no torch to be found."""
-    found = [*_wrong_names(graph)]
-    return found or [*_unused(graph), *_sizes(graph)]  # where a name is wrong, what it means seems to be unused
+    wrong_names = [*_wrong_names(graph)]
+    return wrong_names or [*_unused(graph), *_sizes(graph)]  # where a name is wrong, what it means seems to be unused
 
 
 def _wrong_names(graph: "GraphConfig") -> Problems:
     yield from _input_problems(graph.inputs)
-    known = [*graph.inputs]
+    names = [*graph.inputs]
     for name, node in graph.nodes.items():
-        yield from _node_problems(graph, name, node, known)
-        known.append(name)
+        yield from _node_problems(graph, name, node, names)
+        names.append(name)
     for path, source in places_of("outputs", graph.output_names()):
-        yield from _source_problems(graph, path, source, known)
+        yield from _source_problems(graph, path, source, names)
 
 
 def _sizes(graph: "GraphConfig") -> Problems:
     """The sizes of nodes that take the output of one other."""
     problems: list[tuple[str, str]] = []
-    known: dict[str, Sizes] = {}
+    sizes: dict[str, Sizes] = {}
     for name, node in graph.nodes.items():
         layer, sources = node.layer or graph.used_layer(node), graph.node_sources(name)
         if layer is not None and len(sources) == 1 and not node.transposed:
-            known[name] = sizes_after(layer, known.get(sources[0][1], {}), f"nodes.{name}", problems)
+            sizes[name] = sizes_after(layer, sizes.get(sources[0][1], {}), f"nodes.{name}", problems)
     return problems
 
 
 def _unused(graph: "GraphConfig") -> Problems:
-    given = [source for name in graph.nodes for _, source in graph.node_sources(name)]
-    given += [source for _, source in places_of("", graph.output_names())]
-    used = {item_path(source)[0] for source in given}
+    sources = [source for name in graph.nodes for _, source in graph.node_sources(name)]
+    sources += [source for _, source in places_of("", graph.output_names())]
+    used = {item_path(source)[0] for source in sources}
     for place, name in enumerate((*graph.inputs, *graph.nodes)):
         if name not in used:
             path = f"inputs.{place}" if place < len(graph.inputs) else f"nodes.{name}"
@@ -61,22 +61,24 @@ def _input_problems(inputs: Sequence[str]) -> Problems:
     for place, name in enumerate(inputs):
         if message := name_problem(name):
             yield f"inputs.{place}", message
+        elif name == "self":
+            yield f"inputs.{place}", "an input called 'self' can't be given by name, as Python calls the model so"
         elif name in inputs[:place]:
             yield f"inputs.{place}", f"'{name}' stands here twice; give each input a name of its own"
 
 
-def _node_problems(graph: "GraphConfig", name: str, node: "NodeConfig", known: list[str]) -> Problems:
+def _node_problems(graph: "GraphConfig", name: str, node: "NodeConfig", names: list[str]) -> Problems:
     path = f"nodes.{name}"
     if message := name_problem(name):
         yield path, message
     if name in graph.inputs:
         yield path, f"'{name}' is the name of an input; give the node another"
-    if node.sources is None and len(known) > 1 and known == [*graph.inputs]:
+    if node.sources is None and len(names) > 1 and names == [*graph.inputs]:
         yield path, f"expected `from:` with the inputs that it gets; the graph has {', '.join(graph.inputs)}"
     for place, source in places_of(f"{path}.from", node.sources):
-        yield from _source_problems(graph, place, source, known)
+        yield from _source_problems(graph, place, source, names)
     if node.use is not None:
-        yield from _use_problems(graph, f"{path}.use", node.use, known)
+        yield from _use_problems(graph, f"{path}.use", node.use, names)
     layer = node.layer or graph.used_layer(node)
     if node.transposed:
         yield from _transposed_problems(graph, f"{path}.transposed", node)
@@ -84,27 +86,27 @@ def _node_problems(graph: "GraphConfig", name: str, node: "NodeConfig", known: l
         yield from _count_problems(path, layer, len(graph.node_sources(name)))
 
 
-def _source_problems(graph: "GraphConfig", path: str, source: str, known: list[str]) -> Problems:
-    """Whether the name in `source` is one of those that may stand there."""
+def _source_problems(graph: "GraphConfig", path: str, source: str, names: list[str]) -> Problems:
+    """The problem with the name in `source`, if it is none of those that may stand there."""
     name, items = item_path(source)
-    if name in known:
+    if name in names:
         if not all(_ITEM.fullmatch(item) for item in items):
             yield path, f"expected `{name}`, or `{name}.ITEM` with the number of an item or the name of a field"
         return
     if name in graph.nodes:
         yield path, f"'{name}' does not come before this; nodes are computed in the order in which they are written"
     else:
-        remedy = nearest(name, known) or f"; there are {', '.join(known)}"
+        remedy = nearest(name, names) or f"; there are {', '.join(names)}"
         yield path, f"no input and no node before this is called '{name}'{remedy}"
 
 
-def _use_problems(graph: "GraphConfig", path: str, name: str, known: list[str]) -> Problems:
-    layers = [it for it in known if it in graph.nodes and graph.nodes[it].layer is not None]
+def _use_problems(graph: "GraphConfig", path: str, name: str, names: list[str]) -> Problems:
+    layers = [it for it in names if it in graph.nodes and graph.nodes[it].layer is not None]
     if name in layers:
         return
-    if name in known and name in graph.nodes:
+    if name in names and name in graph.nodes:
         yield path, f"'{name}' has no layer of its own; write `use: {graph.nodes[name].use}`"
-    elif name in known:
+    elif name in names:
         yield path, f"'{name}' is an input; expected a node before this, whose layer is used again"
     elif layers:
         yield from _source_problems(graph, path, name, layers)
@@ -122,11 +124,11 @@ def _transposed_problems(graph: "GraphConfig", path: str, node: "NodeConfig") ->
         yield path, "expected one name in `from:`, as it takes one input"
 
 
-def _count_problems(path: str, layer: ModuleConfig, given: int) -> Problems:
+def _count_problems(path: str, layer: ModuleConfig, count: int) -> Problems:
     least, most = input_counts(layer)
-    if given < least or (most is not None and given > most):
+    if count < least or (most is not None and count > most):
         expected = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
-        yield path, f"expected {expected} input{'s' * (expected != '1')}, got {given}; `from:` lists them"
+        yield path, f"expected {expected} input{'s' * (expected != '1')}, got {count}; `from:` lists them"
 
 
 Sources: TypeAlias = (

@@ -1,4 +1,4 @@
-"""What is known of a layer by its config: its names, its inputs, its sizes. Imports no torch."""
+"""Facts of a layer that its config tells: its names, its inputs, its sizes. Imports no torch."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ NAMED = Meta(
 
 
 def name_problem(name: str) -> str:
-    """What is wrong with a name, or an empty string."""
+    """The problem with a name, or an empty string."""
     if not _NAME.fullmatch(name):
         return "expected a name of letters, digits and `_` that begins with a letter"
     if name in TAKEN:
@@ -67,12 +67,12 @@ _GIVING_SEVERAL = frozenset(("Rnn", "BiRnn", "BiGru", "Lstm", "BiLstm", "MultiHe
 
 
 def gives_several(config: ModuleConfig) -> bool:
-    """Whether a layer of burnlike is known to give several values, such as an output and a state."""
+    """True if a layer of burnlike gives several values, such as an output and a state."""
     return _is_ours(config) and tag_of(type(config)) in _GIVING_SEVERAL
 
 
 def takes_tensors(config: ModuleConfig) -> bool:
-    """Whether each input of a layer is known to be one tensor; containers hand on what their layers take."""
+    """True if each input of a layer is one tensor; containers hand on what their layers take."""
     return _is_ours(config) and ".containers." not in type(config).__module__
 
 
@@ -82,9 +82,9 @@ def _is_ours(config: ModuleConfig) -> bool:
 
 def input_counts(config: ModuleConfig) -> Counts:
     """The number of inputs of a layer; one or more where it is not known."""
-    own = config.input_counts
-    if own is not None:
-        return own
+    counts = config.input_counts
+    if counts is not None:
+        return counts
     package, *path = type(config).__module__.split(".")
     if package != "burnlike" or path[0] != "nn":
         return 1, None
@@ -127,7 +127,7 @@ _CHANGING_ACTIVATIONS = frozenset(("GLU", "GatedLinear", "SwiGlu"))
 
 
 def sizes_after(layer: ModuleConfig, before: Sizes, path: str, problems: Problems) -> Sizes:
-    """What is known of the output of the layer at `path`, by that of its input; problems get what does not fit."""
+    """The output sizes of the layer at `path`, as far as its input sizes tell; problems get what does not fit."""
     package, tag = type(layer).__module__.split("."), tag_of(type(layer)) or ""
     if package[:2] != ["burnlike", "nn"]:
         return {}
@@ -152,7 +152,7 @@ def sizes_after(layer: ModuleConfig, before: Sizes, path: str, problems: Problem
 
 
 def chain_sizes(layers: Any, path: str = "layers") -> Iterable[tuple[str, str]]:
-    """What does not fit among layers in a row, with its path in their config."""
+    """Mismatches among layers in a row, each with its path in their config."""
     problems: Problems = []
     _chain(layers, {}, path.removesuffix("layers").removesuffix("."), problems)
     return problems
@@ -166,14 +166,14 @@ def _chain(layers: Any, sizes: Sizes, path: str, problems: Problems) -> Sizes:
 
 
 def _through(
-    config: Any, dimension: str, taken: str, given: str, before: Sizes, path: str, problems: Problems
+    config: Any, dimension: str, taken: str, result: str, before: Sizes, path: str, problems: Problems
 ) -> Sizes:
-    known = before.get(dimension)
-    if taken and known is not None and (own := _field(config, taken)) != known.number:
-        problems.append((_join(path, taken), f"expected {known.number}, {known.origin}, got {own}"))
-    if not given:
+    size = before.get(dimension)
+    if taken and size is not None and (expected_by_layer := _field(config, taken)) != size.number:
+        problems.append((_join(path, taken), f"expected {size.number}, {size.origin}, got {expected_by_layer}"))
+    if not result:
         return {}
-    return {dimension: Size(_field(config, given), f"the {given.partition('.')[0]} of {path}")}
+    return {dimension: Size(_field(config, result), f"the {result.partition('.')[0]} of {path}")}
 
 
 def _field(config: Any, name: str) -> int:

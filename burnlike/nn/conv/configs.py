@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _ConvConfig(ModuleConfig[Built]):
-    """What convolutions have in common.
+    """The fields that all convolutions have.
 
     Attributes:
         channels: of input and output, `[in, out]`.
@@ -63,7 +63,7 @@ class Conv1dConfig(_ConvConfig["conv.Conv1d"], tag="Conv1d"):
 
 
 class _ConvNdConfig(_ConvConfig[Built]):
-    """What convolutions over several dimensions have in common."""
+    """The fields of convolutions over several dimensions."""
 
     channels: tuple[Size, Size]
     kernel_size: Any
@@ -111,7 +111,7 @@ class Conv3dConfig(_ConvNdConfig["conv.Conv3d"], tag="Conv3d"):
 
 
 class _ConvTransposeConfig(_ConvConfig[Built]):
-    """What transposed convolutions have in common.
+    """The fields of transposed convolutions.
 
     Attributes:
         stride: from the window of one input element to that of the next.

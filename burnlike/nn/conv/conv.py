@@ -31,7 +31,7 @@ from .configs import DeformConv2dConfig
 
 
 class Convolution(KeepsType, Layer):
-    """What convolutions share. Sizes are ints in one dimension, tuples in more; bias is `[channels_out]` or None."""
+    """The base of convolutions. Sizes are ints in one dimension, tuples in more; bias is `[channels_out]` or None."""
 
     _axes: ClassVar[tuple[str, ...]]
     weight: nn.Parameter

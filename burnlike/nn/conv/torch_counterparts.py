@@ -46,7 +46,7 @@ def _padding(layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> Any:
 
 
 def _same_ends(kernel_size: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What torch's `same` adds before and after, in each dimension."""
+    """The padding before and after each dimension that torch's `same` adds."""
     total = [covered - 1 for covered in span(kernel_size, dilation)]
     return tuple(it // 2 for it in total), tuple(it - it // 2 for it in total)
 

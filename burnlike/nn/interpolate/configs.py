@@ -17,7 +17,7 @@ _Factor2d: TypeAlias = Positive | Annotated[tuple[Positive, ...], Meta(min_lengt
 
 
 class _InterpolateConfig(ModuleConfig[Built]):
-    """What both have in common.
+    """The fields of both interpolations.
 
     Attributes:
         align_corners: whether the corner elements stay where they are; no effect on the Nearest modes.
@@ -30,8 +30,8 @@ class _InterpolateConfig(ModuleConfig[Built]):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if (self.output_size is None) == (self.scale_factor is None):
-            found = "neither" if self.output_size is None else "both"
-            yield "output_size", f"expected exactly one of output_size and scale_factor, got {found}"
+            got = "neither" if self.output_size is None else "both"
+            yield "output_size", f"expected exactly one of output_size and scale_factor, got {got}"
 
 
 class Interpolate1dConfig(_InterpolateConfig["interpolate.Interpolate1d"], tag="Interpolate1d"):

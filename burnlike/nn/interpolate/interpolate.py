@@ -42,13 +42,13 @@ def calculate_output_size(
     if output_size is not None:
         return each(output_size, len(sizes))
     factors: Any = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,) * len(sizes)
-    found = tuple(int(size * factor) for size, factor in zip(sizes, factors, strict=True))
-    for size in found:
+    out_sizes = tuple(int(size * factor) for size, factor in zip(sizes, factors, strict=True))
+    for size in out_sizes:
         if not 0 < size <= _LARGEST:
             raise ShapeError(
-                f"Interpolate{len(sizes)}d: expected sizes from 1 to 2^63 - 1, got {list(found)} for {list(sizes)}"
+                f"Interpolate{len(sizes)}d: expected sizes from 1 to 2^63 - 1, got {list(out_sizes)} for {list(sizes)}"
             )
-    return found
+    return out_sizes
 
 
 class _Interpolate(KeepsType, ConfiguredLayer):

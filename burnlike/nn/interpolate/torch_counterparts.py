@@ -20,7 +20,7 @@ _MODES: dict[str, tuple[str, int | None]] = {
 
 
 def _config(layer: nn.Upsample) -> Interpolate1dConfig | Interpolate2dConfig:
-    """Of torch's layer, whose rank is told by its mode or its sizes; without these it is taken for images."""
+    """The config of torch's layer. Its mode or its sizes tell the rank; without these it is taken for images."""
     if layer.mode not in _MODES:
         raise refuse(layer, f"mode='{layer.mode}' has no counterpart")
     mode, dims = _MODES[layer.mode]
@@ -37,8 +37,8 @@ def _config(layer: nn.Upsample) -> Interpolate1dConfig | Interpolate2dConfig:
             raise refuse(layer, f"scale_factor={factor} has no counterpart without recompute_scale_factor=True")
     if dims == 1:
         size, factor = (it[0] if isinstance(it, tuple | list) else it for it in (size, factor))
-    made: Any = Interpolate1dConfig if dims == 1 else Interpolate2dConfig
-    return made(output_size=size, scale_factor=factor, mode=mode, align_corners=align_corners)
+    config_type: Any = Interpolate1dConfig if dims == 1 else Interpolate2dConfig
+    return config_type(output_size=size, scale_factor=factor, mode=mode, align_corners=align_corners)
 
 
 def _build(layer: Any, device: torch.device) -> nn.Upsample:

@@ -58,7 +58,7 @@ class Linear(KeepsType, Layer):
         return linear(x, weight.mT, self.bias)
 
     def _own_weight(self) -> Tensor:
-        """What `forward` computes with; a twin of torch's layer shows other code something else as `weight`."""
+        """The weight that `forward` computes with; a twin of torch's layer has another `weight` for other code."""
         return self.weight
 
     def custom_content(self, content: Content) -> Content:

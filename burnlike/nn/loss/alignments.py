@@ -156,7 +156,7 @@ class _Lattice(Function):
             blank, label = node * blank_parts[n], node[:, 1:] * label_parts[n]
             node = seeds[n] + blank + torch.cat((label, none), 1)
             grads.append((blank, label))
-        of_blanks, of_labels = (torch.stack(found[::-1]) for found in zip(*grads, strict=True))
+        of_blanks, of_labels = (torch.stack(arcs[::-1]) for arcs in zip(*grads, strict=True))
         time = blanks.shape[1]
         return _undiagonal(of_blanks + seeds, time), _undiagonal(of_labels, time)
 
@@ -168,8 +168,8 @@ def _end(times: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _diagonals(blanks: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """The scores of the arcs from the nodes of each diagonal, `[time + length, batch, length + 1 and length]`."""
-    found = _diagonal(functional.pad(labels, (0, 1), value=_NEVER))
-    return _diagonal(blanks), found[..., :-1]
+    label_arcs = _diagonal(functional.pad(labels, (0, 1), value=_NEVER))
+    return _diagonal(blanks), label_arcs[..., :-1]
 
 
 def _diagonal(x: Tensor) -> Tensor:

@@ -156,7 +156,7 @@ class HingeEmbeddingLossConfig(ModuleConfig["margins.HingeEmbeddingLoss"], tag="
 
 
 class MarginRankingLossConfig(ModuleConfig["margins.MarginRankingLoss"], tag="MarginRankingLoss"):
-    """Which of two scores is to be the larger one, by the margin."""
+    """A loss for which of two scores is to be the larger one, by the margin."""
 
     margin: NotNegative = 0.0
 

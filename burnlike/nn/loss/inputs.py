@@ -1,4 +1,4 @@
-"""What losses share: checks of what they are given, and their reductions."""
+"""The inputs of losses: checks, and reductions."""
 
 from collections.abc import Sequence
 from typing import Literal

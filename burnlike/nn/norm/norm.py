@@ -103,8 +103,8 @@ class BatchNorm(KeepsType, JointLayer, Layer):
         with torch.no_grad():
             weight = self.momentum * count.clamp(max=1)  # no value leaves the statistics as they are
             estimate = variance * (count / (count - 1).clamp(min=1)) if is_twin else variance
-            for running, found in ((self.running_mean, mean), (self.running_var, estimate)):
-                running.copy_(running.to(found.dtype).lerp(found, weight))
+            for running, statistic in ((self.running_mean, mean), (self.running_var, estimate)):
+                running.copy_(running.to(statistic.dtype).lerp(statistic, weight))
         scale = self.gamma * (variance + self.epsilon).rsqrt()
         return (centered * scale.view(shape) + self.beta.view(shape)).to(x.dtype)
 
@@ -191,7 +191,7 @@ class RmsNorm(KeepsType, Layer):
 
 
 class _GroupedNorm(KeepsType, Layer):
-    """What both share: the fields of the config, and gamma (ones) and beta (zeros), `[num_channels]` or None."""
+    """The base of both norms: the fields of the config, and gamma (ones) and beta (zeros), `[num_channels]` or None."""
 
     gamma: nn.Parameter | None
     beta: nn.Parameter | None

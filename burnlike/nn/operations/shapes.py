@@ -130,10 +130,10 @@ class Reshape(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.ReshapeCo
         if any(size == 0 and dim >= x.ndim for dim, size in enumerate(self.shape)):
             raise shape_error(self, f"a dimension for each 0 of {list(self.shape)}", list(x.shape))
         sizes = [x.shape[dim] if size == 0 else size for dim, size in enumerate(self.shape)]
-        given = 1
+        n_elements = 1
         for size in sizes:
-            given *= size if size != -1 else 1
-        if x.numel() % given if -1 in sizes else x.numel() != given:
+            n_elements *= size if size != -1 else 1
+        if x.numel() % n_elements if -1 in sizes else x.numel() != n_elements:
             raise shape_error(self, f"as many elements as {list(self.shape)}", list(x.shape))
         return x.reshape(sizes)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _WindowConfig(ModuleConfig[Built]):
-    """What pools with windows have in common.
+    """The fields of pools with windows.
 
     Attributes:
         kernel_size: of the window; one size, or one for each dimension, such as `[height, width]`.
@@ -35,7 +35,7 @@ class _WindowConfig(ModuleConfig[Built]):
 
 
 class _Window1dConfig(_WindowConfig[Built]):
-    """What pools over one dimension have in common.
+    """The fields of pools over one dimension.
 
     Attributes:
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
@@ -47,7 +47,7 @@ class _Window1dConfig(_WindowConfig[Built]):
 
 
 class _Window2dConfig(_WindowConfig[Built]):
-    """What pools over height and width have in common.
+    """The fields of pools over height and width.
 
     Attributes:
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
@@ -103,7 +103,7 @@ class AvgPool2dConfig(_Window2dConfig["pool.AvgPool2d"], tag="AvgPool2d"):
 
 
 class _AdaptiveConfig(ModuleConfig[Built]):
-    """What adaptive pools have in common.
+    """The fields of adaptive pools.
 
     Attributes:
         output_size: of the output; one size, or one for each dimension, such as `[height, width]`.

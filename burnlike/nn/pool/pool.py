@@ -21,7 +21,7 @@ _ADAPTIVE: dict[int, Any] = {
 
 
 class _WindowPool(KeepsType, Layer):
-    """What pools with a kernel share. Sizes are ints in one dimension, tuples in more."""
+    """The base of pools with a kernel. Sizes are ints in one dimension, tuples in more."""
 
     _axes: ClassVar[tuple[str, ...]]
     _options: ClassVar[tuple[str, ...]]
@@ -134,7 +134,7 @@ class AvgPool2d(_AvgPool):
 
 
 class _AdaptiveAvgPool(KeepsType, Layer):
-    """What the adaptive pools share. Sizes are ints in one dimension, tuples in more."""
+    """The base of adaptive pools. Sizes are ints in one dimension, tuples in more."""
 
     _axes: ClassVar[tuple[str, ...]]
 

@@ -14,9 +14,9 @@ def _size(size: Any, dims: int) -> Any:
     return each(fixed(size), 1)[0] if dims == 1 else fixed(size)
 
 
-def _pool(config: Any, twin: Any, *own: str, **only: Any) -> Counterpart:
-    """A max or average pool; the other kind lacks its options `own`. torch has ints or tuples."""
-    name, options = twin.__name__, ("ceil_mode", *own)
+def _pool(config: Any, twin: Any, *own_options: str, **only: Any) -> Counterpart:
+    """A max or average pool; the other kind lacks `own_options`. torch has ints or tuples."""
+    name, options = twin.__name__, ("ceil_mode", *own_options)
     dims = int(name[-2])
 
     def config_of(layer: Any) -> Any:
@@ -28,8 +28,8 @@ def _pool(config: Any, twin: Any, *own: str, **only: Any) -> Counterpart:
         return config(**sizes, padding=padding if any(padding) else "Valid")
 
     def build(layer: Any, device: torch.device) -> nn.Module:
-        given = {option: getattr(layer, option) for option in options}
-        return twin(layer.kernel_size, layer.stride, _torch_padding(layer), **given)
+        arguments = {option: getattr(layer, option) for option in options}
+        return twin(layer.kernel_size, layer.stride, _torch_padding(layer), **arguments)
 
     return Counterpart(name, twin, config_of, build)
 

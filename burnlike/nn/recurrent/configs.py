@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _RecurrentConfig(ModuleConfig[Built]):
-    """What recurrent layers have in common.
+    """The fields of recurrent layers.
 
     Attributes:
         d_input: size of the last dimension of the input.
@@ -58,7 +58,7 @@ class BiRnnConfig(_RecurrentConfig["recurrent.BiRnn"], tag="BiRnn"):
 
 
 class _LstmConfig(_RecurrentConfig[Built]):
-    """What both have in common.
+    """The fields of both LSTMs.
 
     Attributes:
         d_hidden: size of the hidden state and of the cell, of each direction.
@@ -95,7 +95,7 @@ class BiLstmConfig(_LstmConfig["recurrent.BiLstm"], tag="BiLstm"):
 
 
 class _GruConfig(_RecurrentConfig[Built]):
-    """What both have in common.
+    """The fields of both GRUs.
 
     Attributes:
         reset_after: whether the reset gate multiplies the hidden state after its linear transform, as in cuDNN and

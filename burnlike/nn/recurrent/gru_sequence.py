@@ -19,7 +19,7 @@ _TYPES = (Tensor, torch.nn.Parameter)
 
 
 def gains(x: Tensor, state: Tensor, weights: Sequence[Tensor]) -> bool:
-    """Whether `gru_sequence` computes these, faster than `torch.gru`: with gradients, of whole tensors on the CPU."""
+    """True if `gru_sequence` computes these faster than `torch.gru`: with gradients, of whole tensors on the CPU."""
     tensors = (x, state, *weights)
     if not torch.is_grad_enabled() or not any(it.requires_grad for it in tensors) or in_forward_mode():
         return False
@@ -85,21 +85,21 @@ class _GruSequence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        *given, gates, of_news, hidden = ctx.saved_tensors
+        *saved, gates, of_news, hidden = ctx.saved_tensors
         if torch.is_grad_enabled() or transforming() or any(is_batched_by_autograd(it) for it in grads):
-            return _recorded_gradients(given, grads, ctx.needs_input_grad)
-        return _gradients(given, grads, gates, of_news, hidden, ctx.needs_input_grad)
+            return _recorded_gradients(saved, grads, ctx.needs_input_grad)
+        return _gradients(saved, grads, gates, of_news, hidden, ctx.needs_input_grad)
 
 
 def _gradients(
-    given: Sequence[Any],
+    saved: Sequence[Any],
     grads: Sequence[Tensor],
     gates: Tensor,
     of_news: Tensor,
     hidden: Tensor,
     needed: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
-    x, _, of_input, of_hidden, *_ = given
+    x, _, of_input, of_hidden, *_ = saved
     time, batch, size = grads[0].shape
     before, last = hidden[:-1], grads[1]
     of_state, free = torch.empty_like(last), torch.empty_like(last)
@@ -133,17 +133,17 @@ def _gradients(
 
 
 def _recorded_gradients(
-    given: Sequence[Any], grads: Sequence[Tensor], needed: Sequence[bool]
+    saved: Sequence[Any], grads: Sequence[Tensor], needed: Sequence[bool]
 ) -> tuple[Tensor | None, ...]:
     """By torch's kernel, whose gradients have derivatives of their own."""
     with torch.enable_grad():
         # Places of their own in the graph: what one of them was made of, perhaps another, is none of this function's.
-        given = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in given]
-        x, state, *weights = given
+        saved = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in saved]
+        x, state, *weights = saved
         present = [it for it in weights if it is not None]
         output, last = torch.gru(x, state[None], present, len(present) > 2, 1, 0.0, True, False, False)
         results = output, last[0]
-    wanted = [it for it, is_needed in zip(given, needed, strict=True) if is_needed]
+    wanted = [it for it, is_needed in zip(saved, needed, strict=True) if is_needed]
     again = torch.is_grad_enabled()
-    found = iter(torch.autograd.grad(results, wanted, grads, create_graph=again))
-    return tuple(next(found) if is_needed else None for is_needed in needed)
+    grad_inputs = iter(torch.autograd.grad(results, wanted, grads, create_graph=again))
+    return tuple(next(grad_inputs) if is_needed else None for is_needed in needed)

@@ -14,7 +14,7 @@ _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 def onnx_layer(
     kernel: Any, x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor], count: int
 ) -> tuple[Tensor, ...]:
-    """What torch's kernel computes of `[time, batch, d_input]`, as one operator.
+    """Compute torch's kernel over `[time, batch, d_input]` as one operator.
 
     Args:
         states: `[directions, batch, d_hidden]` each, the hidden state first.
@@ -34,14 +34,14 @@ def onnx_layer(
         attributes["activations"] = ["Relu"] * count
     time, batch = x.shape[:2]
     shapes = [(time, count, batch, d_hidden), *[(count, batch, d_hidden)] * len(states)]
-    found = torch.onnx.ops.symbolic_multi_out(
+    outputs = torch.onnx.ops.symbolic_multi_out(
         name,
         (x, of_input, of_hidden, torch.stack(biases) if biases else None, None, *states),
         attributes,
         dtypes=[x.dtype] * len(shapes),
         shapes=shapes,
     )
-    return found[0].transpose(1, 2).flatten(2), *found[1:]
+    return outputs[0].transpose(1, 2).flatten(2), *outputs[1:]
 
 
 def _ordered(tensor: Tensor, name: str) -> Tensor:

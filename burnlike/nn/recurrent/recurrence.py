@@ -144,9 +144,9 @@ def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, r
     for state in states or ():
         expect_shape(layer, state, batch, layer.d_hidden, name="state")
     if x.shape[time] == 1 and states is not None and _takes_one_step(x):
-        found = layer.one_step(x.squeeze(time), states)
-        if found is not None:
-            return found[0].unsqueeze(time).clone(), found  # what is done to the output in place is not for the state
+        step = layer.one_step(x.squeeze(time), states)
+        if step is not None:
+            return step[0].unsqueeze(time).clone(), step  # what is done to the output in place is not for the state
     kernel = layer.kernel()
     if kernel is None or not _usable(kernel):
         return _by_steps(layer, x, states, time, reverse)
@@ -184,7 +184,7 @@ def expect_sequence(layer: Layer, x: Tensor, direction: Direction, batch_first: 
 
 
 def _usable(kernel: Kernel) -> bool:
-    """Whether the kernel can run here.
+    """True if the kernel can run here.
 
     Torch's kernels have no rules for vmap and forward derivatives. AOTAutograd fails where it is to differentiate the
     kernel that `torch.lstm` uses on CPUs (torch 2.13).
@@ -196,7 +196,7 @@ def _usable(kernel: Kernel) -> bool:
 
 
 def _takes_one_step(x: Tensor) -> bool:
-    """Whether a step is one of a few rows on the CPU, which takes less than to put the gates together."""
+    """True if a step is one of a few rows on the CPU, which takes less time than to put the gates together."""
     if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or transforming() or exports_to_onnx():
         return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]

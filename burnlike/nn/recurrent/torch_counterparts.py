@@ -52,13 +52,13 @@ def _build(twin: type[nn.RNNBase], layer: Any, device: torch.device) -> nn.Modul
 
 
 def _tensors(gates: tuple[str, ...], prefix: str = "", suffix: str = "") -> dict[str, TensorSource]:
-    found: dict[str, TensorSource] = {}
+    sources: dict[str, TensorSource] = {}
     for index, gate in enumerate(gates):
         for transform, name in (("input_transform", "ih"), ("hidden_transform", "hh")):
             chunk, path = (index, len(gates)), f"{prefix}{gate}.{transform}"
-            found[f"{path}.weight"] = TensorSource(f"weight_{name}_l0{suffix}", chunk, True)
-            found[f"{path}.bias"] = TensorSource(f"bias_{name}_l0{suffix}", chunk)
-    return found
+            sources[f"{path}.weight"] = TensorSource(f"weight_{name}_l0{suffix}", chunk, True)
+            sources[f"{path}.bias"] = TensorSource(f"bias_{name}_l0{suffix}", chunk)
+    return sources
 
 
 def _pairs(one: type[ModuleConfig], both: type[ModuleConfig], twin: type[nn.RNNBase], *gates: str) -> list[Counterpart]:

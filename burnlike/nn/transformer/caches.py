@@ -1,4 +1,4 @@
-"""What transformers have computed of earlier positions, with which they generate."""
+"""Caches of earlier positions, with which transformers generate."""
 
 from torch import Tensor
 
@@ -8,7 +8,7 @@ from ..layer import shape_error
 
 
 class TransformerEncoderLayerAutoregressiveCache:
-    """What an encoder layer has computed of earlier positions; the output is `[batch, length, d_model]`."""
+    """Cache of an encoder layer's earlier positions; the output is `[batch, length, d_model]`."""
 
     def __init__(self) -> None:
         self.mha = MhaCache.autoregressive()
@@ -16,14 +16,14 @@ class TransformerEncoderLayerAutoregressiveCache:
 
 
 class TransformerEncoderAutoregressiveCache:
-    """What an encoder has computed of earlier positions: a cache for each layer."""
+    """Cache of an encoder's earlier positions: one for each layer."""
 
     def __init__(self, n_layers: int) -> None:
         self.layers = [TransformerEncoderLayerAutoregressiveCache() for _ in range(n_layers)]
 
 
 class TransformerDecoderLayerAutoregressiveCache:
-    """What a decoder layer has computed: keys and values of target and memory, `[batch, length, d_model]` outputs."""
+    """Cache of a decoder layer: keys and values of target and memory, `[batch, length, d_model]` outputs."""
 
     def __init__(self) -> None:
         self.self_attn = MhaCache.autoregressive()
@@ -32,15 +32,15 @@ class TransformerDecoderLayerAutoregressiveCache:
 
 
 class TransformerDecoderAutoregressiveCache:
-    """What a decoder has computed of earlier positions: a cache for each layer."""
+    """Cache of a decoder's earlier positions: one for each layer."""
 
     def __init__(self, n_layers: int) -> None:
         self.layers = [TransformerDecoderLayerAutoregressiveCache() for _ in range(n_layers)]
 
 
-def new_rows(layer: object, x: Tensor, mask: Tensor | None, known: TensorCache) -> tuple[Tensor, Tensor | None]:
-    """The positions of x that a layer's results in `known` lack, one at least, and their rows of an attention mask."""
-    first = known.length(1)
+def new_rows(layer: object, x: Tensor, mask: Tensor | None, cache: TensorCache) -> tuple[Tensor, Tensor | None]:
+    """The positions of x that a layer's results in `cache` lack, one at least, and their rows of an attention mask."""
+    first = cache.length(1)
     if x.shape[1] <= first:
         raise shape_error(layer, f"more than the {first} positions of the cache", x.shape[1])
     return x[:, first:], None if mask is None else mask[:, first:]

@@ -92,7 +92,7 @@ class MixtureOfExpertsConfig(ModuleConfig["feed_forward.MixtureOfExperts"], tag=
 
 
 class _StackConfig(ModuleConfig[Built]):
-    """What a stack of encoder layers and one of decoder layers have in common.
+    """The fields of a stack of encoder layers and of one of decoder layers.
 
     Attributes:
         d_model: size of a position's vector.

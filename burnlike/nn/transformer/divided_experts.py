@@ -11,7 +11,7 @@ from ..._torch_compat.collectives import exchanged
 
 
 def outputs_of(experts: Iterable[nn.Module], rows: Tensor, counts: Tensor) -> Tensor:
-    """What experts make of rows `[n, d_model]`, those of one after those of the other; counts are int64 `[experts]`."""
+    """The outputs of experts for rows `[n, d_model]`, sorted by expert; counts are int64 `[experts]`."""
     parts = rows.split(counts.tolist())
     return torch.cat([expert(part) for expert, part in zip(experts, parts, strict=True)])
 

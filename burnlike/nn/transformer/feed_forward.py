@@ -75,7 +75,7 @@ class GatedFeedForward(KeepsType, Layer):
 
 
 class MixtureOutput(NamedTuple):
-    """What experts make of each position, and how evenly they were chosen.
+    """The result of a mixture of experts, and how evenly they were chosen.
 
     Attributes:
         output: `[..., d_model]`.
@@ -116,7 +116,7 @@ class MixtureOfExperts(KeepsType, JointLayer, FromConfig, Module):
 
     @property
     def _divided(self) -> DividedExperts | None:
-        """What the processes that share the experts exchange rows by; None where each has all."""
+        """The exchange of rows among processes that share the experts; None where each has all."""
         return self.__dict__.get(DividedExperts.NAME)
 
     @lift
@@ -139,12 +139,12 @@ class MixtureOfExperts(KeepsType, JointLayer, FromConfig, Module):
             weights = weights / weights.sum(-1, keepdim=True)
         fractions, means = self._means(torch.zeros_like(probabilities).scatter(-1, chosen, 1.0), probabilities)
         balance = probabilities.shape[-1] * (fractions * means).sum()
-        known = not (torch.compiler.is_compiling() or transforming() or x.is_meta)
+        has_values = not (torch.compiler.is_compiling() or transforming() or x.is_meta)
         if self._divided is not None:
             of_chosen: Any = torch.compiler.disable(self._of_chosen)  # what is sent where is in the data
             mixed = of_chosen(flat, chosen, weights.to(x.dtype))
         else:
-            mixed = (self._of_chosen if known else self._of_all)(flat, chosen, weights.to(x.dtype))
+            mixed = (self._of_chosen if has_values else self._of_all)(flat, chosen, weights.to(x.dtype))
         return MixtureOutput(mixed.unflatten(0, x.shape[:-1]), balance)
 
     def _of_chosen(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:

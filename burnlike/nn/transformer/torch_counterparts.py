@@ -24,14 +24,14 @@ TorchLayer = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 
 
 def _activation(layer: TorchLayer) -> ActivationConfig:
-    given: Any = layer.activation
-    if given is functional.relu or type(given) is nn.ReLU:
+    activation: Any = layer.activation
+    if activation is functional.relu or type(activation) is nn.ReLU:
         return ReluConfig()
-    if given is functional.gelu:
+    if activation is functional.gelu:
         return GeluConfig()
-    if type(given) is nn.GELU:
-        return GeluConfig(approximate=given.approximate == "tanh")
-    raise refuse(layer, f"activation={given!r} has no counterpart; take relu, gelu, nn.ReLU or nn.GELU")
+    if type(activation) is nn.GELU:
+        return GeluConfig(approximate=activation.approximate == "tanh")
+    raise refuse(layer, f"activation={activation!r} has no counterpart; take relu, gelu, nn.ReLU or nn.GELU")
 
 
 def _layer_config(layer: Any) -> StackConfig:
@@ -43,8 +43,10 @@ def _layer_config(layer: Any) -> StackConfig:
         raise refuse(layer, "its parts have different options, such as dropout, which has no counterpart")
     if layer.linear1.bias is None or any(it.bias is None for it in norms):
         raise refuse(layer, "bias=False has no counterpart")
-    made = TransformerEncoderConfig if isinstance(layer, nn.TransformerEncoderLayer) else TransformerDecoderConfig
-    return made(
+    config_type = (
+        TransformerEncoderConfig if isinstance(layer, nn.TransformerEncoderLayer) else TransformerDecoderConfig
+    )
+    return config_type(
         d_model=first.d_model,
         d_ff=layer.linear1.out_features,
         n_heads=first.n_heads,
@@ -60,9 +62,9 @@ def _layer_config(layer: Any) -> StackConfig:
 def _stack_config(stack: nn.TransformerEncoder | nn.TransformerDecoder) -> StackConfig:
     if stack.norm is not None:
         raise refuse(stack, "a norm at the end has no counterpart; keep it beside the stack")
-    known = nn.TransformerEncoderLayer if isinstance(stack, nn.TransformerEncoder) else nn.TransformerDecoderLayer
-    if any(type(it) is not known for it in stack.layers):
-        raise refuse(stack, f"layers other than {known.__name__} have no counterpart")
+    layer_type = nn.TransformerEncoderLayer if isinstance(stack, nn.TransformerEncoder) else nn.TransformerDecoderLayer
+    if any(type(it) is not layer_type for it in stack.layers):
+        raise refuse(stack, f"layers other than {layer_type.__name__} have no counterpart")
     first, *others = map(_layer_config, stack.layers)
     if any(it != first for it in others):
         raise refuse(stack, "layers of different options have no counterpart")
@@ -82,8 +84,8 @@ def _one_layer(stack: TransformerEncoder | TransformerDecoder, device: torch.dev
     activation = first.pwff.activation
     if not isinstance(activation, Relu | Gelu) or getattr(activation, "approximate", False):
         raise refuse(stack, f"the activation {type(activation).__name__} has no counterpart")
-    made = nn.TransformerEncoderLayer if isinstance(stack, TransformerEncoder) else nn.TransformerDecoderLayer
-    return made(
+    layer_type = nn.TransformerEncoderLayer if isinstance(stack, TransformerEncoder) else nn.TransformerDecoderLayer
+    return layer_type(
         stack.d_model,
         stack.n_heads,
         stack.d_ff,
@@ -116,19 +118,19 @@ def _stack_tensors(stack: nn.Module) -> Mapping[str, TensorSource]:
 
 def _tensors(options: Any, ours: str, theirs: str) -> Mapping[str, TensorSource]:
     if isinstance(options, TransformerEncoder | nn.TransformerEncoderLayer):
-        found = attention_tensors(f"{ours}mha.", f"{theirs}self_attn.")
+        sources = attention_tensors(f"{ours}mha.", f"{theirs}self_attn.")
         norms = ("norm_2", "norm_1") if options.norm_first else ("norm_1", "norm_2")
     else:
-        found = attention_tensors(f"{ours}self_attn.", f"{theirs}self_attn.")
-        found |= attention_tensors(f"{ours}cross_attn.", f"{theirs}multihead_attn.")
+        sources = attention_tensors(f"{ours}self_attn.", f"{theirs}self_attn.")
+        sources |= attention_tensors(f"{ours}cross_attn.", f"{theirs}multihead_attn.")
         norms = ("norm_3", "norm_1", "norm_2") if options.norm_first else ("norm_1", "norm_2", "norm_3")
     for linear, name in (("linear_inner", "linear1"), ("linear_outer", "linear2")):
-        found[f"{ours}pwff.{linear}.weight"] = TensorSource(f"{theirs}{name}.weight", transposed=True)
-        found[f"{ours}pwff.{linear}.bias"] = TensorSource(f"{theirs}{name}.bias")
+        sources[f"{ours}pwff.{linear}.weight"] = TensorSource(f"{theirs}{name}.weight", transposed=True)
+        sources[f"{ours}pwff.{linear}.bias"] = TensorSource(f"{theirs}{name}.bias")
     for number, norm in enumerate(norms, 1):
-        found[f"{ours}{norm}.gamma"] = TensorSource(f"{theirs}norm{number}.weight")
-        found[f"{ours}{norm}.beta"] = TensorSource(f"{theirs}norm{number}.bias")
-    return found
+        sources[f"{ours}{norm}.gamma"] = TensorSource(f"{theirs}norm{number}.weight")
+        sources[f"{ours}{norm}.beta"] = TensorSource(f"{theirs}norm{number}.bias")
+    return sources
 
 
 _ROWS: list[tuple[Any, ...]] = [

@@ -27,7 +27,7 @@ _SIZES = ("d_model", "d_ff", "n_heads", "n_layers", "dropout", "norm_first", "qu
 
 
 class _Stack(KeepsType, Layer):
-    """What an encoder and a decoder share: layers of one config, whose sizes they show."""
+    """The base of encoder and decoder: layers of one config, whose sizes they show."""
 
     _layer: ClassVar[type[Module]]
     d_model: int
@@ -71,7 +71,7 @@ class TransformerEncoderLayer(KeepsType, Module):
         self.norm_first = config.norm_first
 
     def parallel_plan(self) -> Mapping[str, str]:
-        """What is between its parts is of parts of sequences."""
+        """The plan of a layer: between its parts, processes hold parts of sequences."""
         return dict.fromkeys(("norm_1", "norm_2", "dropout"), "sequence")
 
     @lift
@@ -169,7 +169,7 @@ class TransformerDecoderLayer(KeepsType, Module):
         self.norm_first = config.norm_first
 
     def parallel_plan(self) -> Mapping[str, str]:
-        """What is between its parts is of parts of sequences."""
+        """The plan of a layer: between its parts, processes hold parts of sequences."""
         return dict.fromkeys(("norm_1", "norm_2", "norm_3", "dropout"), "sequence")
 
     @lift

@@ -50,6 +50,7 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
     def __init__(self, config: LbfgsConfig) -> None:
         self.config = config
         self.state = LbfgsState()
+        self._is_placed = False  # whether the state is known to be of parameters that lie as the module's
 
     def step(self, lr: float, module: Module, closure: "Closure[Module]") -> tuple[Module, float]:
         """Up to `max_iter` iterations; `module` is updated in place. Returns it, and the loss that it has now (torch:
@@ -66,6 +67,7 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
             ArgumentError: the rate is no number >= 0, the closure returns something else, or gradients of another
                 module.
             ShapeError: a gradient has another shape than its parameter, or the state another size than the module.
+            RecordMismatchError: the parameters that a loaded state is of lie otherwise than the module's.
             DeviceError: the parameters are on several devices.
             TrainingError: the loss, or a gradient, is not finite at the start. On each error, also of the closure,
                 module and state are as they were.
@@ -78,6 +80,7 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
                 f"Lbfgs: the state is of {sizes.pop()} values, the module has {flat.size}; it belongs to another module"
                 " or to this one before it was changed: make a new optimizer. Nothing was changed"
             )
+        layouts = self.state.layouts if self._is_placed else flat.check_layouts(self.state, "Lbfgs: the loaded state")
         loss, grads = _evaluated(closure, module)
         if grads.is_empty():
             self._without_gradients(module)
@@ -105,7 +108,8 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
             flat.write(before)
             raise
         flat.write(values)
-        self.state = state
+        state.layouts = layouts
+        self.state, self._is_placed = state, True
         return module, loss
 
     def step_closure(self, lr: float, module: nn.Module, closure: Callable[[], Any]) -> Any:
@@ -135,7 +139,8 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
     def load_record(self, record: Record, module: nn.Module | None = None) -> Self:
         """Replace the state by that of `record`, of `into_record` or Burn's; returns the optimizer.
 
-        It must be of the size of `module`, which without one is checked at the first step. On RecordMismatchError and
+        It must be of the size of `module`, and of parameters that lie as its, as those of torch's layers and Burn's do
+        not; without a module that is checked at the first step. On RecordMismatchError and
         RecordIOError the state is as before.
         """
         self.take_state(self.read_state(Record.of(record), module))
@@ -146,16 +151,17 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         state = state_of(record)
         state.forget(self.config.history_size)
         if module is not None and state.vectors:
-            size, state_size = FlatParameters(module).size, state.vectors[0].numel()
-            if state_size != size:
+            flat, state_size = FlatParameters(module), state.vectors[0].numel()
+            if state_size != flat.size:
                 raise RecordMismatchError(
                     f"{record.source} does not fit the module: its state is of {state_size} values, the module has"
-                    f" {size}. The optimizer is as it was"
+                    f" {flat.size}. The optimizer is as it was"
                 )
+            flat.check_layouts(state, record.source)
         return state
 
     def take_state(self, state: LbfgsState) -> None:
-        self.state = state
+        self.state, self._is_placed = state, False
 
     def _iterate(
         self,

@@ -1,5 +1,6 @@
 """The state of L-BFGS, its record, and the direction that follows from it; all parameters of a module as one vector."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate, pairwise
@@ -13,10 +14,12 @@ from ...errors import ArgumentError, DeviceError, RecordMismatchError, ShapeErro
 from ...module import Param, params
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...record import Record
+from ...record.layout import LAYOUTS
 from ..core.gradient_transform import check_alike, meshes_of
 from ..core.sharded import local, whole
 from ..core.state import flatten, map_tensors, unflatten
 from ..gradients.gradients import GradientsParams
+from ..states.matching import noted_layouts
 
 _HISTORIES = ("history_s", "history_y")
 
@@ -33,6 +36,7 @@ class LbfgsState:
         prev_flat_grad: the gradient at the start of the last iteration.
         prev_loss: the loss that the last step ended with.
         g_iter: iterations so far.
+        layouts: how the parameters lie that the vectors are of, by number; None where that is not known.
     """
 
     history_s: list[Tensor] = field(default_factory=list)
@@ -42,6 +46,7 @@ class LbfgsState:
     prev_flat_grad: Tensor | None = None
     prev_loss: float | None = None
     g_iter: int = 0
+    layouts: Mapping[str, Any] | None = None
 
     @property
     def vectors(self) -> list[Tensor]:
@@ -78,15 +83,17 @@ class LbfgsState:
 
     def into_record(self) -> Record:
         """The record, with the names that Burn gives: `history_s.0`, ..., `history_s.len`, `d`, `t`, ..."""
-        tensors, values = flatten(self)
+        tensors, values = flatten(replace(self, layouts=None))
         lengths = {name: {"len": len(getattr(self, name))} for name in _HISTORIES}
         values = {name: value for name, value in values.items() if name not in _HISTORIES}
-        return Record(tensors, {**lengths, **values}, source="the record of Lbfgs")
+        notes = {} if self.layouts is None else {LAYOUTS: self.layouts}
+        return Record(tensors, {**lengths, **values, **notes}, source="the record of Lbfgs")
 
 
 def state_of(record: Record) -> LbfgsState:
     """The state that a record holds, in memory of its own; RecordMismatchError if it is none or contradicts itself."""
     values: dict[str, Any] = dict(record.values)
+    layouts = values.pop(LAYOUTS, None)
     entries = {name: values.pop(name, None) for name in _HISTORIES}
     lengths = {name: it.get("len") if isinstance(it, dict) else None for name, it in entries.items()}
     try:
@@ -114,6 +121,7 @@ def state_of(record: Record) -> LbfgsState:
             f"{record.source} is none of Lbfgs: expected vectors, `d` and `prev_flat_grad` among them, got shapes"
             f" {sorted(shapes)}. The optimizer is as it was"
         )
+    state.layouts = layouts
     return state
 
 
@@ -141,6 +149,27 @@ class FlatParameters:
         self.moving: list[Param] = []
         self._meshes = meshes_of(self.params)
         self._groups = _groups_of(module, [param.tensor for param in self.params])
+        self._module = module
+
+    def layouts(self) -> dict[str, Any]:
+        """The layouts of the parameters, by number, that lie otherwise than in Burn."""
+        notes = noted_layouts([self._module])
+        return {str(number): notes[str(param.id)] for number, param in enumerate(self.params) if str(param.id) in notes}
+
+    def check_layouts(self, state: LbfgsState, source: str) -> dict[str, Any]:
+        """`layouts`, if the vectors of the state are of parameters that lie so; else a RecordMismatchError."""
+        ours = self.layouts()
+        theirs, expected = (_transposed(it) for it in (state.layouts or {}, ours))
+        if state.vectors and theirs != expected:
+            number = min({it for it in {*theirs, *expected} if theirs.get(it) != expected.get(it)}, key=int)
+            path = self.params[int(number)].path if int(number) < len(self.params) else f"number {number}"
+            difference = "lies otherwise there" if state.layouts is not None else "is not said to lie as it does here"
+            raise RecordMismatchError(
+                f"{source} does not fit the module: the parameter '{path}' {difference}. Torch's layers and Burn's have other"
+                " layouts, and the state of Lbfgs is one for all: load it into a model of the layers that it is from,"
+                " or begin it anew. The optimizer is as it was"
+            )
+        return ours
 
     def choose(self, grads: GradientsParams) -> None:
         """Let the parameters that have a gradient be those that move; errors are those of `gradient`."""
@@ -213,6 +242,20 @@ class FlatParameters:
                     f"the gradient of '{param.path}' has shape {list(value.shape)}, expected {list(shape)}; the"
                     " parameters are as they were"
                 )
+
+
+def _transposed(layouts: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of layouts that make them differ, of the parameters that do not lie as in Burn."""
+    parts = {number: _parts_of(note) for number, note in layouts.items()}
+    return {number: it for number, it in parts.items() if it != [False]}
+
+
+def _parts_of(note: Any) -> Any:
+    try:
+        flags = [bool(it["transposed"]) for it in note["parts"]]
+        return [note["dim"], *flags] if len(flags) > 1 else flags
+    except (TypeError, KeyError):
+        return note
 
 
 def _groups_of(module: nn.Module, tensors: list[Tensor]) -> list[Any]:

@@ -34,7 +34,7 @@ _ABOVE = ("greater_equal", "lower")
 
 
 def _is_no_element(kind: type[Kind], number: float) -> bool:
-    """Whether no tensor of `kind`, Int or Bool, has `number` as an element: fractions, NaN, infinities."""
+    """True if no tensor of `kind`, Int or Bool, can hold `number`: fractions, NaN, infinities."""
     return number not in (0, 1) if kind is Bool else isinstance(number, float) and not number.is_integer()
 
 
@@ -78,11 +78,11 @@ class ComparisonMethods(TensorBase[B, D, K]):
             fail("not_equal", error, self.inner, right.inner)
 
     def equal_scalar(self, value: float) -> "Tensor[B, D, Bool]":
-        """Whether elements are equal to a number. `[..] -> [..]`. Torch: `torch.eq`."""
+        """True where elements are equal to a number. `[..] -> [..]`. Torch: `torch.eq`."""
         return compare_scalar("equal", self, value)
 
     def not_equal_scalar(self, value: float) -> "Tensor[B, D, Bool]":
-        """Whether elements differ from a number. `[..] -> [..]`. Torch: `torch.ne`."""
+        """True where elements differ from a number. `[..] -> [..]`. Torch: `torch.ne`."""
         return compare_scalar("not_equal", self, value)
 
     equal_elem = equal_scalar
@@ -103,26 +103,28 @@ class ComparisonMethods(TensorBase[B, D, K]):
     __hash__ = object.__hash__
 
     def any(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
-        """Whether an element is not zero (NaN is not). `[..] -> [1]`. Torch: `torch.any(x)`. Differs: shape `[1]`."""
+        """True if an element is not zero (NaN is not). `[..] -> [1]`. Torch: `torch.any(x)`. Differs: shape `[1]`."""
         if dim is not None or keepdim is not None:
             raise whole("any", dim)
         return wrap(self.spec.ops.any(self.inner), self.spec.bool.ranks[1])
 
     def any_dim(self, dim: int) -> "Tensor[B, D, Bool]":
-        """Whether any along `dim` is not zero. `[.., n, ..] -> [.., 1, ..]`.
+        """True where any along `dim` is not zero. `[.., n, ..] -> [.., 1, ..]`.
         Torch: `torch.any(x, dim, keepdim=True)`.
         """
         spec = self.spec
         return wrap(spec.ops.any_dim(self.inner, axis("Any Dim", dim, spec.rank)), spec.bool)
 
     def all(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
-        """Whether no element is zero. `[..] -> [1]`. Torch: `torch.all(x)`. Differs: shape `[1]`."""
+        """True if no element is zero. `[..] -> [1]`. Torch: `torch.all(x)`. Differs: shape `[1]`."""
         if dim is not None or keepdim is not None:
             raise whole("all", dim)
         return wrap(self.spec.ops.all(self.inner), self.spec.bool.ranks[1])
 
     def all_dim(self, dim: int) -> "Tensor[B, D, Bool]":
-        """Whether none along `dim` is zero. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.all(x, dim, keepdim=True)`."""
+        """True where none along `dim` is zero. `[.., n, ..] -> [.., 1, ..]`.
+        Torch: `torch.all(x, dim, keepdim=True)`.
+        """
         spec = self.spec
         return wrap(spec.ops.all_dim(self.inner, axis("All Dim", dim, spec.rank)), spec.bool)
 
@@ -171,19 +173,19 @@ class ComparisonMethods(TensorBase[B, D, K]):
             fail("lower_equal", error, self.inner, right.inner)
 
     def greater_scalar(self: "Numbers[X]", value: X) -> "Tensor[B, D, Bool]":
-        """Whether elements are greater than a number. `[..] -> [..]`. Torch: `torch.gt`."""
+        """True where elements are greater than a number. `[..] -> [..]`. Torch: `torch.gt`."""
         return compare_scalar("greater", self, value)
 
     def greater_equal_scalar(self: "Numbers[X]", value: X) -> "Tensor[B, D, Bool]":
-        """Whether elements are at least a number. `[..] -> [..]`. Torch: `torch.ge`."""
+        """True where elements are at least a number. `[..] -> [..]`. Torch: `torch.ge`."""
         return compare_scalar("greater_equal", self, value)
 
     def lower_scalar(self: "Numbers[X]", value: X) -> "Tensor[B, D, Bool]":
-        """Whether elements are lower than a number. `[..] -> [..]`. Torch: `torch.lt`."""
+        """True where elements are lower than a number. `[..] -> [..]`. Torch: `torch.lt`."""
         return compare_scalar("lower", self, value)
 
     def lower_equal_scalar(self: "Numbers[X]", value: X) -> "Tensor[B, D, Bool]":
-        """Whether elements are at most a number. `[..] -> [..]`. Torch: `torch.le`."""
+        """True where elements are at most a number. `[..] -> [..]`. Torch: `torch.le`."""
         return compare_scalar("lower_equal", self, value)
 
     greater_elem = greater_scalar

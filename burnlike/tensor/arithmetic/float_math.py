@@ -155,7 +155,7 @@ class FloatMethods(TensorBase[B, D, K]):
         return wrap(self.spec.ops.is_nan(self.inner), self.spec.bool)
 
     def contains_nan(self: "Floats[B, D]") -> "Tensor[B, D1, Bool]":
-        """Whether any element is NaN. `[..] -> [1]`, Bool. Torch: `torch.isnan(x).any()`. Differs: shape `[1]`."""
+        """True if any element is NaN. `[..] -> [1]`, Bool. Torch: `torch.isnan(x).any()`. Differs: shape `[1]`."""
         return wrap(self.spec.ops.contains_nan(self.inner), self.spec.bool.ranks[1])
 
     def is_inf(self: "Floats[B, D]") -> "Tensor[B, D, Bool]":
@@ -181,7 +181,7 @@ class FloatMethods(TensorBase[B, D, K]):
     def all_close(
         self: "Floats[B, D]", other: "FloatLike[B, D]", rtol: float | None = None, atol: float | None = None
     ) -> bool:
-        """Whether all elements are close, as `is_close` says, read to the host. Torch: `torch.allclose`.
+        """True if all elements are close, as `is_close` says, read to the host. Torch: `torch.allclose`.
         Differs: no `equal_nan`; equal ranks.
         """
         spec = self.spec

@@ -68,8 +68,8 @@ class LogicMethods(TensorBase[B, D, K]):
         """`[n]` for each dimension: the coordinates of what is set, in row order. Waits for the device.
         Torch: `torch.nonzero(x, as_tuple=True)`. Differs: an empty list where nothing is set.
         """
-        found = self.spec.int.ranks[1]
-        return [wrap(indices, found) for indices in self.spec.ops.nonzero(self.inner, found.dtype)]
+        result_spec = self.spec.int.ranks[1]
+        return [wrap(indices, result_spec) for indices in self.spec.ops.nonzero(self.inner, result_spec.dtype)]
 
     async def nonzero_async(self: "LogicMethods[B, D, Bool]") -> "list[Tensor[B, D1, Int]]":
         """As `nonzero`. Torch: `torch.nonzero(x, as_tuple=True)`."""
@@ -77,8 +77,8 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def argwhere(self: "Bools[B, D]") -> "Tensor[B, D2, Int]":
         """`[n, D]`: the coordinates of what is set, in row order. Waits for the device. Torch: `torch.argwhere`."""
-        found = self.spec.int.ranks[2]
-        return wrap(self.spec.ops.argwhere(self.inner, found.dtype), found)
+        result_spec = self.spec.int.ranks[2]
+        return wrap(self.spec.ops.argwhere(self.inner, result_spec.dtype), result_spec)
 
     async def argwhere_async(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D2, Int]":
         """As `argwhere`. Torch: `torch.argwhere`."""

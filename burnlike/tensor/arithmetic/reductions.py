@@ -38,8 +38,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: none given means none summed; Int keeps its dtype.
         """
         spec = self.spec
-        found = each_dim("Sum Dim", dims, spec.rank)
-        return like(spec.ops.sum_dim(self.inner, found, True), spec) if found else self  # pyright: ignore[reportReturnType]
+        axes = each_dim("Sum Dim", dims, spec.rank)
+        return like(spec.ops.sum_dim(self.inner, axes, True), spec) if axes else self  # pyright: ignore[reportReturnType]
 
     @overload
     def sum_dims_squeeze(self: "Numeric[B, D2]", dims: tuple[int]) -> "Tensor[B, D1, K]": ...
@@ -60,10 +60,10 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: at least one dimension stays; none given means none summed; Int keeps its dtype.
         """
         spec = self.spec
-        found = each_dim("Squeeze", dims, spec.rank)
-        if len(found) == spec.rank:
-            raise TensorValueError("Squeeze", f"dimensions {found} are all there are; keep one, or use sum()")
-        return like(spec.ops.sum_dim(self.inner, found, False), spec.ranks[spec.rank - len(found)]) if found else self
+        axes = each_dim("Squeeze", dims, spec.rank)
+        if len(axes) == spec.rank:
+            raise TensorValueError("Squeeze", f"dimensions {axes} are all there are; keep one, or use sum()")
+        return like(spec.ops.sum_dim(self.inner, axes, False), spec.ranks[spec.rank - len(axes)]) if axes else self
 
     def mean(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The mean of all elements. `[..] -> [1]`. Torch: `torch.mean(x)`.
@@ -94,10 +94,10 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: none given means no mean taken; of Int the whole part, one dimension after the other, in its dtype.
         """
         spec = self.spec
-        found = each_dim("Mean Dim", dims, spec.rank)
-        if spec.kind is Int and not all(self.inner.shape[dim] for dim in found):
+        axes = each_dim("Mean Dim", dims, spec.rank)
+        if spec.kind is Int and not all(self.inner.shape[dim] for dim in axes):
             raise _no_mean("Mean Dim")
-        return like(spec.ops.mean_dim(self.inner, found, True), spec) if found else self  # pyright: ignore[reportReturnType]
+        return like(spec.ops.mean_dim(self.inner, axes, True), spec) if axes else self  # pyright: ignore[reportReturnType]
 
     def prod(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The product of all elements. `[..] -> [1]`. Torch: `torch.prod(x)`.
@@ -212,8 +212,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: none given means none reduced; of equal elements the first alone has a gradient.
         """
         spec = self.spec
-        found = each_dim("Max Dim", dims, spec.rank)
-        return wrap(computed("max_dims", spec.ops.max_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
+        axes = each_dim("Max Dim", dims, spec.rank)
+        return wrap(computed("max_dims", spec.ops.max_dim, self.inner, axes), spec) if axes else self  # pyright: ignore[reportReturnType]
 
     def max_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The greatest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
@@ -256,8 +256,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: none given means none reduced; of equal elements the first alone has a gradient.
         """
         spec = self.spec
-        found = each_dim("Min Dim", dims, spec.rank)
-        return wrap(computed("min_dims", spec.ops.min_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
+        axes = each_dim("Min Dim", dims, spec.rank)
+        return wrap(computed("min_dims", spec.ops.min_dim, self.inner, axes), spec) if axes else self  # pyright: ignore[reportReturnType]
 
     def min_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The smallest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
@@ -294,10 +294,10 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: none given gives the magnitude of each; of equal elements the first alone has a gradient.
         """
         spec = self.spec
-        found = each_dim("Max Abs Dim", dims, spec.rank)
-        if not found:
+        axes = each_dim("Max Abs Dim", dims, spec.rank)
+        if not axes:
             return wrap(spec.ops.abs(self.inner), spec)
-        return wrap(computed("max_abs_dims", spec.ops.max_abs_dim, self.inner, found), spec)
+        return wrap(computed("max_abs_dims", spec.ops.max_abs_dim, self.inner, axes), spec)
 
 
 def _no_mean(operation: str) -> TensorValueError:

@@ -98,8 +98,8 @@ def check_rank(operation: str, rank: int) -> int:
 
 def each_dim(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
     """Each of `dims` as 0 .. rank-1, once: what is reduced has size 1, so that a second time changes nothing."""
-    found = [axis(operation, dim, rank) for dim in listed(operation, dims)]
-    return found if len(set(found)) == len(found) else list(dict.fromkeys(found))
+    axes = [axis(operation, dim, rank) for dim in listed(operation, dims)]
+    return axes if len(set(axes)) == len(axes) else list(dict.fromkeys(axes))
 
 
 def listed(operation: str, dims: Any) -> Iterable[Any]:

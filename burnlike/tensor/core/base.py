@@ -119,7 +119,7 @@ class TensorBase(Generic[B, D, K]):
 
 
 class Typed(Protocol):
-    """What a Tensor has, for functions that take one of a certain form."""
+    """The interface of a Tensor, for functions that take one of a certain form."""
 
     @property
     def inner(self) -> torch.Tensor: ...

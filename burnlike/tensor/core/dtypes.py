@@ -90,18 +90,18 @@ def as_dtype(operation: str, element: Any) -> torch.dtype:
         return _OF_PYTHON[element]
     if isinstance(element, str):
         name = element.lower()
-        known = _BY_NAME.get(name) or _BY_NAME.get(other_name(name) or "")
-        if known is None:
+        dtype = _BY_NAME.get(name) or _BY_NAME.get(other_name(name) or "")
+        if dtype is None:
             raise TensorValueError(
                 operation, f"no element type '{element}', known: {', '.join(_BY_NAME)}{nearest(element, set(_BY_NAME))}"
             )
-        return known
+        return dtype
     raise TensorTypeError(operation, f"expected an element type such as torch.float32, got {element!r}")
 
 
 def dtype_of_kind(operation: str, dtype: torch.dtype | DType | str, kind: type[Kind]) -> torch.dtype:
     """`dtype`, which must belong to the kind, as `as_dtype` reads it."""
-    found = as_dtype(operation, dtype)
-    if KINDS[found] is not kind:
-        raise TensorTypeError(operation, f"{found} is no element type of {kind.name} tensors")
-    return found
+    element_type = as_dtype(operation, dtype)
+    if KINDS[element_type] is not kind:
+        raise TensorTypeError(operation, f"{element_type} is no element type of {kind.name} tensors")
+    return element_type

@@ -93,16 +93,16 @@ def match(name: str, spec: Spec, other: Any) -> tuple[Any, Spec]:
     if (kind is float and spec.kind is Float) or (kind is int and 0 <= other <= SMALL and spec.kind is not Bool):
         return other, spec
     if kind is spec.tensor:
-        found, value = other.spec, other.inner
+        other_spec, value = other.spec, other.inner
     elif isinstance(other, torch.Tensor):
-        found = find_spec(other, spec.family)
+        other_spec = find_spec(other, spec.family)
         value = other if spec.tracks or not other.requires_grad else spec.float.ops.detach(other)
     else:
         return scalar(name, spec, other), spec
-    if found is spec:
+    if other_spec is spec:
         return value, spec
-    check_same(name, spec, found)
-    return value, spec.family[torch.promote_types(spec.dtype, found.dtype)][spec.rank]
+    check_same(name, spec, other_spec)
+    return value, spec.family[torch.promote_types(spec.dtype, other_spec.dtype)][spec.rank]
 
 
 def operand(name: str, spec: Spec, other: Any) -> Any:
@@ -163,10 +163,10 @@ def fail(name: str, error: Exception, *operands: Any) -> NoReturn:
     if type(error) not in _COMPLAINTS:
         raise error
     shown = [f"shape {list(it.shape)}" for it in operands if hasattr(it, "shape")]
-    said = str(error).splitlines() or ["torch refuses the operands"]
-    if said[0] == "ZeroDivisionError":
-        said = ["an Int can't be divided by zero"]
-    reasons = [said[0], *([f"Operands: {', '.join(shown)}"] if shown else [])]
+    lines = str(error).splitlines() or ["torch refuses the operands"]
+    if lines[0] == "ZeroDivisionError":
+        lines = ["an Int can't be divided by zero"]
+    reasons = [lines[0], *([f"Operands: {', '.join(shown)}"] if shown else [])]
     raise (TensorTypeError if type(error) is TypeError else TensorValueError)(title(name), *reasons) from error
 
 
@@ -245,8 +245,10 @@ def any_spec(name: str, x: Any) -> Spec:
     try:
         return x.spec
     except AttributeError:
-        found = f"{type(x).__module__}.{type(x).__qualname__}"
-        raise TensorTypeError(title(name), f"expected a burnlike Tensor, got {found}; use Tensor(x, backend)") from None
+        type_name = f"{type(x).__module__}.{type(x).__qualname__}"
+        raise TensorTypeError(
+            title(name), f"expected a burnlike Tensor, got {type_name}; use Tensor(x, backend)"
+        ) from None
 
 
 def numeric_spec(name: str, x: Any) -> Spec:

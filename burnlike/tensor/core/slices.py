@@ -109,47 +109,51 @@ def ranges_of(operation: str, forms: Any, tensor: torch.Tensor) -> tuple[Ranges,
     for form in forms:
         kind = type(form)
         if kind is builtins.slice:
-            it = form
+            bounds = form
         elif (kind is list or kind is tuple) and len(form) == 3:
-            it = builtins.slice(form[0], form[1], form[2])
+            bounds = builtins.slice(form[0], form[1], form[2])
         elif kind is int:
-            it = builtins.slice(form, None if form == -1 else form + 1)
+            bounds = builtins.slice(form, None if form == -1 else form + 1)
         else:
-            found = form if kind is Slice else _to_slice(operation, form)
-            it = builtins.slice(found.start, found.end, found.step)
-        step = it.step
+            as_slice = form if kind is Slice else _to_slice(operation, form)
+            bounds = builtins.slice(as_slice.start, as_slice.end, as_slice.step)
+        step = bounds.step
         if step is not None and step < 1:
             backwards = [] if backwards is None else backwards
             backwards.append(len(ranges))
-            it = _forwards(operation, it, tensor.shape[len(ranges)])
-        ranges.append(it)
+            bounds = _forwards(operation, bounds, tensor.shape[len(ranges)])
+        ranges.append(bounds)
     return tuple(ranges), backwards or ()
 
 
-def size_of(it: builtins.slice, size: int) -> int:
+def size_of(bounds: builtins.slice, size: int) -> int:
     """The number of elements that a slice selects of a dimension."""
-    start, stop = _bounds(it, size)
-    stride = abs(it.step or 1)
+    start, stop = _bounds(bounds, size)
+    stride = abs(bounds.step or 1)
     return (stop - start + stride - 1) // stride
 
 
-def _bounds(it: builtins.slice, size: int) -> tuple[int, int]:
+def _bounds(bounds: builtins.slice, size: int) -> tuple[int, int]:
     # Not `slice.indices`: in compiled code sizes are symbols.
-    start = _clamped(it.start or 0, size)
-    return start, max(start, size if it.stop is None else _clamped(it.stop, size))
+    start = _clamped(bounds.start or 0, size)
+    return start, max(start, size if bounds.stop is None else _clamped(bounds.stop, size))
 
 
 def _clamped(index: int, size: int) -> int:
     return min(index, size) if index >= 0 else max(index + size, 0)
 
 
-def _forwards(operation: str, it: builtins.slice, size: int) -> builtins.slice:
+def _forwards(operation: str, bounds: builtins.slice, size: int) -> builtins.slice:
     """The indices that a slice of negative step selects, in rising order: it counts from the last one."""
-    if it.step == 0:
+    if bounds.step == 0:
         raise TensorValueError(operation, "a step of 0 selects nothing; expected 1 or more, or -1 or less")
-    start, stop = _bounds(it, size)
-    count = size_of(it, size)
-    return builtins.slice(stop - 1 + it.step * (count - 1), stop, -it.step) if count else builtins.slice(start, start)
+    start, stop = _bounds(bounds, size)
+    count = size_of(bounds, size)
+    return (
+        builtins.slice(stop - 1 + bounds.step * (count - 1), stop, -bounds.step)
+        if count
+        else builtins.slice(start, start)
+    )
 
 
 def _to_slice(operation: str, form: Any) -> Slice:

@@ -25,14 +25,19 @@ class Tolerance:
     Attributes:
         rtol: of the larger of the two, 0 to 1.
         atol: 0 or above.
+        by_size: what replaces one of them where numbers of so many bytes are compared, the last one first.
 
     Example:
         >>> Tolerance.relative(0.01).approx_eq(100.0, 100.9)
         True
+        >>> tolerance = Tolerance.rel_abs(1e-4, 1e-5).set_half_precision_relative(1e-2)
+        >>> [tolerance.approx_eq(100.0, 100.5, dtype) for dtype in (torch.float16, torch.float32)]
+        [True, False]
     """
 
     rtol: float = 0.005
     atol: float = 1e-5
+    by_size: tuple[tuple[int, str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.rtol <= 1 or not self.atol >= 0:
@@ -77,11 +82,46 @@ class Tolerance:
 
     def set_relative(self, tolerance: float) -> "Tolerance":
         """This one with another `rtol`."""
-        return dataclasses.replace(self, rtol=tolerance)
+        return self._with("rtol", tolerance)
 
     def set_absolute(self, tolerance: float) -> "Tolerance":
         """This one with another `atol`."""
-        return dataclasses.replace(self, atol=tolerance)
+        return self._with("atol", tolerance)
+
+    def set_half_precision_relative(self, tolerance: float) -> "Tolerance":
+        """This one with another `rtol` for float16 and bfloat16."""
+        return self._with("rtol", tolerance, 2)
+
+    def set_single_precision_relative(self, tolerance: float) -> "Tolerance":
+        """This one with another `rtol` for float32."""
+        return self._with("rtol", tolerance, 4)
+
+    def set_double_precision_relative(self, tolerance: float) -> "Tolerance":
+        """This one with another `rtol` for float64."""
+        return self._with("rtol", tolerance, 8)
+
+    def set_half_precision_absolute(self, tolerance: float) -> "Tolerance":
+        """This one with another `atol` for float16 and bfloat16."""
+        return self._with("atol", tolerance, 2)
+
+    def set_single_precision_absolute(self, tolerance: float) -> "Tolerance":
+        """This one with another `atol` for float32."""
+        return self._with("atol", tolerance, 4)
+
+    def set_double_precision_absolute(self, tolerance: float) -> "Tolerance":
+        """This one with another `atol` for float64."""
+        return self._with("atol", tolerance, 8)
+
+    def _with(self, field: str, tolerance: float, size: int | None = None) -> "Tolerance":
+        changed = dataclasses.replace(self, **{field: tolerance})
+        if size is None:
+            return dataclasses.replace(changed, by_size=tuple(it for it in self.by_size if it[1] != field))
+        return dataclasses.replace(self, by_size=((size, field, tolerance), *self.by_size))
+
+    def _of(self, field: str, dtype: torch.dtype) -> float:
+        """`rtol` or `atol`, for numbers of this type."""
+        found = (it for size, name, it in self.by_size if (size, name) == (dtype.itemsize, field))
+        return next(found, getattr(self, field))
 
     def approx_eq(self, x: float, y: float, dtype: torch.dtype = torch.float64) -> bool:
         """True if the two are near, calculated in `dtype`. NaN is near to nothing."""
@@ -89,7 +129,7 @@ class Tolerance:
 
     def near(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """`approx_eq` of each element, calculated in the tensors' type."""
-        relative, absolute = (torch.tensor(it, dtype=left.dtype) for it in (self.rtol, self.atol))
+        relative, absolute = (torch.tensor(self._of(it, left.dtype), dtype=left.dtype) for it in ("rtol", "atol"))
         largest = torch.fmax(left.abs(), right.abs())
         return (left == right) | ((left - right).abs() < torch.maximum(absolute, relative * largest))
 
@@ -131,8 +171,8 @@ class TensorData:
         """
         if len(values) != math.prod(shape):
             raise TensorValueError(_NAME, f"shape {list(shape)} takes {math.prod(shape)} numbers, got {len(values)}")
-        found = natural_dtype(values) if dtype is None else as_dtype(_NAME, dtype)
-        return TensorData(bytes_of(values, found), tuple(shape), found)
+        element_type = natural_dtype(values) if dtype is None else as_dtype(_NAME, dtype)
+        return TensorData(bytes_of(values, element_type), tuple(shape), element_type)
 
     @staticmethod
     def from_nested(data: Any, dtype: Any = None) -> "TensorData":
@@ -185,9 +225,9 @@ class TensorData:
         """Random numbers, drawn from torch's generator of the CPU."""
         from ...backend import Cpu
 
-        found, cpu = as_dtype(_NAME, dtype), Cpu()
-        drawn = distribution.draw(cpu.float_ops, list(shape), found, cpu.device)
-        return TensorData(cpu.float_ops.read_bytes(drawn), tuple(shape), found)
+        element_type, cpu = as_dtype(_NAME, dtype), Cpu()
+        drawn = distribution.draw(cpu.float_ops, list(shape), element_type, cpu.device)
+        return TensorData(cpu.float_ops.read_bytes(drawn), tuple(shape), element_type)
 
     def rank(self) -> int:
         return len(self.shape)
@@ -225,8 +265,12 @@ class TensorData:
 
         Raises TensorValueError: NaN, or out of the range of an integer type.
         """
-        found = as_dtype(_NAME, element)
-        return self if found is self.dtype else TensorData(cast(self.bytes, self.dtype, found), self.shape, found)
+        element_type = as_dtype(_NAME, element)
+        return (
+            self
+            if element_type is self.dtype
+            else TensorData(cast(self.bytes, self.dtype, element_type), self.shape, element_type)
+        )
 
     def convert_dtype(self, dtype: Any) -> "TensorData":
         """The same as `convert`."""
@@ -277,8 +321,8 @@ class TensorData:
         Raises TensorValueError: no such object, an element type that torch lacks, or sizes that do not fit the bytes.
         """
         try:
-            found = json.loads(text)
-            content, shape, name = _Bytes(found["bytes"]), [int(size) for size in found["shape"]], found["dtype"]
+            fields = json.loads(text)
+            content, shape, name = _Bytes(fields["bytes"]), [int(size) for size in fields["shape"]], fields["dtype"]
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise TensorValueError(
                 _NAME, f'expected {{"bytes": [..], "shape": [..], "dtype": ".."}}: {error}'
@@ -312,9 +356,9 @@ class TensorData:
 
 def shape_of(operation: str, data: Any) -> tuple[int, ...]:
     """The sizes of an array, a tensor, TensorData, or nested lists, of which the first ones are looked at."""
-    found = getattr(data, "shape", None)
-    if found is not None:
-        return tuple(found)
+    shape = getattr(data, "shape", None)
+    if shape is not None:
+        return tuple(shape)
     sizes: list[int] = []
     while isinstance(data, list | tuple):
         sizes.append(len(data))

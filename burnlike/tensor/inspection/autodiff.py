@@ -143,17 +143,17 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return wrap(self.spec.ops.detach(self.inner), self.spec) if tracked else self
 
     def is_require_grad(self: "Floats[B, D]") -> bool:
-        """Whether this is a leaf that was marked by `require_grad()`. Torch: `x.requires_grad and x.is_leaf`.
+        """True if this is a leaf that was marked by `require_grad()`. Torch: `x.requires_grad and x.is_leaf`.
         Differs: False for results of operations.
         """
         return self.inner.requires_grad and self.inner.grad_fn is None
 
     def is_tracked(self) -> bool:
-        """Whether a backward pass reaches this tensor: a marked leaf, or a result of one. Torch: `x.requires_grad`."""
+        """True if a backward pass reaches this tensor: a marked leaf, or a result of one. Torch: `x.requires_grad`."""
         return self.inner.requires_grad
 
     def is_autodiff(self) -> bool:
-        """Whether the backend tracks. Torch: none."""
+        """True if the backend tracks. Torch: none."""
         return self.spec.tracks
 
     def detach(self: "Floats[B, D]") -> "Tensor[B, D, Float]":
@@ -184,7 +184,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return self  # pyright: ignore[reportReturnType]
 
     def is_distributed(self) -> bool:
-        """Whether gradients of this tensor are reduced by the tensor itself: never, the module's wrapper does it.
+        """True if gradients of this tensor are reduced by the tensor itself: never, the module's wrapper does it.
         Torch: none. Differs: wrap the module in DistributedDataParallel or FSDP2.
         """
         return False
@@ -234,14 +234,12 @@ def _on_inner(tensor: Any, inner: Any) -> Any:
 
 
 def _gradient(operation: str, leaf: Any, take: str, grads: Any) -> Any:
-    """What the backend's function `take` gives for a leaf, as a tensor of the backend that the gradient is on."""
+    """Call the backend's function `take` for a leaf, and give a tensor of the backend that the gradient is on."""
     spec = leaf.spec
     _check_gradients(operation, grads)
-    found = getattr(spec.backend, take)(leaf.inner, grads) if spec.tracks else None
-    if found is None:
+    grad = getattr(spec.backend, take)(leaf.inner, grads) if spec.tracks else None
+    if grad is None:
         return None
     return (
-        wrap(found, spec.family[found.dtype][spec.rank])
-        if isinstance(grads, TrackedGradients)
-        else _on_inner(leaf, found)
+        wrap(grad, spec.family[grad.dtype][spec.rank]) if isinstance(grads, TrackedGradients) else _on_inner(leaf, grad)
     )

@@ -143,9 +143,9 @@ def assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> None:
     if len(wanted) != len(dims):
         count = f"at least {len(pattern) - 1}" if ... in pattern else len(pattern)
         raise TensorValueError(operation, f"expected {count} dimensions, got {len(dims)} (dims {dims})")
-    for place, (size, found) in enumerate(zip(wanted, dims, strict=True)):
-        if size is not None and size != found:
-            raise TensorValueError(operation, f"axis {place} expected {size}, got {found} (dims {dims})")
+    for place, (size, actual) in enumerate(zip(wanted, dims, strict=True)):
+        if size is not None and size != actual:
+            raise TensorValueError(operation, f"axis {place} expected {size}, got {actual} (dims {dims})")
 
 
 def debug_assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> None:
@@ -155,8 +155,8 @@ def debug_assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> N
 
 
 def _backend_on(device: torch.device | str, current: Backend) -> Backend:
-    found = named_device(device)
-    if found == current.device:
+    target_device = named_device(device)
+    if target_device == current.device:
         return current
-    target = backend_for(found)
+    target = backend_for(target_device)
     return Autodiff(target) if current.ad_enabled else target

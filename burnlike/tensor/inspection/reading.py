@@ -153,16 +153,16 @@ class Transaction:
 
     def execute(self) -> list[TensorData]:
         """The elements of all tensors in host memory, in the order in which they were registered."""
-        on_host = [it.spec.ops.to_host(it.inner) for it in self._tensors]
+        on_host = [tensor.spec.ops.to_host(tensor.inner) for tensor in self._tensors]
         backends: list[Backend] = []
-        for it in self._tensors:
-            if it.spec.backend not in backends:
-                backends.append(it.spec.backend)
+        for tensor in self._tensors:
+            if tensor.spec.backend not in backends:
+                backends.append(tensor.spec.backend)
         for backend in backends:
             backend.sync()
         return [
-            TensorData(it.spec.ops.read_bytes(host), tuple(host.shape), it.spec.dtype)
-            for it, host in zip(self._tensors, on_host, strict=True)
+            TensorData(tensor.spec.ops.read_bytes(host), tuple(host.shape), tensor.spec.dtype)
+            for tensor, host in zip(self._tensors, on_host, strict=True)
         ]
 
     def try_execute(self) -> list[TensorData] | TensorError:

@@ -211,22 +211,22 @@ def _ellipsis_width(number: int, labels: list[str], shape: tuple[int, ...]) -> i
 
 def _check_sizes(inputs: list[list[str]], shapes: Sequence[tuple[int, ...]], widths: list[int]) -> None:
     """Sizes of a label are equal within an operand; between operands they are equal or 1."""
-    known: dict[object, tuple[int, int]] = {}
+    shared: dict[object, tuple[int, int]] = {}
     for number, (labels, shape, width) in enumerate(zip(inputs, shapes, widths, strict=True)):
-        own: dict[object, int] = {}
+        of_operand: dict[object, int] = {}
         # Dimensions of the ellipsis are named by their place from the right, -1 the last.
         names: list[object] = [it for label in labels for it in (range(-width, 0) if label == _ELLIPSIS else [label])]
         for name, size in zip(names, shape, strict=False):
-            if own.setdefault(name, size) != size:
+            if of_operand.setdefault(name, size) != size:
                 raise TensorValueError(
                     "Einsum",
                     f"repeated subscripts must have equal dimensions: label '{name}' of operand {number} has the sizes"
-                    f" {own[name]} and {size}",
+                    f" {of_operand[name]} and {size}",
                 )
-        for name, size in own.items():
+        for name, size in of_operand.items():
             if size == 1:
                 continue
-            first, other = known.setdefault(name, (number, size))
+            first, other = shared.setdefault(name, (number, size))
             if other != size:
                 what = f"label '{name}'" if isinstance(name, str) else f"dimension {name} of the ellipsis"
                 raise TensorValueError(

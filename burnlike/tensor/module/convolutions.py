@@ -214,10 +214,10 @@ def _check_moves(
         for dim in range(2)
     ]
     taps = groups * kernel[0] * kernel[1]
-    for name, found, channels in (("offset", offset, 2 * taps), ("mask", mask, taps)):
+    for name, argument, channels in (("offset", offset, 2 * taps), ("mask", mask, taps)):
         wanted = [x.shape[0], channels, *size]
-        if found is not None and list(found.shape) != wanted:
-            raise TensorValueError("Deform Conv2d", f"{name}: expected shape {wanted}, got {list(found.shape)}")
+        if argument is not None and list(argument.shape) != wanted:
+            raise TensorValueError("Deform Conv2d", f"{name}: expected shape {wanted}, got {list(argument.shape)}")
 
 
 def _windows(name: str, kernel_size: Any, options: UnfoldOptions) -> tuple[tuple[int, ...], ...]:

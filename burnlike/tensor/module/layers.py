@@ -169,19 +169,19 @@ def interpolate(x: Any, output_size: Any, options: Any = None) -> Any:
     Raises TensorValueError: no size is given, or the result would be empty.
     """
     spec = ranked_spec("interpolate", x, 4)
-    given = None if options is None else output_size
+    explicit_size = None if options is None else output_size
     options = output_size if options is None else options
     if not isinstance(options, InterpolateOptions):
         raise TensorTypeError("Interpolate", f"expected InterpolateOptions, got {type(options).__name__}")
-    size = _output_size(x.inner.shape, given, options)
+    size = _output_size(x.inner.shape, explicit_size, options)
     function = spec.module.interpolate
     return like(computed("interpolate", function, x.inner, size, options.mode, options.align_corners), spec)
 
 
-def _output_size(shape: torch.Size, given: Any, options: InterpolateOptions) -> tuple[int, ...]:
+def _output_size(shape: torch.Size, explicit_size: Any, options: InterpolateOptions) -> tuple[int, ...]:
     factors: Any = options.scale_factor
-    if given is not None:
-        size: Any = frozen_sizes("Interpolate", "output_size", given, 1)
+    if explicit_size is not None:
+        size: Any = frozen_sizes("Interpolate", "output_size", explicit_size, 1)
     elif options.output_size is not None:
         size = options.output_size
     elif factors is not None:

@@ -229,10 +229,10 @@ def _avg_window(name: str, dims: int, kernel_size: Any, window: Any, named: Any)
 
 def _pool_options(name: str, kind: Any, kernel_size: Any, window: Any, named: Any) -> Any:
     names = _NAMES[kind]
-    given = {**dict(zip(names, window, strict=False)), **named}
-    if isinstance(kernel_size, MaxPoolOptions | AvgPoolOptions) or {*given} != {*names} or len(window) > len(names):
+    sizes = {**dict(zip(names, window, strict=False)), **named}
+    if isinstance(kernel_size, MaxPoolOptions | AvgPoolOptions) or {*sizes} != {*names} or len(window) > len(names):
         raise TensorTypeError(title(name), f"expected {kind.__name__}(..), or kernel_size, {', '.join(names)}")
-    return kind(kernel_size, **given)
+    return kind(kernel_size, **sizes)
 
 
 def _adaptive(name: str, dims: int, x: Any, output_size: Any) -> Any:

@@ -49,11 +49,11 @@ def each(operation: str, name: str, value: Any, count: int) -> tuple[Any, ...]:
     return value
 
 
-def one_of(operation: str, name: str, value: Any, known: tuple[str, ...]) -> None:
+def one_of(operation: str, name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Refuse a value that is none of the known ones."""
-    if value not in known:
-        hint = nearest(value, known) if isinstance(value, str) else ""
-        raise TensorValueError(operation, f"{name}: expected one of {list(known)}, got {value!r}{hint}")
+    if value not in choices:
+        hint = nearest(value, choices) if isinstance(value, str) else ""
+        raise TensorValueError(operation, f"{name}: expected one of {list(choices)}, got {value!r}{hint}")
 
 
 def both_ends(padding: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -74,11 +74,11 @@ def expansions(fields: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
 def expanded(operation: str, options: Any, count: int) -> tuple[Any, ...]:
     """The sizes that options hold, one per dimension, of which there must be `count`."""
     try:
-        found = options.expanded.get(count)
+        sizes = options.expanded.get(count)
     except AttributeError:
         raise TensorTypeError(title(operation), f"expected options, got {type(options).__name__}") from None
-    if found is not None:
-        return found
+    if sizes is not None:
+        return sizes
     for field in dataclasses.fields(options):
         each(operation, field.name, getattr(options, field.name), count)
     raise AssertionError("one of the fields has another number of sizes")
@@ -101,15 +101,15 @@ class Options:
         object.__setattr__(self, "padding", frozen_padding(type(self).__name__, getattr(self, "padding")))  # noqa: B009
 
     def _expand(self, *names: str) -> None:
-        found = expansions({name: getattr(self, name) for name in names})
-        object.__setattr__(self, "expanded", found)
+        sizes = expansions({name: getattr(self, name) for name in names})
+        object.__setattr__(self, "expanded", sizes)
 
     def _positive(self, *names: str) -> None:
         for name in names:
             frozen_size(type(self).__name__, name, getattr(self, name), 1)
 
-    def _one_of(self, name: str, known: tuple[str, ...]) -> None:
-        one_of(type(self).__name__, name, getattr(self, name), known)
+    def _one_of(self, name: str, choices: tuple[str, ...]) -> None:
+        one_of(type(self).__name__, name, getattr(self, name), choices)
 
     def _with(self, **changes: Any) -> Self:
         replace: Any = dataclasses.replace

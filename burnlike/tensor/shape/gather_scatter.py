@@ -88,9 +88,9 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Gather", dim, spec.rank)
-        given: Any = indices
-        fits = type(given) is spec.tensor and given.spec is spec.index
-        index = given.inner if fits else index_of("gather", indices, spec.index)
+        taken: Any = indices
+        fits = type(taken) is spec.tensor and taken.spec is spec.index
+        index = taken.inner if fits else index_of("gather", indices, spec.index)
         if spec.rank > 1 and inner.shape != index.shape:
             _check_along("Gather", dim, inner.shape, index.shape)
         try:
@@ -158,10 +158,10 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         dim = axis("Select Assign", dim, spec.rank)
         mode = _update_name("Select Assign", spec, update)
         index = index_of("select_assign", indices, spec.index.ranks[1])
-        found = tensor_operand("select_assign", spec, values)
+        new_values = tensor_operand("select_assign", spec, values)
         expected = [*inner.shape[:dim], index.shape[0], *inner.shape[dim + 1 :]]
-        _check_values("Select Assign", expected, found)
-        return wrap(computed("select_assign", spec.ops.select_assign, inner, dim, index, found, mode), spec)
+        _check_values("Select Assign", expected, new_values)
+        return wrap(computed("select_assign", spec.ops.select_assign, inner, dim, index, new_values, mode), spec)
 
     def scatter(
         self,
@@ -180,12 +180,12 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         dim = axis("Scatter", dim, spec.rank)
         mode = _update_name("Scatter", spec, update)
         index = index_of("scatter", indices, spec.index)
-        found = tensor_operand("scatter", spec, values)
+        new_values = tensor_operand("scatter", spec, values)
         if spec.rank > 1 and inner.shape != index.shape:
             _check_along("Scatter", dim, inner.shape, index.shape)
-        if index.shape != found.shape:
-            _check_values("Scatter", list(index.shape), found)
-        return wrap(computed("scatter", spec.ops.scatter, inner, dim, index, found, mode), spec)
+        if index.shape != new_values.shape:
+            _check_values("Scatter", list(index.shape), new_values)
+        return wrap(computed("scatter", spec.ops.scatter, inner, dim, index, new_values, mode), spec)
 
     def scatter_nd(
         self: "Numeric[B, D]",
@@ -203,10 +203,10 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         mode = _update_name("Scatter Nd", spec, update)
         index = index_of("scatter_nd", indices, spec.index, any_rank=True)
         expected = _nd_result_shape("Scatter Nd", spec, inner.shape, index.shape)
-        found = tensor_operand("scatter_nd", spec.ranks[len(expected)], values)
-        _check_values("Scatter Nd", expected, found)
+        new_values = tensor_operand("scatter_nd", spec.ranks[len(expected)], values)
+        _check_values("Scatter Nd", expected, new_values)
         try:
-            return wrap(function(inner, index, found, mode), spec)
+            return wrap(function(inner, index, new_values, mode), spec)
         except Exception as error:
             _fail_nd("scatter_nd", error, inner, index)
 

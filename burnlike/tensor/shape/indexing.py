@@ -43,19 +43,19 @@ class IndexingMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         ranges, backwards = ranges_of("Slice Assign", slices, inner)
-        found = tensor_operand("slice_assign", spec, values)
+        new_values = tensor_operand("slice_assign", spec, values)
         shape = inner.shape
         selected = list(map(size_of, ranges, shape))
         region = [*selected, *shape[len(ranges) :]]
         if 0 in selected:
             return self  # pyright: ignore[reportReturnType]
-        if list(found.shape) != region:
+        if list(new_values.shape) != region:
             raise TensorValueError(
                 "Slice Assign",
-                f"the values have shape {list(found.shape)}, the region {region} (of {list(shape)});"
+                f"the values have shape {list(new_values.shape)}, the region {region} (of {list(shape)});"
                 " expand or reshape the values: they are not broadcast",
             )
-        return wrap(computed("slice_assign", spec.ops.slice_assign, inner, ranges, backwards, found), spec)
+        return wrap(computed("slice_assign", spec.ops.slice_assign, inner, ranges, backwards, new_values), spec)
 
     def slice_fill(self, slices: Slices, value: float) -> "Tensor[B, D, K]":
         """A copy whose region, as `slice` selects it, holds `value` everywhere. Torch: `x.clone()[...] = value`."""
@@ -89,9 +89,9 @@ class IndexingMethods(TensorBase[B, D, K]):
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Select", dim, spec.rank)
         wanted = spec.index.ranks[1]
-        given: Any = indices
-        fits = type(given) is spec.tensor and given.spec is wanted
-        index = given.inner if fits else index_of("select", indices, wanted)
+        taken: Any = indices
+        fits = type(taken) is spec.tensor and taken.spec is wanted
+        index = taken.inner if fits else index_of("select", indices, wanted)
         try:
             return wrap(spec.ops.select(inner, dim, index), spec)
         except Exception as error:

@@ -40,9 +40,9 @@ class MaskMethods(TensorBase[B, D, K]):
         Torch: `torch.where(mask, value, x)`. Differs: the receiver is what remains where the mask is not set.
         """
         spec, inner = self.spec, self.inner
-        given: Any = mask
-        fits = type(given) is spec.tensor and given.spec is spec.bool
-        where = given.inner if fits else inner_of("mask_where", given, spec.bool)
+        mask_tensor: Any = mask
+        fits = type(mask_tensor) is spec.tensor and mask_tensor.spec is spec.bool
+        where = mask_tensor.inner if fits else inner_of("mask_where", mask_tensor, spec.bool)
         other: Any = value
         fits = type(other) is spec.tensor and other.spec is spec
         values = other.inner if fits else tensor_operand("mask_where", spec, other)
@@ -56,9 +56,9 @@ class MaskMethods(TensorBase[B, D, K]):
         Torch: `torch.masked_fill`.
         """
         spec, inner = self.spec, self.inner
-        given: Any = mask
-        fits = type(given) is spec.tensor and given.spec is spec.bool
-        where = given.inner if fits else inner_of("mask_fill", given, spec.bool)
+        mask_tensor: Any = mask
+        fits = type(mask_tensor) is spec.tensor and mask_tensor.spec is spec.bool
+        where = mask_tensor.inner if fits else inner_of("mask_fill", mask_tensor, spec.bool)
         if type(value) is not float or spec.kind is not Float:
             value = scalar("mask_fill", spec, value)
         try:

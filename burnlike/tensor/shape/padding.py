@@ -113,8 +113,8 @@ def _mode(mode: Any) -> PadMode:
         return PadMode.Constant(mode)
     if isinstance(mode, Mapping) and list(mode) == ["Constant"]:  # as Burn's configs write it
         return PadMode.Constant(mode["Constant"])
-    known = {"reflect": PadMode.Reflect, "edge": PadMode.Edge, "constant": PadMode.Constant(0.0)}
-    found = known.get(mode.lower()) if isinstance(mode, str) else None
-    if found is None:
+    pad_modes = {"reflect": PadMode.Reflect, "edge": PadMode.Edge, "constant": PadMode.Constant(0.0)}
+    pad_mode = pad_modes.get(mode.lower()) if isinstance(mode, str) else None
+    if pad_mode is None:
         raise TensorValueError("Pad", f"expected Reflect, Edge, a constant, or a PadMode, got {mode!r}")
-    return found
+    return pad_mode

@@ -166,10 +166,10 @@ class ShapeMethods(DimensionMethods[B, D, K]):
         Torch: `Tensor.unfold`. Differs: no window where the dimension is smaller than `size`.
         """
         spec = self.spec
-        found = axis("Unfold", dim, spec.rank)
+        dim_index = axis("Unfold", dim, spec.rank)
         if size < 0 or step < 1:
             raise TensorValueError("Unfold", f"expected a size of 0 or above and a step above 0, got {size} and {step}")
-        return wrap(spec.ops.unfold(self.inner, found, size, step), spec.ranks[check_rank("Unfold", spec.rank + 1)])
+        return wrap(spec.ops.unfold(self.inner, dim_index, size, step), spec.ranks[check_rank("Unfold", spec.rank + 1)])
 
 
 def _kept_sizes(sizes: Sequence[int], source: Sequence[int]) -> list[int]:

@@ -133,8 +133,8 @@ def _unwrap(value: Any, specs: list[Spec]) -> Any:
         specs.append(value.spec)
         return value.inner
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
-        found = [_unwrap(item, specs) for item in value]
-        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
+        items = [_unwrap(item, specs) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, dict):
         return {key: _unwrap(item, specs) for key, item in value.items()}
     return value
@@ -157,8 +157,8 @@ def _rewrap(value: Any, spec: Spec, name: str) -> Any:
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
         # What packs sequences keeps the number of rows of each step on the host, as a torch tensor.
         kept = 1 if name == PACKS_SEQUENCES else len(value)
-        found = [*(_rewrap(item, spec, name) for item in value[:kept]), *value[kept:]]
-        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
+        items = [*(_rewrap(item, spec, name) for item in value[:kept]), *value[kept:]]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
 

@@ -15,7 +15,7 @@ from ...errors import ArgumentError
 from ..tasks.generative import Networks
 from .program import program_of
 from .rust.crate import write_crate
-from .source import Source, called_parts, example_of
+from .source import Example, Source, called_parts, example_of
 
 
 def write_burn(
@@ -28,17 +28,25 @@ def write_burn(
     """
     if dtype is not None:
         source.model.to(dtype).float()  # Rust computes with the rounded weights in its own dtype
-    if isinstance(source.model, Networks):
-        example, said = called_parts(source), "items of the validation data, of each network its own"
-        model: nn.Module = _Parts(source.model)
-    else:
-        (example, said), model = example_of(source, inputs), source.model
+    model, (example, example_source) = subject_of(source, inputs)
     origin = ", ".join(
         f"{name} {os.path.basename(str(it))}" for name, it in source.about.items() if name in ("run", "step", "record")
     )
     about = f"{type(source.model).__name__}, written by burnlike{f' ({origin})' if origin else ''}"
     program = program_of(model, example)
-    return [f"example   {said}", *write_crate(program, example, out, about=about, classes=source.classes, dtype=dtype)]
+    return [
+        f"example   {example_source}",
+        *write_crate(program, example, out, about=about, classes=source.classes, dtype=dtype),
+    ]
+
+
+def subject_of(source: Source, inputs: Sequence[Input] = ()) -> tuple[nn.Module, Example]:
+    """The module that is exported, and an example of what it is called with."""
+    if isinstance(source.model, Networks):
+        return _Parts(source.model), Example(
+            called_parts(source), "items of the validation data, of each network its own"
+        )
+    return source.model, example_of(source, inputs)
 
 
 class _Parts(nn.Module):

@@ -12,7 +12,7 @@ from ..._outputs import Output
 from ...config.root_keys import Input
 from ...errors import ArgumentError
 from .program import program_of
-from .rust import CARGO
+from .rust import crate_output
 from .source import Source, example_of
 
 Target = Literal["onnx", "pt2", "hf", "burn"]
@@ -55,15 +55,14 @@ def export(
     if to not in get_args(Target):
         raise ArgumentError(f"--to {to}: expected one of {', '.join(get_args(Target))}")
     has_program = to in ("onnx", "pt2")
-    for name, given in (("--quantize", quantize), ("--with-normalize", normalize)):
-        if given and not has_program:
+    for name, value in (("--quantize", quantize), ("--with-normalize", normalize)):
+        if value and not has_program:
             raise ArgumentError(f"{name} is for onnx and pt2; --to {to} writes the weights as they are")
     if dtype == "bfloat16" and to == "onnx":
         raise ArgumentError("--dtype bfloat16: onnxruntime computes in float32 and float16; take one of these")
     if normalize and not source.normalize:
         raise ArgumentError("--with-normalize: the run's transforms have no Normalize; leave it out")
-    out = Output.of(out, "export", MARKS.get(to))
-    out.kept = CARGO if to == "burn" else ()
+    out = crate_output(out) if to == "burn" else Output.of(out, "export", MARKS.get(to))
     out.check_file() if has_program else out.check_directory()
     if to == "burn":
         from .burn import write_burn
@@ -85,19 +84,19 @@ def _program(
 ) -> list[str]:
     example = example_of(source, inputs)
     floats = next((it.dtype for it in source.model.parameters() if it.is_floating_point()), torch.float32)
-    given = {name: it.to(floats) if it.is_floating_point() else it for name, it in example.inputs.items()}
-    program = program_of(source.model, given, source.normalize if normalize else ())
-    lines = [f"example   {example.said}"]
+    example_inputs = {name: it.to(floats) if it.is_floating_point() else it for name, it in example.inputs.items()}
+    program = program_of(source.model, example_inputs, source.normalize if normalize else ())
+    lines = [f"example   {example.origin}"]
     if to == "onnx":
         from .onnx import write_onnx
 
-        return lines + write_onnx(source, program, given, out, quantize)
+        return lines + write_onnx(source, program, example_inputs, out, quantize)
     from .torch_program import write_program
 
     if quantize is None:
-        return lines + write_program(source, program, given, out)
+        return lines + write_program(source, program, example_inputs, out)
     from ...interop.quantize import quantize_
 
-    rounded = program_of(copy.deepcopy(source.model), given, source.normalize if normalize else ())
+    rounded = program_of(copy.deepcopy(source.model), example_inputs, source.normalize if normalize else ())
     quantize_(rounded.model, "int8")
-    return lines + write_program(source, rounded, given, out, reference=program)
+    return lines + write_program(source, rounded, example_inputs, out, reference=program)

@@ -38,18 +38,18 @@ def write_directory(source: Source, out: Path | Output, inputs: Sequence[Input] 
     Raises:
         ConfigError: transformers has no such model, or computes something else; nothing is written then.
     """
-    with Output.of(out, "export").directory() as made:
+    with Output.of(out, "export").directory() as directory:
         is_theirs = callable(getattr(source.model, "save_pretrained", None))
         if is_theirs:
-            save_for_transformers(source.model, made, tokenizers_of(source))
+            save_for_transformers(source.model, directory, tokenizers_of(source))
         else:
-            save_pretrained(source.model, made, config=source.config, classes=source.classes)
-            copy_beside(tokenizers_of(source), made)
-        keep_template(source, made)
-        lines = [f"hf        {out}, {_architecture(made)}"]
+            save_pretrained(source.model, directory, config=source.config, classes=source.classes)
+            copy_beside(tokenizers_of(source), directory)
+        keep_template(source, directory)
+        lines = [f"hf        {out}, {_architecture(directory)}"]
         if find_spec("transformers") is None:
             return [*lines, "checked   no: transformers is not installed"]
-        return lines + _checked(source, made, inputs, is_theirs=is_theirs)
+        return lines + _checked(source, directory, inputs, is_theirs=is_theirs)
 
 
 def tokenizers_of(source: Source) -> list[Path]:
@@ -69,9 +69,9 @@ def keep_template(source: Source, directory: Path) -> None:
     if config.chat_template is not None:
         (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")
     path = directory / _GENERATION
-    said = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    generation = json.loads(path.read_text("utf-8")) if path.exists() else {}
     ends = [*stop_tokens(source.model, codec)]
-    path.write_text(json.dumps({**said, "eos_token_id": ends}, indent=2) + "\n", "utf-8")
+    path.write_text(json.dumps({**generation, "eos_token_id": ends}, indent=2) + "\n", "utf-8")
 
 
 def _architecture(directory: Path) -> str:
@@ -93,15 +93,15 @@ def _checked(source: Source, directory: Path, inputs: Sequence[Input], *, is_the
     program = program_of(_First(source.model), shown)
     is_pooled = loaded.config.model_type in _POOLED
 
-    def run(given: Mapping[str, Tensor]) -> list[Tensor]:
+    def run(inputs: Mapping[str, Tensor]) -> list[Tensor]:
         with torch.no_grad():
-            output = loaded(**{(name if is_theirs else _NAMES.get(name, name)): it for name, it in given.items()})
-        found = outputs_of(output)
+            output = loaded(**{(name if is_theirs else _NAMES.get(name, name)): it for name, it in inputs.items()})
+        results = outputs_of(output)
         if is_theirs:
-            return [*found.values()][:1]
+            return [*results.values()][:1]
         names = ("logits", "pooler_output" if is_pooled else "last_hidden_state")
-        result = next(found[name] for name in names if name in found)
-        return [result.reshape(program(**given)[0].shape)]
+        result = next(results[name] for name in names if name in results)
+        return [result.reshape(program(**inputs)[0].shape)]
 
     return proof(program, shown, may_vary(shown), run, "transformers")
 

@@ -47,11 +47,11 @@ def merge_run(run: LoadedRun, out: Path | Output) -> list[str]:
     lines = [f"merged    {count} adapters of step {run.step}"]
     if callable(getattr(source.model, "save_pretrained", None)):
         return lines + write_directory(source, out)
-    with Output.of(out, "merge").directory() as made:
-        SafetensorsRecorder().save(Record.of(source.model), made / MODEL_NAME)
-        replace_file(made / OWN_NAME, _described(source.config))
-        copy_beside(tokenizers_of(source), made)
-        keep_template(source, made)
+    with Output.of(out, "merge").directory() as directory:
+        SafetensorsRecorder().save(Record.of(source.model), directory / MODEL_NAME)
+        replace_file(directory / OWN_NAME, _described(source.config))
+        copy_beside(tokenizers_of(source), directory)
+        keep_template(source, directory)
     return [*lines, f"model     {out}/{MODEL_NAME}, of the config {out}/{OWN_NAME}"]
 
 
@@ -67,8 +67,8 @@ def merge_directory(directory: Path, base: str | None, out: Path | Output) -> li
     Raises:
         ConfigError: neither `base` nor the adapter's config names a directory.
     """
-    said = read_config(directory)
-    named = said.get("base_model_name_or_path")
+    adapter_config = read_config(directory)
+    named = adapter_config.get("base_model_name_or_path")
     where = base or (named and place_of_run(named, directory.parent))
     if where is None or not Path(where).is_dir():
         got = "none" if where is None else f"{where}, which is none"
@@ -78,28 +78,30 @@ def merge_directory(directory: Path, base: str | None, out: Path | Output) -> li
     out = Output.of(out, "merge")
     out.inputs += [directory, where]
     out.check_directory()
-    head = _HEADS.get(said.get("task_type", ""))
-    config = PretrainedConfig(path=str(where), head=head, n_classes=_classes(directory, said), strict=head is None)
+    head = _HEADS.get(adapter_config.get("task_type", ""))
+    config = PretrainedConfig(
+        path=str(where), head=head, n_classes=_classes(directory, adapter_config), strict=head is None
+    )
     model: Any = config.init("cpu").eval()
     try:
         load_adapter(model, directory)
     except (ModuleTreeError, RecordMismatchError) as error:
         raise ConfigError(f"the adapters in {directory} are not for the model in {where}: {error}") from error
-    count, saved = len(adapted(model)), tuple(f"{it}." for it in said.saved_modules(model))
+    count, saved = len(adapted(model)), tuple(f"{it}." for it in adapter_config.saved_modules(model))
     if drawn := [it for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(saved)]:
         raise ConfigError(
             f"{where}: has no {', '.join(drawn[:5])}, and neither have the adapters in {directory}: it is not the model"
             " that they were trained with"
         )
     merge_adapters(model)
-    with Output.of(out, "merge").directory() as made:
-        save_for_transformers(model, made, _tokenizer(directory) or _tokenizer(Path(where)))
+    with Output.of(out, "merge").directory() as merged:
+        save_for_transformers(model, merged, _tokenizer(directory) or _tokenizer(Path(where)))
     return [f"merged    {count} adapters of {directory} into {where}", f"hf        {out}, {type(model).__name__}"]
 
 
-def _classes(directory: Path, said: PeftConfig) -> int | None:
+def _classes(directory: Path, adapter_config: PeftConfig) -> int | None:
     """How many classes the head has that is saved with the adapters."""
-    if said.get("task_type") not in ("SEQ_CLS", "TOKEN_CLS"):
+    if adapter_config.get("task_type") not in ("SEQ_CLS", "TOKEN_CLS"):
         return None
     tensors = open_record(directory / WEIGHTS_NAME).tensors
     heads = [tensors[name] for name in tensors if ".lora_" not in name and tensors[name].dim() == 2]

@@ -34,20 +34,20 @@ def write_onnx(
         _needed(package)
     output = Output.of(out, "export")
     with output.files() as folder:
-        made = folder / output.path.name
+        path = folder / output.path.name
         exported = _exported(program, example)
         _name_sizes(exported)
         exported.model.metadata_props.update(metadata_of(source, program))
         if quantize is None:
-            exported.save(made)
+            exported.save(path)
         else:
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as aside:
                 exported.save(Path(aside, "whole.onnx"))
-                _quantize(Path(aside, "whole.onnx"), made)
+                _quantize(Path(aside, "whole.onnx"), path)
         lines = [f"onnx      {out}, inputs {_shown(exported.model.graph.inputs)}"]
         if find_spec("onnxruntime") is None:
             return [*lines, "checked   no: onnxruntime is not installed"]
-        lines += _checked(program, example, made, coarse=quantize is not None)
+        lines += _checked(program, example, path, coarse=quantize is not None)
     return lines
 
 

@@ -44,23 +44,23 @@ class Program(nn.Module):
         return self._count > 0
 
     def _run(self, *arguments: Tensor, **keywords: Tensor) -> tuple[Tensor, ...]:
-        given = {**dict(zip(self.input_names, arguments, strict=False)), **keywords}
+        named = {**dict(zip(self.input_names, arguments, strict=False)), **keywords}
         if self._count and self.normalized is not None:
             for number in range(self._count):
                 mean, std = getattr(self, f"mean_{number}"), getattr(self, f"std_{number}")
-                given[self.normalized] = (given[self.normalized] - mean) / std
-        found = outputs_of(self.model(*_positional(self.model, given), **given))
-        self.output_names[:] = [*found]
-        return tuple(found.values())
+                named[self.normalized] = (named[self.normalized] - mean) / std
+        outputs = outputs_of(self.model(*_positional(self.model, named), **named))
+        self.output_names[:] = [*outputs]
+        return tuple(outputs.values())
 
 
-def _positional(model: nn.Module, given: dict[str, Tensor]) -> list[Tensor]:
+def _positional(model: nn.Module, named: dict[str, Tensor]) -> list[Tensor]:
     """The inputs that a model takes by position only, `others_0` of a `*others`, and those before, out of `given`."""
     parameters = [*inspect.signature(model.forward).parameters.values()]
     rest = next((it.name for it in parameters if it.kind is inspect.Parameter.VAR_POSITIONAL), None)
-    names = [it for it in given if rest is not None and it.startswith(f"{rest}_")]
-    before = [it.name for it in parameters if it.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and it.name in given]
-    return [given.pop(it) for it in (*before, *names)] if names else []
+    names = [it for it in named if rest is not None and it.startswith(f"{rest}_")]
+    before = [it.name for it in parameters if it.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and it.name in named]
+    return [named.pop(it) for it in (*before, *names)] if names else []
 
 
 def with_signature(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
@@ -94,9 +94,9 @@ def outputs_of(output: Any, name: str = "output") -> Outputs:
 
 def program_of(model: nn.Module, example: Mapping[str, Tensor], normalize: Sequence[Any] = ()) -> Program:
     """The program of a model, which has been called once; a ConfigError if it gives no tensors."""
-    own: Any = getattr(model, "config", None)
-    if getattr(own, "use_cache", None) is True:
-        own.use_cache = False  # else models of transformers give their caches with the result
+    config: Any = getattr(model, "config", None)
+    if getattr(config, "use_cache", None) is True:
+        config.use_cache = False  # else models of transformers give their caches with the result
     program = Program(model, example, normalize).eval()
     with torch.no_grad():
         if not program(**example):
@@ -118,12 +118,12 @@ def _varying(tensor: Tensor, batch: int) -> list[int]:
 
 def others_of(example: Mapping[str, Tensor], dims: Mapping[str, Mapping[int, Any]]) -> dict[str, Tensor]:
     """An example with one item more and sequences one shorter, as far as `dims` may vary."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, tensor in example.items():
         if 0 in dims[name]:
             tensor = torch.cat((tensor, tensor[:1]))
-        found[name] = tensor[:, :-1].clone() if 1 in dims[name] and tensor.shape[1] > 1 else tensor
-    return found
+        tensors[name] = tensor[:, :-1].clone() if 1 in dims[name] and tensor.shape[1] > 1 else tensor
+    return tensors
 
 
 def _float_of(model: nn.Module) -> torch.dtype:

@@ -51,12 +51,12 @@ def proof(
 
 
 def _largest_difference(
-    program: Program, inputs: Mapping[str, Tensor], found: Sequence[Any], by: str, *, coarse: bool
+    program: Program, inputs: Mapping[str, Tensor], results: Sequence[Any], by: str, *, coarse: bool
 ) -> float:
     with torch.no_grad():
         wanted = program(**inputs)
     largest = 0.0
-    for name, expected, result in zip(program.output_names, wanted, found, strict=True):
+    for name, expected, result in zip(program.output_names, wanted, results, strict=True):
         got = torch.as_tensor(result)
         if got.shape != expected.shape:
             raise ConfigError(f"{by} gives {list(got.shape)} for {name}, the model gives {list(expected.shape)}")
@@ -76,41 +76,41 @@ def _largest_difference(
 
 
 def _without_padding(values: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
-    """Of `[n, length, ...]` values those of tokens: at padding that sees nothing, programs may say anything."""
+    """The tokens' part of `[n, length, ...]` values: at padding that sees nothing, programs may say anything."""
     mask = inputs.get("attention_mask")
     return values[mask != 0] if mask is not None and values.dim() > 2 and values.shape[:2] == mask.shape else values
 
 
 def metadata_of(source: Source, program: Program) -> dict[str, str]:
-    """What a user of the file needs beside it: the classes, what inputs go through before, and whose model it is."""
+    """Metadata of the file for its users: the classes, the preprocessing of inputs, and the model's name."""
     normalize = [{"mean": [*mean], "std": [*std]} for mean, std in source.normalize]
-    said = {"producer": f"burnlike {__version__}", "model": type(source.model).__name__}
-    said |= {name: it if isinstance(it, str) else json.dumps(it) for name, it in source.about.items()}
+    metadata = {"producer": f"burnlike {__version__}", "model": type(source.model).__name__}
+    metadata |= {name: it if isinstance(it, str) else json.dumps(it) for name, it in source.about.items()}
     if source.classes is not None:
-        said["classes"] = json.dumps([*source.classes])
+        metadata["classes"] = json.dumps([*source.classes])
     if normalize:
-        said |= {"normalize": json.dumps(normalize), "normalized_in_the_model": json.dumps(program.normalizes)}
-    return said
+        metadata |= {"normalize": json.dumps(normalize), "normalized_in_the_model": json.dumps(program.normalizes)}
+    return metadata
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Leave out what the exporters say about themselves."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [it.level for it in loggers]
+    levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for it in loggers:
-            it.setLevel(logging.ERROR)
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
         try:
             yield
         finally:
-            for it, level in zip(loggers, levels, strict=True):
-                it.setLevel(level)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 def reason_of(error: BaseException) -> str:
-    """What an exporter says first of all, which is the cause."""
+    """The root cause of an exporter's error."""
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(error).split())[:500]

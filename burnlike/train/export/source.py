@@ -42,6 +42,7 @@ class Source(NamedTuple):
         normalize: the mean and the std of each `Normalize` that its inputs have gone through, in order.
         about: plain values that say where it is from.
         run: the run that it is of; None for one of a config and a record.
+        training: the config whose model it is; None for a model alone.
     """
 
     model: nn.Module
@@ -50,6 +51,7 @@ class Source(NamedTuple):
     normalize: Sequence[tuple[Sequence[float], Sequence[float]]]
     about: Mapping[str, Any]
     run: LoadedRun | None = None
+    training: Any = None
 
     @property
     def task(self) -> Task | None:
@@ -60,7 +62,7 @@ class Example(NamedTuple):
     """Tensors by the names of the model's arguments; and where they are from, for the user."""
 
     inputs: dict[str, Tensor]
-    said: str
+    origin: str
 
 
 def source_of_run(run: LoadedRun) -> Source:
@@ -74,19 +76,20 @@ def source_of_run(run: LoadedRun) -> Source:
         "facts": {name: it for name, it in run.facts.items() if name != "classes"},
     }
     model = run.task.export(run.model).to("cpu").eval()
-    found = model_config(config, outputs_of(run.classes, run.facts))
+    config_of_model = model_config(config, outputs_of(run.classes, run.facts))
     if adapted(model):
         merge_adapters(model)
-    base = found.of if isinstance(found, LoRAConfig) else found
-    return Source(model, base, run.classes, normalize, about, run)
+    base = config_of_model.of if isinstance(config_of_model, LoRAConfig) else config_of_model
+    return Source(model, base, run.classes, normalize, about, run, config)
 
 
-def source_of_config(config: ModuleConfig, record: Path | None) -> Source:
-    """The model of a config with the values of a record, or with initial values."""
+def source_of_config(config: ModuleConfig, record: Path | None, training: Any = None) -> Source:
+    """The model of a config, maybe that of a training, with the values of a record, or with initial values."""
     model = config.init("cpu")
     if record is not None:
         load(model, record)
-    return Source(model.eval(), config, None, (), {} if record is None else {"record": str(record)})
+    about = {} if record is None else {"record": str(record)}
+    return Source(model.eval(), config, None, (), about, training=training)
 
 
 def source_of_function(place: str) -> Source:
@@ -106,7 +109,7 @@ def source_of_function(place: str) -> Source:
 
 
 def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
-    """What the model is called with: `inputs` with random values, or else items of the run's validation data.
+    """Example inputs of the model: `inputs` with random values, or else items of the run's validation data.
 
     Raises:
         ConfigError: neither the data nor the config says what the model takes.
@@ -117,9 +120,9 @@ def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
             return Example(_called_with(source, _batch(source.run)), f"{_EXAMPLES} items of the validation data")
         except (BurnlikeError, OSError) as error:  # the data may be gone
             reason = f", as the data of the run can't be read ({' '.join(str(error).split())})"
-    config: Any = source.config if source.run is None else source.run.config
-    if source.config is not None:
-        inputs = inputs or implied_inputs(config, source.config)
+    if not inputs and source.config is not None:
+        implied = implied_inputs(source.config if source.training is None else source.training, source.config)
+        inputs = [it._replace(shape=(_EXAMPLES, *it.shape[1:])) for it in implied]
     if not inputs:
         raise ConfigError("say by --input what the model is called with, such as --input float32[1,3,224,224]")
     torch.manual_seed(0)
@@ -150,16 +153,16 @@ def _called_with(source: Source, batch: Any) -> dict[str, Tensor]:
         assert source.task is not None
         source.task.valid_step(source.model, batch)
     except _Called as call:
-        found = _bound(source, call.arguments, call.keywords)
+        bound = _bound(source, call.arguments, call.keywords)
     else:
         kind = type(source.model).__name__
         raise ConfigError(f"the task never calls the forward of this {kind}: say by --input what it takes")
     finally:
         handle.remove()
-    others = {name for name, it in found.items() if it is not None and not isinstance(it, Tensor)} - {*_NOT_FOR_USE}
+    others = {name for name, it in bound.items() if it is not None and not isinstance(it, Tensor)} - {*_NOT_FOR_USE}
     if others:
         raise ConfigError(f"the task calls the model with {', '.join(sorted(others))}, which is no tensor")
-    tensors = {name: it for name, it in found.items() if isinstance(it, Tensor) and name not in _NOT_FOR_USE}
+    tensors = {name: it for name, it in bound.items() if isinstance(it, Tensor) and name not in _NOT_FOR_USE}
     least = min((it.shape[0] for it in tensors.values() if it.dim()), default=_EXAMPLES)
     repeats = -(-_EXAMPLES // max(least, 1))  # of packed texts a batch has fewer rows than items
     # Of a view torch.export would note what it is a view of.
@@ -181,10 +184,10 @@ def called_parts(source: Source) -> dict[str, Tensor]:
         raise ConfigError(
             "networks that a task calls one by one: export a run, whose data say what each is called with"
         )
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
 
     def note(name: str) -> Any:
-        return lambda _, arguments: found.setdefault(name, arguments[0].detach().clone())
+        return lambda _, arguments: tensors.setdefault(name, arguments[0].detach().clone())
 
     handles = [it.register_forward_pre_hook(note(name)) for name, it in source.model.named_children()]
     try:
@@ -193,7 +196,7 @@ def called_parts(source: Source) -> dict[str, Tensor]:
     finally:
         for handle in handles:
             handle.remove()
-    return found
+    return tensors
 
 
 def _bound(source: Source, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
@@ -201,11 +204,11 @@ def _bound(source: Source, arguments: tuple[Any, ...], keywords: dict[str, Any])
     signature = inspect.signature(source.model.forward)
     names = source.config.inputs if isinstance(source.config, GraphConfig) else ()
     try:
-        found = signature.bind(*arguments, **keywords).arguments
+        bound = signature.bind(*arguments, **keywords).arguments
     except TypeError as error:
         raise ArgumentError(f"{type(source.model).__name__} can't be called so: {error}") from error
     flat: dict[str, Any] = {}
-    for name, value in found.items():
+    for name, value in bound.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             flat |= {names[at] if at < len(names) else f"{name}_{at}": it for at, it in enumerate(value)}
@@ -219,9 +222,9 @@ def _named(source: Source, tensors: Sequence[tuple[str, Tensor]]) -> dict[str, T
     return _bound(source, arguments, {name: tensor for name, tensor in tensors if name})
 
 
-def _random(given: Input) -> tuple[str, Tensor]:
+def _random(spec: Input) -> tuple[str, Tensor]:
     """Values of an input, for at least two items: normal numbers, or small integers, which any vocabulary has."""
-    dtype = getattr(torch, given.dtype)
-    shape = (max(given.shape[0], _EXAMPLES), *given.shape[1:]) if given.shape else ()
+    dtype = getattr(torch, spec.dtype)
+    shape = (max(spec.shape[0], _EXAMPLES), *spec.shape[1:]) if spec.shape else ()
     values = torch.randn(shape) if dtype.is_floating_point else torch.randint(0, 2, shape)
-    return given.name, values.to(dtype)
+    return spec.name, values.to(dtype)

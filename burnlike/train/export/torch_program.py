@@ -47,15 +47,15 @@ def write_program(
             raise ConfigError(f"--to pt2: torch can't export {kind}: {reason_of(error)}") from error
         output = Output.of(out, "export")
         with output.files() as folder:
-            made = folder / output.path.name
-            with AtomicFile(made) as file, open(file.descriptor, "wb", _BUFFER_BYTES, closefd=False) as sink:
+            path = folder / output.path.name
+            with AtomicFile(path) as file, open(file.descriptor, "wb", _BUFFER_BYTES, closefd=False) as sink:
                 archive: Any = _Archive(sink)
                 torch.export.save(exported, archive, extra_files={METADATA: json.dumps(metadata_of(source, program))})
                 if archive.error is not None:
                     raise archive.error
                 sink.flush()
                 file.commit()
-            loaded = torch.export.load(made)
+            loaded = torch.export.load(path)
             lines = [f"pt2       {out}, call it with {', '.join(program.input_names)}"]
             return lines + proof(
                 reference or program,

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from ...config.file_paths import file_fields
-from ...config.node import FromEnvironment
+from ...config.hiding import FromEnvironment
 from ...errors import CheckpointError, ConfigError
 from .configs import TrainConfig
 

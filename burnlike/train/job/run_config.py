@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...config.file_paths import file_fields
-from ...config.node import FromEnvironment
+from ...config.hiding import FromEnvironment
 from ...config.overrides import Option
 from ...errors import ConfigError
 from ..runs.environment import folders_of_run

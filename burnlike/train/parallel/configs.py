@@ -8,7 +8,7 @@ from ...config import Config, Meta, StrategyConfig, field
 from ...config.bounds import Count, Positive
 from ...config.node import Location, from_python
 from ...config.registry import fields_of, lookup, tag_of
-from ...config.type_words import unknown_type
+from ...config.words import unknown_type
 from ...errors import ConfigError
 from ...interop.parallel_words import known_words
 from .pairs import refused_pairs

@@ -204,3 +204,8 @@ def test_a_graph_is_written_as_it_is_read() -> None:
         "c": {"use": "b"},
     }
     assert ModuleConfig.from_yaml(config.to_yaml()) == config
+
+
+def test_an_input_called_self_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"inputs.0: an input called 'self' can't be given by name"):
+        ModuleConfig.from_yaml("{type: Graph, inputs: [self], nodes: {a: {type: Relu, from: self}}}", "m")

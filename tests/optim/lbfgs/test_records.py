@@ -1,6 +1,7 @@
 """Records of L-BFGS: Burn's names, every format, resuming with the same bits, and records that don't fit."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from burnlike import interop
 from burnlike.errors import RecordMismatchError
 from burnlike.optim import AdamWConfig, GradientsParams, Lbfgs, LbfgsConfig
 from burnlike.record import Record, open_record
@@ -186,3 +188,33 @@ def test_a_record_of_another_module_is_refused() -> None:
     _, optimizer = trained()
     with pytest.raises(RecordMismatchError, match="its state is of 13 values, the module has 6"):
         CONFIG.init().load_record(optimizer.to_record(), nn.Linear(2, 2))
+
+
+def test_a_state_of_parameters_that_lie_otherwise_is_refused_by_name(tmp_path: Path) -> None:
+    model, optimizer = trained()
+    twin = interop.from_torch(model)
+    optimizer.save(tmp_path / "optimizer.bpk")
+    message = r"the parameter '0\.weight' lies otherwise there"
+    for record in (optimizer.into_record(), open_record(tmp_path / "optimizer.bpk")):
+        other = CONFIG.init()
+        with pytest.raises(RecordMismatchError, match=message):
+            other.load_record(record, twin)
+        assert other.state.g_iter == 0
+        other.load_record(record)
+        before = [it.clone() for it in twin.parameters()]
+        with pytest.raises(RecordMismatchError, match=message):
+            other.step(0.5, twin, closure)
+        assert all(map(torch.equal, before, twin.parameters()))
+        copied = CONFIG.init().load_record(CONFIG.init().load_record(record).into_record(), model_of())
+        assert copied.state.g_iter == optimizer.state.g_iter
+    ours = CONFIG.init()
+    ours.step(0.5, twin, closure)
+    for record in (ours.into_record(), replace(ours.into_record(), values=without_layouts(ours))):
+        assert CONFIG.init().load_record(record, twin).state.g_iter == ours.state.g_iter
+        with pytest.raises(RecordMismatchError, match=r"the parameter '0\.weight' "):
+            CONFIG.init().load_record(record, model)
+
+
+def without_layouts(optimizer: Lbfgs) -> dict[str, Any]:
+    """The values of a record as Burn writes it."""
+    return {name: it for name, it in optimizer.into_record().values.items() if name != "layouts"}

@@ -134,6 +134,19 @@ def test_tolerances_by_one_number() -> None:
             wrong()
 
 
+def test_a_tolerance_may_be_of_one_precision() -> None:
+    coarse = Tolerance.rel_abs(1e-6, 0).set_half_precision_relative(0.1).set_double_precision_absolute(2)
+    types = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    assert [coarse.approx_eq(1.0, 1.05, it) for it in types] == [True, True, False, True]
+    assert [coarse.set_relative(0).approx_eq(1.0, 1.05, it) for it in types] == [False, False, False, True]
+    both = coarse.set_single_precision_absolute(2).set_single_precision_absolute(0.01)
+    assert [both.approx_eq(1.0, 1.05, it) for it in types] == [True, True, False, True]
+    finer = coarse.set_half_precision_absolute(1).set_single_precision_relative(0.1).set_double_precision_relative(1)
+    assert [finer.set_absolute(0).approx_eq(1.0, 1.05, it) for it in types] == [True] * 4
+    with pytest.raises(TensorValueError, match="rtol of 0 to 1"):
+        coarse.set_half_precision_relative(2)
+
+
 def test_near_is_relative_or_absolute() -> None:
     x = TensorData.new([100.0, 0.0, math.inf, math.nan], [4])
     near = TensorData.new([100.4, 9e-6, math.inf, math.nan], [4])

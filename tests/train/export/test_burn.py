@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import torch
 
+from burnlike.cli.config_options import read_model
 from burnlike.config import ModuleConfig, registry
 from burnlike.config.root_keys import Input
-from burnlike.errors import NoCounterpartError
+from burnlike.config.shipped import shipped_configs
+from burnlike.errors import ConfigError, NoCounterpartError
 from burnlike.models import LstmLmConfig, MlpConfig
 from burnlike.record import open_record
 from burnlike.train.export.exporting import export
-from burnlike.train.export.source import Source
+from burnlike.train.export.source import Source, example_of, source_of_config
 
 IMAGES, ROWS, TOKENS = Input((2, 1, 8, 8), "float32"), Input((2, 3, 4), "float32"), Input((2, 5), "int64")
 BLOCKS = """
@@ -129,3 +131,11 @@ def test_whole_numbers_that_32_bits_do_not_hold(tmp_path: Path) -> None:
     written(model, [Input((3, 9), "float32"), Input((3,), "int64")], tmp_path / "out")
     code = (tmp_path / "out/src/model.rs").read_text()
     assert not re.search(r"\d{10}", code)
+
+
+def test_the_data_of_a_training_says_what_its_model_takes() -> None:
+    found = read_model(str(shipped_configs()["digits"]), ())
+    source = source_of_config(found.config, None, found.training)
+    assert {name: [*it.shape] for name, it in example_of(source).inputs.items()} == {"x": [2, 1, 8, 8]}
+    with pytest.raises(ConfigError, match="give them by --input"):
+        example_of(source_of_config(found.config, None))

@@ -1,6 +1,6 @@
 """Calls of Burn's layers, from those of burnlike's and of torch's."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from torch import fx
@@ -8,8 +8,24 @@ from torch import fx
 from .expressions import Expr, Statement
 from .layers import tag_of
 from .tracing import LayerCall, Place
+from .values import rank_of, value_of
 
-Tensors = list[fx.Node]
+_MASKS = {
+    "key_padding_mask": "mask_pad",
+    "attn_mask": "mask_attn",
+    "src_key_padding_mask": "mask_pad",
+    "src_mask": "mask_attn",
+    "mask": "mask_attn",
+    "tgt_key_padding_mask": "target_mask_pad",
+    "tgt_mask": "target_mask_attn",
+    "memory_key_padding_mask": "memory_mask_pad",
+    "memory_mask": "memory_mask_attn",
+}
+"""Masks of torch's layers, True where they hide, and the methods that Burn's inputs take them by."""
+_HINTS = ("is_causal", "tgt_is_causal", "memory_is_causal")
+"""Arguments of torch's layers that repeat what a mask says."""
+_STATES = {"Lstm": ("cell", "hidden"), "Rnn": ("hidden",), "Gru": ("",)}
+"""The parts of a recurrent layer's state in Burn; torch's come in the reverse order."""
 
 
 class UnknownCall(Exception):
@@ -20,299 +36,172 @@ class UnknownCall(Exception):
         self.path = path
 
 
-def call_of(writer: Any, field: str, call: LayerCall, tensors: Tensors) -> list[Expr]:
+def call_of(w: Any, field: str, call: LayerCall, tensors: list[fx.Node]) -> list[Expr]:
     """The tensors that a call of the layer in `field` gives, in the order in which torch's or burnlike's gives them."""
-    tag = tag_of(call.leaf.twin) or ""
-    is_torch = call.leaf.layer is not call.leaf.twin
-    taken = _Arguments(writer, call, tensors)
-    rule = (_OF_TORCH if is_torch else {}).get(tag) or _RULES.get(tag)
-    if rule is not None:
-        found = rule(writer, f"{field}.forward", taken)
-    else:
-        arguments = [taken.tensor(name).text for name in call.inputs if taken.is_tensor(name)]
-        found = [Expr(f"{field}.forward({', '.join(arguments)})")]
-    taken.expect_all_taken()
+    taken = _Call(w, call, tensors)
+    found = _RULES.get(taken.tag, _plain)(w, f"{field}.forward", taken)
+    if any(value is not None and name not in _HINTS for name, value in taken.left.items()):
+        taken.refuse()
     return found
 
 
-class _Arguments:
-    """The arguments of a call; those that are left at the end are a call that Burn's layer has not."""
+class _Call:
+    """A call: its arguments are taken one by one; those that are left at the end are what Burn's layer has not."""
 
-    def __init__(self, writer: Any, call: LayerCall, tensors: Tensors) -> None:
-        self.writer, self.call, self.tensors = writer, call, tensors
+    def __init__(self, w: Any, call: LayerCall, tensors: list[fx.Node]) -> None:
+        self.w, self.call, self.tensors = w, call, tensors
+        self.tag = tag_of(call.leaf.twin) or ""
+        self.layer: Any = call.leaf.layer
+        self.is_torch = call.leaf.layer is not call.leaf.twin
         self.left = dict(call.inputs)
-
-    def is_tensor(self, name: str) -> bool:
-        return isinstance(self.call.inputs.get(name), Place)
-
-    def node(self, name: str) -> fx.Node:
-        self.left.pop(name, None)
-        return self.tensors[self.call.inputs[name]]
-
-    def tensor(self, name: str) -> Expr:
-        return self.writer.argument(self.node(name))
-
-    def optional(self, name: str) -> Expr | None:
-        """A tensor that may not be given."""
-        if not self.is_tensor(name):
-            if self.left.get(name) is None:
-                self.left.pop(name, None)
-            return None
-        return self.tensor(name)
-
-    def plain(self, name: str, default: Any) -> Any:
-        value = self.call.inputs.get(name, default)
-        self.left.pop(name, None)
-        return value
 
     def refuse(self) -> None:
         raise UnknownCall(self.call.leaf.path)
 
-    def expect_all_taken(self) -> None:
-        if self.left:
-            self.refuse()
+    def take(self, name: str, default: Any = None) -> Any:
+        """An argument; for a tensor its node, for a struct of tensors a list of nodes."""
+        value = self.left.pop(name, default)
+        if isinstance(value, list | tuple):
+            if not all(isinstance(it, Place) for it in value):
+                self.refuse()
+            return [self.tensors[it] for it in value]
+        return self.tensors[value] if isinstance(value, Place) else value
+
+    def tensor(self, name: str) -> Expr:
+        return self.w.argument(self.take(name))
+
+    def optional(self, name: str) -> Expr | None:
+        return self.tensor(name) if isinstance(self.left.get(name), Place) else None
+
+    def names(self) -> list[str]:
+        """The names of the tensors that are left."""
+        return [name for name, value in self.left.items() if isinstance(value, Place)]
+
+    def users(self) -> set[int]:
+        """Which of the tensors that the call gives are used."""
+        return {it.args[1] for it in self.w.node.users if it in self.w.all.live}
+
+    def masks(self, x: fx.Node) -> str:
+        """Calls that give an input its masks."""
+        text = ""
+        for name in [it for it in _MASKS if it in self.names()] if self.is_torch else self.names():
+            node = self.take(name)
+            mask, value, method = self.w.argument(node), value_of(node), _MASKS[name] if self.is_torch else name
+            if self.is_torch and (value.dtype.is_floating_point or value.dim() != 2):
+                self.refuse()
+            if self.is_torch and method.endswith("mask_attn"):
+                sizes = ", ".join(map(self.w.size, (value_of(x).shape[0], *value.shape)))
+                mask = mask.dot(f"unsqueeze::<3>().expand([{sizes}])")
+            text += f".{method}({mask})"
+        return text
 
 
-_STATES = {"Lstm": ("cell", "hidden"), "Rnn": ("hidden",), "Gru": ("",)}
-
-
-def _state(writer: Any, name: str, values: list[Expr]) -> str:
-    """The state that a recurrent layer begins with."""
-    if not values:
-        return "None"
-    if name == "Gru":
-        return f"Some({values[0].text})"
-    writer.function.needs.add(f"burn::nn::{name}State")
-    return f"Some({name}State::new({', '.join(it.text for it in values)}))"
-
-
-def _users(writer: Any) -> set[int]:
-    """Which of the tensors that the call gives are used."""
-    return {it.args[1] for it in writer.node.users if it in writer.all.live}
-
-
-def _outputs(writer: Any, call: str, name: str, is_pair: bool) -> list[Expr]:
-    """What a recurrent layer gives: the outputs, and the tensors of the state."""
-    if not is_pair:
-        return [Expr(call)]
-    users = _users(writer)
-    if users <= {0}:
-        return [Expr(f"{call}.0"), *[Expr("")] * len(_STATES[name])]
-    output, state = writer.value("output"), writer.value("state", is_parts=name != "Gru")
-    head = f"let ({output.expr.text}, {state.expr.text}) = "
-    writer.function.statements.append(Statement([output, state], call, head=head))
-    if name == "Gru":
-        return [output.expr, state.expr]
-    parts = []
-    for place, part in enumerate(_STATES[name], 1):
-        at = place if name != "Lstm" else {"cell": 1, "hidden": 2}[part]
-        is_used = (3 - at if writer.torch_state and name == "Lstm" else at) in users
-        parts.append(writer.let(state.expr.dot(part), part) if is_used else Expr(""))
-    return [output.expr, *parts]
-
-
-def _ours(name: str, *, both: bool) -> Callable[..., list[Expr]]:
-    is_pair = name != "Gru" or both
-
-    def rule(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
-        writer.torch_state = False
-        x, given = taken.tensor("x"), taken.call.inputs.get("state")
-        places = [] if given is None else [given] if isinstance(given, Place) else [*given]
-        taken.left.pop("state", None)
-        if any(not isinstance(it, Place) for it in places):
-            taken.refuse()
-        state = _state(writer, name, [writer.argument(taken.tensors[it]) for it in places])
-        return _outputs(writer, f"{call}({x.text}, {state})", name, is_pair)
-
-    return rule
-
-
-def _theirs(name: str, *, both: bool) -> Callable[..., list[Expr]]:
-    """`nn.LSTM`, `nn.GRU` and `nn.RNN` of one layer: states have a dimension more, and the cell comes last."""
-
-    def rule(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
-        writer.torch_state = True
-        layer: Any = taken.call.leaf.layer
-        node = taken.node("input")
-        if node.meta["val"].dim() != 3:
-            taken.refuse()
-        given = taken.plain("hx", None)
-        places = [] if given is None else [given] if isinstance(given, Place) else [*given]
-        values = [writer.argument(taken.tensors[it]) for it in places]
-        if not both:
-            added = ".unsqueeze_dim::<3>(0)"
-            values = [
-                Expr(it.text.removesuffix(added)) if it.text.endswith(added) else it.dot("squeeze_dim::<2>(0)")
-                for it in values
-            ]
-        text = f"{call}({writer.argument(node).text}, {_state(writer, name, values[::-1])})"
-        users = _users(writer)
-        if name == "Gru" and not both:
-            output = writer.let(Expr(text), "output")
-            at = int(layer.batch_first)
-            return [
-                output,
-                Expr(
-                    f"{output.text}.slice_dim({at}, -1..).swap_dims(0, {at})"
-                    if at
-                    else f"{output.text}.slice_dim(0, -1..)"
-                ),
-            ]
-        found = _outputs(writer, text, name, True)
-        output, states = found[0], found[:0:-1]
-        if users <= {0}:
-            return [output, *states]
-        return [output, *(it if both else it.dot("unsqueeze_dim::<3>(0)") for it in states)]
-
-    return rule
-
-
-def _attention(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
-    query, key, value = taken.tensor("query"), taken.optional("key"), taken.optional("value")
-    if key is None and value is None:
-        made = f"MhaInput::self_attn({query.text})"
-    else:
-        key = query if key is None else key
-        made = f"MhaInput::new({query.text}, {key.text}, {(key if value is None else value).text})"
-    for name in ("mask_pad", "mask_attn"):
-        if (mask := taken.optional(name)) is not None:
-            made += f".{name}({mask.text})"
-    has_weights = taken.plain("need_weights", True)
-    writer.function.needs.add("burn::nn::attention::MhaInput")
-    if not has_weights:
-        return [Expr(f"{call}({made}).context")]
-    return _of_attention(writer, Expr(f"{call}({made})"), ("weights", "context"))
-
-
-def _of_attention(writer: Any, call: Expr, order: tuple[str, ...]) -> list[Expr]:
-    users = _users(writer)
-    if len(users) < 2:
-        return [call.dot(name) for name in order]
-    output = writer.value("output", is_parts=True)
-    writer.function.statements.append(Statement([output], call.text))
-    return [writer.let(output.expr.dot(name), name) for name in order]
-
-
-def _torch_attention(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
-    nodes = [taken.node(name) for name in ("query", "key", "value")]
-    if any(it.meta["val"].dim() != 3 for it in nodes):
+def _plain(w: Any, call: str, taken: _Call) -> list[Expr]:
+    """A layer that takes tensors in order."""
+    nodes = [taken.take(name) for name in taken.names()]
+    if taken.is_torch and "Conv" in taken.tag and rank_of(nodes[0]) != int(taken.tag[-2]) + 2:
         taken.refuse()
-    query, key, value = (writer.argument(it) for it in nodes)
-    same = nodes[0] is nodes[1] is nodes[2]
-    made = f"MhaInput::self_attn({query.text})" if same else f"MhaInput::new({query.text}, {key.text}, {value.text})"
-    made += _torch_masks(writer, taken, {"key_padding_mask": "mask_pad", "attn_mask": "mask_attn"}, nodes[0])
-    taken.plain("is_causal", False)
-    has_weights = taken.plain("need_weights", True)
-    is_average = taken.plain("average_attn_weights", True)
-    writer.function.needs.add("burn::nn::attention::MhaInput")
-    if not has_weights:
-        return [Expr(f"{call}({made}).context")]
-    context, weights = _of_attention(writer, Expr(f"{call}({made})"), ("context", "weights"))
-    return [context, weights.dot("mean_dim(1).squeeze_dim::<3>(1)") if is_average else weights]
+    return [Expr(f"{call}({', '.join(w.argument(it) for it in nodes)})")]
 
 
-def _torch_masks(writer: Any, taken: _Arguments, names: Mapping[str, str], x: fx.Node) -> str:
-    """Masks of torch, True where they hide, by the names of the methods that Burn's input takes them by."""
-    text = ""
-    for theirs, ours in names.items():
-        if not taken.is_tensor(theirs):
-            taken.optional(theirs)
-            continue
-        node = taken.node(theirs)
-        mask, value = writer.argument(node), node.meta["val"]
-        if value.dtype.is_floating_point or value.dim() != 2:
-            taken.refuse()
-        if ours.endswith("mask_attn"):
-            rows, columns = value.shape
-            batch = writer.size(x.meta["val"].shape[0])
-            mask = mask.dot(f"unsqueeze::<3>().expand([{batch}, {writer.size(rows)}, {writer.size(columns)}])")
-        text += f".{ours}({mask.text})"
-    return text
+def _recurrent(w: Any, call: str, taken: _Call) -> list[Expr]:
+    """Recurrent layers; states of torch's have a dimension more, and the cell comes last."""
+    name, both, is_torch = taken.tag.removeprefix("Bi"), taken.tag.startswith("Bi"), taken.is_torch
+    node, states = taken.take("input" if is_torch else "x"), taken.take("hx" if is_torch else "state")
+    if is_torch and rank_of(node) != 3:
+        taken.refuse()
+    x = w.argument(node)
+    values = [w.argument(it) for it in ([states] if isinstance(states, fx.Node) else states or [])]
+    if is_torch:
+        values = [it if both else _squeezed(it) for it in values[::-1]]
+    given = ", ".join(values)
+    given = given if name == "Gru" or not given else f"nn::{name}State::new({given})"
+    result = w.expr(f"{call}({x}, {f'Some({given})' if given else 'None'})")
+    if name == "Gru" and not both:
+        return [result] if not is_torch else _with_last(w, result, int(taken.layer.batch_first))
+    names, users = _STATES[name], taken.users()
+    order = names[::-1] if is_torch else names
+    if users <= {0}:
+        return [result.dot("0"), *[Expr("")] * len(names)]
+    output, state = w.value("output"), w.value("state", is_parts=name != "Gru")
+    head = f"let ({output.expr}, {state.expr}) = "
+    w.statements.append(Statement([output, state], result, head=head))
+    parts = {"": state.expr}
+    for it in names:
+        if it and order.index(it) + 1 in users:
+            parts[it] = w.let(state.expr.dot(it), it)
+    found = [parts.get(it, Expr("")) for it in order]
+    return [output.expr, *(it.dot("unsqueeze_dim::<3>(0)") if is_torch and not both else it for it in found)]
 
 
-def _stack(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
-    names = [name for name in taken.call.inputs if taken.is_tensor(name)]
-    first = [name for name in names if "mask" not in name]
-    kind = "Encoder" if len(first) == 1 else "Decoder"
-    made = f"Transformer{kind}Input::new({', '.join(taken.tensor(it).text for it in first)})"
-    made += "".join(f".{it}({taken.tensor(it).text})" for it in names if it not in first)
-    for name in [*taken.left]:
-        taken.optional(name)
-    writer.function.needs.add(f"burn::nn::transformer::Transformer{kind}Input")
-    return [Expr(f"{call}({made})")]
+def _squeezed(state: Expr) -> Expr:
+    added = ".unsqueeze_dim::<3>(0)"
+    return Expr(state.removesuffix(added)) if state.endswith(added) else state.dot("squeeze_dim::<2>(0)")
 
 
-def _torch_stack(*names: tuple[str, str]) -> Callable[..., list[Expr]]:
-    def rule(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
-        first = [it for it in ("src", "tgt", "memory") if it in taken.call.inputs]
-        nodes = [taken.node(it) for it in first]
-        kind = "Encoder" if len(first) == 1 else "Decoder"
-        made = f"Transformer{kind}Input::new({', '.join(writer.argument(it).text for it in nodes)})"
-        made += _torch_masks(writer, taken, dict(names), nodes[0])
-        for name in ("is_causal", "tgt_is_causal", "memory_is_causal"):
-            taken.plain(name, None)
-        writer.function.needs.add(f"burn::nn::transformer::Transformer{kind}Input")
-        return [Expr(f"{call}({made})")]
-
-    return rule
+def _with_last(w: Any, result: Expr, time: int) -> list[Expr]:
+    """The outputs, and the last of them as torch's state."""
+    output = w.let(result, "output")
+    last = output.dot(f"slice_dim({time}, -1..)")
+    return [output, last.dot(f"swap_dims(0, {time})") if time else last]
 
 
-def _cross(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
+def _attention(w: Any, call: str, taken: _Call) -> list[Expr]:
+    query = taken.take("query")
+    key = taken.take("key") or query
+    value = taken.take("value") or key
+    if taken.is_torch and any(rank_of(it) != 3 for it in (query, key, value)):
+        taken.refuse()
+    if query is key is value:
+        made = f"nn::attention::MhaInput::self_attn({w.argument(query)})"
+    else:
+        made = f"nn::attention::MhaInput::new({', '.join(w.argument(it) for it in (query, key, value))})"
+    result = w.expr(f"{call}({made}{taken.masks(query)})")
+    is_average = taken.take("average_attn_weights", taken.is_torch)
+    if not taken.take("need_weights", True):
+        return [result.dot("context")]
+    order = ("context", "weights") if taken.is_torch else ("weights", "context")
+    if len(taken.users()) > 1:
+        output = w.value("output", is_parts=True)
+        w.statements.append(Statement([output], result))
+        parts = [w.let(output.expr.dot(name), name) for name in order]
+    else:
+        parts = [result.dot(name) for name in order]
+    return [parts[0], parts[1].dot("mean_dim(1).squeeze_dim::<3>(1)")] if is_average else parts
+
+
+def _stack(w: Any, call: str, taken: _Call) -> list[Expr]:
+    nodes = [taken.take(name) for name in taken.names() if "mask" not in name]
+    made = f"nn::transformer::{taken.tag}Input::new({', '.join(w.argument(it) for it in nodes)})"
+    return [w.expr(f"{call}({made}{taken.masks(nodes[0])})")]
+
+
+def _cross(w: Any, call: str, taken: _Call) -> list[Expr]:
     query, context, mask = taken.tensor("query"), taken.tensor("context"), taken.optional("mask")
-    given = "None" if mask is None else f"Some({mask.text})"
-    return [Expr(f"{call}({query.text}, {context.text}, {given})")]
+    return [Expr(f"{call}({query}, {context}, {'None' if mask is None else f'Some({mask})'})")]
 
 
-def _rotary(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
-    x, start = taken.tensor("x"), taken.plain("start", 0)
-    taken.optional("positions")
-    return [Expr(f"{call}({x.text})" if start == 0 else f"{call.replace('.forward', '.apply')}({x.text}, {start})")]
+def _rotary(w: Any, call: str, taken: _Call) -> list[Expr]:
+    x, start = taken.tensor("x"), taken.take("start", 0)
+    return [Expr(f"{call}({x})" if start == 0 else f"{call.replace('.forward', '.apply')}({x}, {start})")]
 
 
-def _embedding(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
-    name = "input" if "input" in taken.call.inputs else "indices"
-    node = taken.node(name)
-    rank, indices = node.meta["val"].dim(), writer.argument(node)
+def _embedding(w: Any, call: str, taken: _Call) -> list[Expr]:
+    node = taken.take(taken.names()[0])
+    rank, indices = value_of(node).dim(), w.argument(node)
     if rank == 1:
-        return [Expr(f"{call}({indices.dot('unsqueeze()').text}).squeeze_dim::<2>(0)")]
+        return [Expr(f"{call}({indices.dot('unsqueeze()')}).squeeze_dim::<2>(0)")]
     if rank != 2:
         taken.refuse()
-    return [Expr(f"{call}({indices.text})")]
-
-
-def _plain(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
-    """A layer of one tensor, where `nn.ConvTranspose2d` may be given a size as well."""
-    node = taken.node(next(iter(taken.call.inputs)))
-    layer = taken.call.leaf.layer
-    dims = next((it for it in (1, 2, 3) if type(layer).__name__.endswith(f"{it}d")), None)
-    if node.meta["val"].dim() != (dims or 0) + 2:
-        taken.refuse()
-    taken.optional("output_size")
-    return [Expr(f"{call}({writer.argument(node).text})")]
+    return [Expr(f"{call}({indices})")]
 
 
 _RULES: dict[str, Callable[..., list[Expr]]] = {
-    **{name: _ours(name, both=False) for name in ("Lstm", "Gru", "Rnn")},
-    **{f"Bi{name}": _ours(name, both=True) for name in ("Lstm", "Gru", "Rnn")},
+    **dict.fromkeys([f"{it}{name}" for it in ("", "Bi") for name in _STATES], _recurrent),
     "MultiHeadAttention": _attention,
     "CrossAttention": _cross,
     "TransformerEncoder": _stack,
     "TransformerDecoder": _stack,
     "RotaryEncoding": _rotary,
     "Embedding": _embedding,
-}
-_OF_TORCH: dict[str, Callable[..., list[Expr]]] = {
-    **{name: _theirs(name, both=False) for name in ("Lstm", "Gru", "Rnn")},
-    **{f"Bi{name}": _theirs(name, both=True) for name in ("Lstm", "Gru", "Rnn")},
-    "MultiHeadAttention": _torch_attention,
-    "TransformerEncoder": _torch_stack(
-        ("src_key_padding_mask", "mask_pad"), ("src_mask", "mask_attn"), ("mask", "mask_attn")
-    ),
-    "TransformerDecoder": _torch_stack(
-        ("tgt_key_padding_mask", "target_mask_pad"),
-        ("tgt_mask", "target_mask_attn"),
-        ("memory_key_padding_mask", "memory_mask_pad"),
-        ("memory_mask", "memory_mask_attn"),
-    ),
-    **dict.fromkeys(("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"), _plain),
 }

@@ -15,10 +15,10 @@ from ...._outputs import Output
 from ....errors import NoCounterpartError
 from ....record import BurnpackRecorder, Precision, Record
 from ..program import Program, others_of
-from . import CARGO
+from . import crate_output
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor
-from .printing import identifier, snake, statement, unique
+from .printing import filled, identifier, snake, statement, unique
 from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
 from .tracing import Trace, leaves_of, traced
@@ -57,17 +57,9 @@ class Written:
 
     def code(self, about: str, classes: Sequence[str] | None) -> str:
         """The text of `src/model.rs`."""
-        structs = [*self.structs.structs.values()]
-        body = "\n".join(text_of_struct(it) for it in structs)
-        start = body.index("impl Model {")
-        new_end = body.index("\n    }\n", start) + len("\n    }\n")
-        body = body[:new_end] + _LOAD + body[new_end:]
-        needs = {
-            "burn::module::Module",
-            "burn::store::ModuleRecord",
-            "burn::store::RecordError",
-            "burn::tensor::Device",
-        }
+        body = "\n".join(text_of_struct(it, _LOAD) for it in self.structs.structs.values())
+        needs = {"burn::module::Module", "burn::store::ModuleRecord", "burn::store::RecordError"}
+        needs.add("burn::tensor::Device")
         words = {*re.findall(r"\w+", body)}
         needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if it in words}
         needs |= {it for it in self.structs.needs if it.rpartition(":")[2] in words}
@@ -86,22 +78,17 @@ class Written:
     def record(self) -> Record:
         """The model's tensors under the names that the structs have."""
         whole = Record.of(self.program.model)
+        held = dict(self.trace.values.values())
         tensors, ids, states = dict[str, Tensor](), dict[str, Any](), set[str]()
         for path, rust in self.structs.paths.items():
-            leaf = self.trace.leaves.get(path)
-            if leaf is None:
-                value = next((it for name, it in self.trace.values.values() if name == path), None)
-                value = self.program.model.get_parameter(path) if value is None else value
-                value = value.detach()
-                tensors[rust] = value.reshape(1) if value.dim() == 0 else value
-                if path in whole.ids:
-                    ids[rust] = whole.ids[path]
+            if (leaf := self.trace.leaves.get(path)) is None:
+                value = held[path] if path in held else self.program.model.get_parameter(path)
+                tensors[rust] = _plain(value)
+                ids |= {rust: whole.ids[path]} if path in whole.ids else {}
                 continue
             part = Record.of(leaf.twin)
-            for name, value in part.tensors.items():
-                tensors[f"{rust}.{name}"] = value
-                if name in part.ids:
-                    ids[f"{rust}.{name}"] = part.ids[name]
+            tensors |= {f"{rust}.{name}": it for name, it in part.tensors.items()}
+            ids |= {f"{rust}.{name}": part.ids[name] for name in part.tensors if name in part.ids}
             states |= {f"{rust}.{name}" for name in part.states}
         return replace(Record({}), tensors=tensors, ids=ids, states=states)
 
@@ -123,8 +110,7 @@ _LOAD = """
     pub fn load(path: &str, device: &Device) -> Result<Self, RecordError> {
         let record = ModuleRecord::load(path)?.cast_to_module_dtype();
         Self::new(device).try_load_record(record)
-    }
-"""
+    }"""
 
 
 def _imports(paths: set[str]) -> list[str]:
@@ -137,25 +123,14 @@ def _imports(paths: set[str]) -> list[str]:
     for module, names in modules.items():
         inside = names[0] if len(names) == 1 else f"{{{', '.join(sorted(names))}}}"
         line = f"use {module}::{inside};"
-        lines.append(line if len(line) <= 98 else "\n".join([f"use {module}::{{", *_rows(sorted(names)), "};"]))
+        lines.append(line if len(line) <= 98 else "\n".join([f"use {module}::{{", *filled(sorted(names)), "};"]))
     return sorted(lines)
-
-
-def _rows(items: Sequence[str]) -> list[str]:
-    """The items, as many on a line as rustfmt has."""
-    rows, row = list[str](), "   "
-    for item in items:
-        if len(row) + len(item) + 2 > 99 + (item == items[-1]):
-            rows.append(row)
-            row = "   "
-        row += f" {item},"
-    return [*rows, row]
 
 
 def _classes(names: Sequence[str]) -> list[str]:
     quoted = [json.dumps(it, ensure_ascii=False) for it in names]
     line = f"pub const CLASSES: [&str; {len(names)}] = [{', '.join(quoted)}];"
-    rows = _rows(quoted) if all(len(it) <= 10 for it in quoted) else [f"    {it}," for it in quoted]
+    rows = filled(quoted) if all(len(it) <= 10 for it in quoted) else [f"    {it}," for it in quoted]
     rows = [line] if len(", ".join(quoted)) <= 60 else [line.partition(" = [")[0] + " = [", *rows, "];"]
     return ["/// The names of the classes, by number.", *rows]
 
@@ -198,12 +173,13 @@ def write_written(
     checks = checks_of(program, written.example, varying)
     code = written.code(about, classes)
     lines = code.count("\n")
-    output = Output.of(out, "export")
-    output.kept = CARGO
-    with output.directory() as made:
+    with crate_output(out).directory() as made:
         (made / "src").mkdir()
         BurnpackRecorder(Precision(None)).save(record, made / RECORD)
-        BurnpackRecorder(Precision(None)).save(Record(check_tensors(checks)), made / CHECK)
+        BurnpackRecorder(Precision(None)).save(
+            Record({f"checks.{at}.{name}": it for at, one in enumerate(checks) for name, it in one.items()}),
+            made / CHECK,
+        )
         files = {
             "Cargo.toml": _CARGO,
             "src/model.rs": code,
@@ -220,38 +196,28 @@ def write_written(
     ]
 
 
-Checks = list[tuple[dict[str, Tensor], list[Tensor]]]
+Checks = list[dict[str, Tensor]]
+"""Inputs by the names of fields, and results as `expected_0`, `expected_1`, ..."""
 
 
 def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[str, Mapping[int, Any]]) -> Checks:
     """Three inputs, of which the second has other sizes as far as they may vary, and the model's results."""
-    found: Checks = []
     turned = {name: it.flip(0) if it.dim() else it for name, it in example.items()}
     batches = {name: {0: None} if 0 in dims else {} for name, dims in varying.items()}
+    taken, found = set[str](), Checks()
+    names = [unique(identifier(it), taken) for it in example]
     for tries in ([example], [others_of(example, it) for it in (varying, batches)] + [example], [turned]):
         for inputs in tries:
             try:
                 with torch.no_grad():
-                    found.append((dict(inputs), [*program(**inputs)]))
-                break
+                    results = program(**inputs)
             except (RuntimeError, IndexError, ValueError):  # the model wants sizes that fit each other
                 continue
+            expected = {f"expected_{at}": it for at, it in enumerate(results)}
+            found.append({name: _plain(it) for name, it in zip(names, inputs.values(), strict=True)})
+            found[-1] |= {name: _plain(it) for name, it in expected.items()}
+            break
     return found
-
-
-def check_tensors(checks: Checks) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = {}
-    for at, (inputs, outputs) in enumerate(checks):
-        names = _names_of(inputs)
-        tensors |= {f"checks.{at}.{name}": _plain(it) for name, it in zip(names, inputs.values(), strict=True)}
-        tensors |= {f"checks.{at}.expected_{place}": _plain(it) for place, it in enumerate(outputs)}
-    return tensors
-
-
-def _names_of(inputs: Mapping[str, Tensor]) -> list[str]:
-    """Names of fields for the inputs."""
-    taken = set[str]()
-    return [unique(identifier(it), taken) for it in inputs]
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -275,35 +241,32 @@ opt-level = 3
 
 def main_rs(checks: Checks) -> str:
     """A program that runs the model on the saved inputs and compares its results with the saved ones."""
-    inputs, outputs = checks[0]
-    names = _names_of(inputs)
-    fields = {name: type_of(it) for name, it in zip(names, inputs.values(), strict=True)}
-    fields |= {f"expected_{at}": type_of(it) for at, it in enumerate(outputs)}
-    kinds = {it for text in fields.values() for it in ("Int", "Bool") if it in text}
-    rows = "".join(f"    {name}: Param<{kind}>,\n" for name, kind in fields.items())
-    made = ""
-    for tensors, results in checks:
-        made += " " * 12 + "Check {\n"
-        for name, tensor in zip(fields, [*tensors.values(), *results], strict=True):
-            kind = kind_of(tensor)
-            shape = f"[{', '.join(map(str, tensor.shape)) or '1'}]"
-            zeros = f"Tensor::<{rank_of(tensor)}, Int>::zeros({shape}, &device).bool()"
-            zeros = zeros if kind == "Bool" else f"Tensor::zeros({shape}, &device)"
-            lines = statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
-            made += "".join(f"{it}\n" for it in lines)
-        made += " " * 12 + "},\n"
-    given = ", ".join(f"check.{it}.val()" for it in names)
-    results = "result" if len(outputs) == 1 else f"({', '.join(f'result_{at}' for at in range(len(outputs)))})"
-    compares = ""
-    for at, tensor in enumerate(outputs):
-        value = "result" if len(outputs) == 1 else f"result_{at}"
-        convert = "" if tensor.is_floating_point() else ".float()"
-        compare = f"compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest)"
-        compares += "".join(f"{it}\n" for it in statement("", compare, ";", 4))
-    kinds |= {"Int"} if "Bool" in kinds else set()
-    use = ", ".join(sorted(["Device", "Tensor", *kinds]))
-    call = "\n".join(statement(f"let {results} = ", f"model.forward({given})", ";", 4))
-    return _MAIN.format(rows=rows, made=made, call=call, compares=compares, use=use)
+    types = {name: type_of(it) for name, it in checks[0].items()}
+    expected = [it for it in types if it.startswith("expected_")]
+    results = ["result"] if len(expected) == 1 else [f"result_{at}" for at in range(len(expected))]
+    made, compares = list[str](), list[str]()
+    for check in checks:
+        made.append("            Check {")
+        for name, tensor in check.items():
+            zeros = f"zeros({[*tensor.shape]}, &device)"
+            is_bool = kind_of(tensor) == "Bool"
+            zeros = f"Tensor::<{rank_of(tensor)}, Int>::{zeros}.bool()" if is_bool else f"Tensor::{zeros}"
+            made += statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
+        made.append("            },")
+    for result, name in zip(results, expected, strict=True):
+        convert = "" if types[name].count(",") == 0 else ".float()"
+        compare = f"compare({result}{convert}, check.{name}.val(){convert}, &mut largest)"
+        compares += statement("", compare, ";", 4)
+    given = ", ".join(f"check.{it}.val()" for it in types if it not in expected)
+    head = results[0] if len(results) == 1 else f"({', '.join(results)})"
+    use = {"Device", "Tensor", *(it for text in types.values() for it in re.findall("Int|Bool", text))}
+    return _MAIN.format(
+        rows="\n".join(f"    {name}: Param<{kind}>," for name, kind in types.items()),
+        made="\n".join(made),
+        call="\n".join(statement(f"let {head} = ", f"model.forward({given})", ";", 4)),
+        compares="\n".join(compares),
+        use=", ".join(sorted(use | ({"Int"} if "Bool" in use else set()))),
+    )
 
 
 _MAIN = """//! Runs the model on saved inputs, and compares its results with those that it had in Python.
@@ -319,7 +282,8 @@ use crate::model::Model;
 /// An input, and the model's result.
 #[derive(Module, Debug)]
 struct Check {{
-{rows}}}
+{rows}
+}}
 
 /// The saved inputs and results.
 #[derive(Module, Debug)]
@@ -330,7 +294,8 @@ struct Checks {{
 fn run(model: &Model, check: &Check) -> f32 {{
     let mut largest = 0.0;
 {call}
-{compares}    largest
+{compares}
+    largest
 }}
 
 fn compare<const D: usize>(result: Tensor<D>, expected: Tensor<D>, largest: &mut f32) {{
@@ -346,7 +311,8 @@ fn main() -> Result<(), RecordError> {{
     let model = Model::load("model.bpk", &device)?;
     let checks = Checks {{
         checks: vec![
-{made}        ],
+{made}
+        ],
     }};
     let record = ModuleRecord::load("check.bpk")?.cast_to_module_dtype();
     for check in checks.try_load_record(record)?.checks {{

@@ -7,38 +7,47 @@ from typing import NamedTuple
 
 from .printing import statement, unique
 
-OPEN, CLOSE = "\ue000", "\ue001"
-"""Around the number of a value in a text, until it has a name."""
-PART_OPEN, PART_CLOSE = "\ue002", "\ue003"
-"""Around the path of a part of the module."""
-_VALUE = re.compile(f"{OPEN}(\\d+){CLOSE}")
-_PART = re.compile(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}")
+# Characters for private use stand in texts around what gets its name later.
+_VALUE = re.compile("\ue000(\\d+):(\\w+)\ue001")
+_PART = re.compile("\ue002([^\ue003]*)\ue003")
+_CALL = re.compile("\ue004(\\d+)\ue005")
+_THROUGH = "\ue006"
+"""The value that goes through a loop."""
+_PATH = re.compile(r"\b(?:tensor|nn)(?:::[a-z]\w*)*::(\w+)")
 
 
-class Expr(NamedTuple):
-    """An expression; `level` is 0 for what a method can be called on as it is, 1 for a product, 2 for a sum."""
+class Expr(str):
+    """An expression of Rust."""
 
-    text: str
-    level: int = 0
+    __slots__ = ()
 
-    def dot(self, call: str) -> "Expr":
-        return Expr(f"{self.within(0)}.{call}")
+    @property
+    def level(self) -> int:
+        """0 for what a method can be called on as it is, 1 for a product, 2 for a sum."""
+        depth, level = 0, int(self.startswith("-"))
+        for before, character, after in zip(self, self[1:], self[2:], strict=False):
+            depth += (before in "([{") - (before in ")]}")
+            if depth == 0 and before == after == " " and character in "+-*/%":
+                level = max(level, 2 if character in "+-" else 1)
+        return level
 
     @property
     def is_value(self) -> bool:
         """True if it is the name of a value alone."""
-        return _VALUE.fullmatch(self.text) is not None
+        return _VALUE.fullmatch(self) is not None
+
+    def dot(self, call: str) -> "Expr":
+        return Expr(f"{self.within(0)}.{call}")
 
     def within(self, level: int) -> str:
         """The text as an operand of an operator of the level."""
-        return self.text if self.level <= level else f"({self.text})"
+        return self if self.level <= level else f"({self})"
 
 
 class Value(NamedTuple):
     """A tensor, or several, of a function.
 
     Attributes:
-        number: stands for it in texts.
         name: it gets this one, if no other has it.
         is_parts: it is a struct whose fields are taken one by one.
     """
@@ -49,7 +58,7 @@ class Value(NamedTuple):
 
     @property
     def expr(self) -> Expr:
-        return Expr(f"{OPEN}{self.number}{CLOSE}")
+        return Expr(f"\ue000{self.number}:{self.name}\ue001")
 
 
 @dataclass
@@ -60,6 +69,7 @@ class Statement:
         borrows: it only reads sizes.
         head: what comes before the expression, in which values stand for their names.
         loop: the part whose items it is done for, and the value that goes through all.
+        names: of values, when they are known.
     """
 
     values: list[Value]
@@ -69,18 +79,49 @@ class Statement:
     loop: tuple[str, str] | None = None
     names: dict[int, str] = field(default_factory=dict)
 
+    def numbers(self) -> list[int]:
+        return numbers_in(self.text + (self.loop[1] if self.loop else ""))
+
 
 def part(path: str) -> str:
-    """What stands for `self.PATH` in a text."""
-    return f"{PART_OPEN}{path}{PART_CLOSE}"
+    """The mark of `self.PATH` in a text."""
+    return f"\ue002{path}\ue003"
+
+
+def part_in(text: str) -> str:
+    """The path of the part that a text begins with, or nothing."""
+    found = _PART.match(text)
+    return found[1] if found else ""
+
+
+def call_mark(number: int) -> str:
+    """The mark of the name of a function."""
+    return f"\ue004{number}\ue005"
+
+
+def with_calls(text: str, names: Mapping[int, str]) -> str:
+    return _CALL.sub(lambda found: names[int(found[1])], text)
 
 
 def numbers_in(text: str) -> list[int]:
-    return [int(it) for it in _VALUE.findall(text)]
+    """The numbers of the values in a text."""
+    return [int(it[1]) for it in _VALUE.finditer(text)]
 
 
-def with_parts(text: str, name_of: Callable[[str], str]) -> str:
-    return _PART.sub(lambda found: name_of(found[1]), text)
+def width_of(text: str) -> int:
+    """Columns of an expression, with a clone of each value."""
+    text = _PART.sub(r"self.\1", _CALL.sub("forward", text))
+    return len(_VALUE.sub(lambda found: f"{found[2]}.clone()", text))
+
+
+def imported(text: str, needs: set[str]) -> str:
+    """The text with names in place of paths such as `tensor::activation::relu`, which are added to `needs`."""
+
+    def name(found: re.Match[str]) -> str:
+        needs.add(f"burn::{found[0]}")
+        return found[1]
+
+    return _PATH.sub(name, text)
 
 
 def rolled(statements: Sequence[Statement], lengths: Mapping[str, int]) -> list[Statement]:
@@ -92,40 +133,33 @@ def rolled(statements: Sequence[Statement], lengths: Mapping[str, int]) -> list[
     result: list[Statement] = []
     rest = list(statements)
     while rest:
-        count, loop = _loop_at(rest, lengths)
-        if loop is None:
-            result.append(rest.pop(0))
-        else:
-            result.append(loop)
-            del rest[:count]
+        paths = _PART.findall(rest[0].text)
+        base, _, at = paths[0].rpartition(".") if len(paths) == 1 else ("", "", "")
+        count = lengths.get(base, 0) if at == "0" else 0
+        loop = _loop(rest[:count], rest[count:], base) if 1 < count <= len(rest) else None
+        result.append(loop or rest[0])
+        del rest[: count if loop else 1]
     return result
 
 
-def _loop_at(statements: list[Statement], lengths: Mapping[str, int]) -> tuple[int, Statement | None]:
-    first = statements[0]
-    paths = _PART.findall(first.text)
-    base, _, at = paths[0].rpartition(".") if len(paths) == 1 else ("", "", "")
-    if at != "0" or lengths.get(base, 0) < 2 or len(first.values) != 1 or len(statements) < lengths[base]:
-        return 0, None
-    count = lengths[base]
-    for through in dict.fromkeys(numbers_in(first.text)):
-        forms, before = set[str](), through
-        inner = {value.number for it in statements[: count - 1] for value in it.values}
-        if any(inner & {*_all_numbers(it)} for it in statements[count:]):
-            continue
-        for place, it in enumerate(statements[:count]):
-            if len(it.values) != 1 or it.borrows or it.head:
-                break
-            text = it.text.replace(part(f"{base}.{place}"), "layer")
-            forms.add(text.replace(f"{OPEN}{before}{CLOSE}", "\ue004"))
-            before = it.values[0].number
-        else:
-            form = forms.pop()
-            if not forms and form.count("\ue004") == 1 and "layer.forward" in form:
-                last = statements[count - 1].values[0]
-                inner = form.replace("\ue004", last.expr.text)
-                return count, Statement([last], f"{OPEN}{through}{CLOSE}", loop=(base, inner))
-    return 0, None
+def _loop(statements: list[Statement], later: list[Statement], base: str) -> Statement | None:
+    """A loop in place of statements that do the same with each item of the list, and pass one value on."""
+    if any(len(it.values) != 1 or it.borrows or it.head for it in statements):
+        return None
+    last = statements[-1].values[0]
+    inner = {it.values[0].number for it in statements[:-1]}
+    if inner & {number for it in later for number in it.numbers()}:
+        return None
+    for through in dict.fromkeys(it[0] for it in _VALUE.finditer(statements[0].text)):
+        before = [through, *(it.values[0].expr for it in statements)]
+        forms = {
+            it.text.replace(part(f"{base}.{place}"), "layer").replace(before[place], _THROUGH)
+            for place, it in enumerate(statements)
+        }
+        form = forms.pop()
+        if not forms and form.count(_THROUGH) == 1 and "layer.forward" in form:
+            return Statement([last], through, loop=(base, form.replace(_THROUGH, last.expr)))
+    return None
 
 
 def named(statements: list[Statement], taken: dict[int, str], sizes: set[str]) -> Iterator[Statement]:
@@ -135,38 +169,32 @@ def named(statements: list[Statement], taken: dict[int, str], sizes: set[str]) -
         taken: names of the arguments, by value.
         sizes: names of sizes.
     """
-    last = {number: at for at, it in enumerate(statements) for number in _all_numbers(it)}
-    names = dict(taken)
+    last = {number: at for at, it in enumerate(statements) for number in it.numbers()}
     parts = {it.number for one in statements for it in one.values if it.is_parts}
+    names = dict(taken)
     for at, it in enumerate(statements):
-        is_last = {number: last[number] == at and not it.borrows for number in _all_numbers(it)}
-        before = dict(names)
-        text = _cloned(it.text, before, is_last, parts)
+        moved = {number for number in it.numbers() if last[number] == at and not it.borrows}
+        text, before = _cloned(it.text, names, moved, parts), names
         # A name may be given again when nothing needs the value that had it.
-        for number in [number for number in names if last.get(number, -1) <= at]:
-            del names[number]
+        names = {number: name for number, name in names.items() if last.get(number, -1) > at}
         used = {*names.values()} | sizes
+        if it.loop is not None:  # what each turn needs keeps its name
+            used |= {before[number] for number in numbers_in(it.loop[1]) if number in before}
         for value in it.values:
             names[value.number] = unique(value.name, used) if value.number in last else "_"
-        head = _VALUE.sub(lambda found: names[int(found[1])], it.head)
-        loop = it.loop
+        head, loop = _cloned(it.head, names, {*names}, parts), it.loop
         if loop is not None:
-            inside = {number: number == it.values[0].number for number in numbers_in(loop[1])}
-            loop = (loop[0], _cloned(loop[1], {**before, **names}, inside, parts))
+            loop = (loop[0], _cloned(loop[1], {**before, **names}, {it.values[0].number}, parts))
         yield Statement(it.values, text, it.borrows, head, loop, dict(names))
 
 
-def _all_numbers(it: Statement) -> list[int]:
-    return numbers_in(it.text) + ([] if it.loop is None else numbers_in(it.loop[1]))
-
-
-def _cloned(text: str, names: dict[int, str], is_last: dict[int, bool], parts: set[int]) -> str:
-    left = {number: numbers_in(text).count(number) for number in numbers_in(text)}
+def _cloned(text: str, names: dict[int, str], moved: set[int], parts: set[int]) -> str:
+    left = numbers_in(text)
 
     def write(found: re.Match[str]) -> str:
         number = int(found[1])
-        left[number] -= 1
-        is_moved = (left[number] == 0 and is_last[number]) or number in parts
+        left.remove(number)
+        is_moved = (number not in left and number in moved) or number in parts
         is_read = text[found.end() :].startswith((".dims()", ".device()", ".dtype()"))
         return names[number] if is_moved or is_read else f"{names[number]}.clone()"
 
@@ -175,7 +203,7 @@ def _cloned(text: str, names: dict[int, str], is_last: dict[int, bool], parts: s
 
 def lines_of(it: Statement, indent: int, part_name: Callable[[str], str]) -> list[str]:
     """The statement's lines."""
-    space, text = " " * indent, with_parts(it.text, part_name)
+    space, text = " " * indent, _PART.sub(lambda found: part_name(found[1]), it.text)
     if it.loop is not None:
         name = it.names[it.values[0].number]
         inner = statement(f"{name} = ", it.loop[1], ";", indent + 4)
@@ -183,5 +211,4 @@ def lines_of(it: Statement, indent: int, part_name: Callable[[str], str]) -> lis
         return [f"{space}let mut {name} = {text};", *head]
     if not it.values and not it.head:
         return statement("", text, "", indent)
-    head = it.head or f"let {it.names[it.values[0].number]} = "
-    return statement(head, text, ";", indent)
+    return statement(it.head or f"let {it.names[it.values[0].number]} = ", text, ";", indent)

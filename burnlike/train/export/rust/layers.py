@@ -1,9 +1,9 @@
 """Burn's layers as expressions of Rust: their configs by builders, as Burn 0.22 has them."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from torch import nn
 
@@ -205,9 +205,18 @@ def _value(layer: Any, tag: str, name: str) -> Any:
     elif tag in ("TransformerEncoder", "TransformerDecoder"):
         first = layer.layers[0].pwff if name == "activation" else layer.layers[0].norm_1
         name = {"layer_norm_eps": "epsilon"}.get(name, name)
-    special = _SPECIAL.get((tag, name)) or _SPECIAL.get((_KINDS.get(tag, ""), name))
-    if special is not None:
-        return special(first)
+    for kind in (tag, _KINDS.get(tag, "")):
+        places = dict(it.split("=") for it in _PLACES.get(kind, "").split())
+        if name in places:
+            return _placed(first.gates()[0] if kind == "recurrent" else first, places[name])
+    if (tag, name) == ("Linear", "layout"):
+        return "row" if meta_of(layer, "weight").save_mapper is None else "col"
+    if name in ("channels_in", "channels") and not tag.startswith("ConvTranspose"):
+        weight, groups = cast("Any", layer.weight), cast("Any", layer.groups)
+        channels = weight.shape[1] * groups, weight.shape[0]
+        return channels[0] if name == "channels_in" else channels
+    if (tag, name) == ("PRelu", "alpha"):
+        return None
     value = getattr(first if name in ("activation", "epsilon") else layer, name, None)
     value = getattr(first, name, None) if value is None else value
     if isinstance(value, layers.Dropout):
@@ -215,52 +224,37 @@ def _value(layer: Any, tag: str, name: str) -> Any:
     return value is not None if name == "bias" else value
 
 
-def _projection(layer: Any) -> Any:
-    return layer.gates()[0].input_transform
-
-
-_KINDS = dict.fromkeys(("Rnn", "BiRnn", "Lstm", "BiLstm", "Gru", "BiGru"), "recurrent") | {
-    **dict.fromkeys(("Conv2d", "Conv3d", "DeformConv2d"), "convolution"),
+_KINDS = {
+    **dict.fromkeys(("Rnn", "BiRnn", "Lstm", "BiLstm", "Gru", "BiGru"), "recurrent"),
     **dict.fromkeys(("AvgPool2d", "MaxPool2d"), "pool"),
     **dict.fromkeys(("LayerNorm", "RmsNorm"), "norm"),
 }
-_SPECIAL: Mapping[tuple[str, str], Callable[[Any], Any]] = {
-    ("Linear", "d_input"): lambda it: it.weight.shape[0],
-    ("Linear", "d_output"): lambda it: it.weight.shape[1],
-    ("Linear", "layout"): lambda it: "row" if meta_of(it, "weight").save_mapper is None else "col",
-    ("Shrink", "bias"): lambda it: it.bias,
-    ("Embedding", "n_embedding"): lambda it: it.weight.shape[0],
-    ("Embedding", "d_model"): lambda it: it.weight.shape[1],
-    ("Conv1d", "channels_in"): lambda it: it.weight.shape[1] * it.groups,
-    ("Conv1d", "channels_out"): lambda it: it.weight.shape[0],
-    ("convolution", "channels"): lambda it: (
-        it.weight.shape[1] * getattr(it, "groups", getattr(it, "weight_groups", 1)),
-        it.weight.shape[0],
-    ),
-    ("pool", "strides"): lambda it: it.stride,
-    ("norm", "d_model"): lambda it: it.gamma.shape[0],
-    ("LayerNorm", "bias"): lambda it: it.beta is not None,
-    ("PositionalEncoding", "d_model"): lambda it: it.sinusoids.shape[-1],
-    ("PRelu", "alpha"): lambda it: None,
-    ("recurrent", "d_input"): lambda it: _projection(it).weight.shape[0],
-    ("recurrent", "bias"): lambda it: _projection(it).bias is not None,
-    ("SwiGlu", "d_input"): lambda it: it.linear_inner.weight.shape[0],
-    ("SwiGlu", "d_output"): lambda it: it.linear_inner.weight.shape[1],
-    ("SwiGlu", "bias"): lambda it: it.linear_inner.bias is not None,
-    **{
-        ("RotaryEncoding", name): lambda it, name=name: getattr(it.config, name)
-        for name in ("max_sequence_length", "d_model", "theta", "interleaved", "rotary_dim", "scaling")
-    },
-    **{
-        ("MultiHeadAttention", f"{name}_bias"): lambda it, name=name: getattr(it, name).bias is not None
-        for name in ("query", "key", "value", "output")
-    },
-    ("CrossAttention", "d_model"): lambda it: it.query.weight.shape[0],
-    ("CrossAttention", "d_context"): lambda it: it.key.weight.shape[0],
-    ("PositionWiseFeedForward", "d_model"): lambda it: it.linear_inner.weight.shape[0],
-    ("PositionWiseFeedForward", "d_ff"): lambda it: it.linear_inner.weight.shape[1],
+_PLACES = {
+    "Linear": "d_input=weight.0 d_output=weight.1",
+    "Shrink": "bias=bias",
+    "Embedding": "n_embedding=weight.0 d_model=weight.1",
+    "Conv1d": "channels_out=weight.0",
+    "pool": "strides=stride",
+    "norm": "d_model=gamma.0 bias=beta?",
+    "PositionalEncoding": "d_model=sinusoids.-1",
+    "recurrent": "d_input=input_transform.weight.0 bias=input_transform.bias?",
+    "SwiGlu": "d_input=linear_inner.weight.0 d_output=linear_inner.weight.1 bias=linear_inner.bias?",
+    "RotaryEncoding": "max_sequence_length=config.max_sequence_length d_model=config.d_model theta=config.theta"
+    " interleaved=config.interleaved rotary_dim=config.rotary_dim scaling=config.scaling",
+    "MultiHeadAttention": "query_bias=query.bias? key_bias=key.bias? value_bias=value.bias? output_bias=output.bias?",
+    "CrossAttention": "d_model=query.weight.0 d_context=key.weight.0",
+    "PositionWiseFeedForward": "d_model=linear_inner.weight.0 d_ff=linear_inner.weight.1",
 }
-"""Fields of configs that are no attributes of the layers, by the layer or its kind."""
+"""Fields of configs that are no attributes of the layers, by the layer or its kind: where they are.
+
+`weight.0` is the first size of an attribute, `bias?` whether the layer has it.
+"""
+
+
+def _placed(layer: Any, path: str) -> Any:
+    for name in path.removesuffix("?").split("."):
+        layer = layer.shape[int(name)] if name.lstrip("-").isdecimal() else getattr(layer, name)
+    return layer is not None if path.endswith("?") else layer
 
 
 def _text(value: Any, kind: str, imports: set[str]) -> str:

@@ -17,9 +17,14 @@ _CONSTANTS = {
     math.pi / 4: "FRAC_PI_4", math.pi / 6: "FRAC_PI_6", math.pi / 8: "FRAC_PI_8", 1 / math.pi: "FRAC_1_PI",
     2 / math.pi: "FRAC_2_PI", 2 / math.sqrt(math.pi): "FRAC_2_SQRT_PI",
 }  # fmt: skip
+_OPERATOR = re.compile(r" [-+*/%] (?![^(\[]*[)\]])")
+_OPENING = re.compile(r"[.\w:!&]*(?:::<[^(]*>)?[(\[]")
+"""The beginning of a call or an array."""
 WIDTH = 60
 """Columns of a call, of a chain of calls, or of an array, which rustfmt leaves on one line."""
 _LINE = 100
+_SMALL = 10
+"""Columns of the items of an array of which rustfmt puts several on a line."""
 _LITERAL = 18
 """Columns of the fields of a struct that rustfmt leaves on one line."""
 
@@ -67,49 +72,88 @@ def number(value: float) -> str:
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
+# Layout: rustfmt's own rules, for expressions that are written on one line
+
+
 def statement(head: str, value: str, end: str, indent: int) -> list[str]:
     """Lines of `head value end`, such as `let x = `, an expression and `;`, at an indent."""
-    space = " " * indent
-    flat = f"{space}{head}{value}{end}"
+    space, lines = " " * indent, _laid_out(value, indent, indent + len(head), len(end))
+    if head.endswith("= ") and (len(lines) > 1 or len(f"{space}{head}{value}{end}") > _LINE):
+        below = _laid_out(value, indent + 4, indent + 4, len(end))
+        fits = max(map(len, (below[0] + " " * (indent + 4), *below[1:-1], below[-1] + end))) <= _LINE
+        opens = lines[0].endswith(("(", "[", "{")) and not below[0].endswith(("(", "[", "{"))
+        if fits and (len(below) == 1 or len(lines) > len(below) + 1 or opens):
+            head, lines = head.rstrip(), ["", f"{space}    {below[0]}", *below[1:]]
+    return (
+        [f"{space}{head}{lines[0]}", *lines[1:-1], f"{lines[-1]}{end}"] if lines[1:] else [f"{space}{head}{value}{end}"]
+    )
+
+
+def _laid_out(value: str, indent: int, column: int, after: int, *, is_whole: bool = True) -> list[str]:
+    """The lines of an expression.
+
+    Args:
+        indent: of further lines, where they close.
+        column: at which the expression begins.
+        after: columns that follow it.
+        is_whole: it may be one line, if it is short.
+    """
     literal = re.match(r"([\w:]+) \{ (.*?) \}", value)
-    if literal is not None and len(literal[2]) <= _LITERAL:
-        literal = None
-    if literal is None and len(flat) <= _LINE and _is_short(value):
-        return [flat]
-    if head.endswith("= ") and literal is None and _is_short(value) and len(space) + 4 + len(value + end) <= _LINE:
-        return [f"{space}{head[:-1]}", f"{space}    {value}{end}"]
-    if literal is not None:
-        rows = [f"{space}{head}{literal[1]} {{", *(f"{space}    {it}," for it in parts_of(literal[2])), f"{space}}}"]
-        return [*rows, f"{space}{value[literal.end() :]}{end}"]
+    if literal is not None and len(literal[2]) > _LITERAL:
+        fields = [f"{' ' * (indent + 4)}{it}," for it in parts_of(literal[2])]
+        return [f"{literal[1]} {{", *fields, f"{' ' * indent}}}", f"{' ' * indent}{value[literal.end() :]}"]
+    if is_whole and _is_short(value) and column + len(value) + after <= _LINE:
+        return [value]
     root, calls = chain_of(value)
-    if not head and calls and len(root) <= 4 and len(calls) > 1:
+    if calls:
+        return _chain(root, calls, indent, column, after)
+    opening = _OPENING.match(value)
+    if opening is None or value[-1] not in ")]":
+        return [value]
+    start, end, parts = opening[0], value[-1], parts_of(value[opening.end() : -1])
+    if len(parts) == 1 and _OPENING.match(parts[0]) and not chain_of(parts[0])[1]:
+        inner = _laid_out(parts[0], indent, column + len(start), after + 1, is_whole=False)
+        return [f"{start}{inner[0]}", *inner[1:-1], f"{inner[-1]}{end}"]  # the last call alone is divided
+    if end == "]" and all(len(it) <= _SMALL for it in parts):
+        return [start, *filled(parts, indent + 4), f"{' ' * indent}{end}"]
+    rows = [row for part in parts for row in statement("", part, ",", indent + 4)]
+    return [start, *rows, f"{' ' * indent}{end}"]
+
+
+def filled(items: Sequence[str], indent: int = 4) -> list[str]:
+    """The items, as many on a line as there is room for."""
+    rows = [" " * (indent - 1)]
+    for at, item in enumerate(items, 1):
+        is_all = at == len(items) and len(rows) == 1  # rustfmt leaves the last comma out of account then
+        if len(rows[-1]) + len(item) + 2 > _LINE - 1 + is_all:
+            rows.append(" " * (indent - 1))
+        rows[-1] += f" {item},"
+    return rows
+
+
+def _chain(root: str, calls: list[str], indent: int, column: int, after: int) -> list[str]:
+    """A chain of calls: on one line but for the arguments of the last, or each call on a line of its own."""
+    budget = _LINE if len(calls) == 1 else WIDTH
+    while column == indent and len(root) <= 4 and len(calls) > 1:
         root, calls = root + calls[0], calls[1:]
-    if calls and _is_short(calls[-1]) and len(space) + 4 + len(calls[-1]) <= _LINE:
-        rows = statement(head, root, "", indent)
-        deeper = indent + 4 * (len(rows) == 1)
-        for call in calls:
-            rows += statement("", call, "", deeper)
-        return [*rows[:-1], f"{rows[-1]}{end}"]
-    prefix = root + "".join(calls[:-1])
-    call = calls[-1] if calls else value
-    opening = re.match(r"[.\w:!]*(?:::<[^(]*>)?[(\[]", call)
-    if opening is None or call[-1] not in ")]":
-        return [flat]
-    start = f"{head}{prefix if calls else ''}{opening[0]}"
-    parts = parts_of(call[opening.end() : -1])
-    if len(parts) == 1 and re.match(r"[\w:!]+[(\[]", parts[0]) and not chain_of(parts[0])[1]:
-        return statement(start, parts[0], f"{call[-1]}{end}", indent)  # the last call alone is divided
-    rows = [f"{space}{start}"]
-    for part in parts:
-        rows += statement("", part, ",", indent + 4)
-    return [*rows, f"{space}{call[-1]}{end}"]
+    *before, last = calls
+    prefix = root + "".join(before)
+    first = _laid_out(root, indent, column, 0)
+    deeper = indent + 4 * (len(first) == 1)
+    below = _laid_out(last, deeper, deeper, after)
+    if _is_short(prefix) and len(prefix) < budget:
+        beside = _laid_out(last, indent, column + len(prefix), after)
+        first_line = len(prefix + beside[0])
+        if first_line <= min(budget, _LINE - column) and (len(beside) >= 5 or len(below) >= len(beside)):
+            return [f"{prefix}{beside[0]}", *beside[1:]]
+    rows = [row for call in before for row in statement("", call, "", deeper)]
+    return [*first, *rows, f"{' ' * deeper}{below[0]}", *below[1:]]
 
 
 def _is_short(value: str) -> bool:
     """True if rustfmt leaves the expression on one line: no call has too long arguments, no chain is too long."""
     for operand in _OPERATOR.split(value) if value[:1] not in "([|" else [value]:
-        _, calls = chain_of(operand)
-        if len(calls) > 1 and len(operand) > WIDTH:
+        if len(chain_of(operand)[1]) > 1 and len(operand) > WIDTH:
             return False
     starts: list[int] = []
     for at, character in enumerate(value):
@@ -118,9 +162,6 @@ def _is_short(value: str) -> bool:
         elif character in ")]" and at - starts.pop() - 1 > WIDTH:
             return False
     return True
-
-
-_OPERATOR = re.compile(r" [-+*/%] (?![^(\[]*[)\]])")
 
 
 def chain_of(value: str) -> tuple[str, list[str]]:
@@ -149,3 +190,16 @@ def parts_of(text: str) -> Sequence[str]:
             found.append(text[start:at].strip())
             start = at + 1
     return [it for it in (*found, text[start:].strip()) if it]
+
+
+def head_of(text: str) -> str:
+    """A function whose first line is divided if it is too long."""
+    head, _, body = text.partition("\n")
+    name, _, rest = head.partition("(")
+    arguments, _, result = rest.partition(") -> ")
+    items = parts_of(result.removesuffix(" {")[1:-1]) if result.startswith("(") else []
+    if len(", ".join(items)) > WIDTH:
+        result = "\n".join(["(", *(f"        {it}," for it in items), "    ) {"])
+    elif len(head) <= _LINE:
+        return text
+    return "\n".join([f"{name}(", *(f"        {it}," for it in parts_of(arguments)), f"    ) -> {result}", body])

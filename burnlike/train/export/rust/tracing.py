@@ -4,9 +4,9 @@ import copy
 import inspect
 import itertools
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, fx, nn
@@ -21,7 +21,7 @@ from ..program import Program, may_vary, with_signature
 from ..proof import quiet, reason_of
 from .layers import Init, init_of, tag_of
 
-_CALLS: dict[str, "_Call"] = {}
+_CALLS: dict[str, "LayerCall"] = {}
 """Calls of layers in the trace that is going on, by the first argument of the op that stands for each."""
 
 
@@ -47,20 +47,17 @@ class Leaf(NamedTuple):
     places: Mapping[str, tuple[str, bool]]
 
 
-class _Call(NamedTuple):
-    leaf: Leaf
-    inputs: Mapping[str, Any]
-    positions: list[Any]
-    shapes: nn.Module
-    spec: pytree.TreeSpec
-    output: list[Any]
-
-
 class LayerCall(NamedTuple):
-    """A call of a layer: its arguments by name, in which an `int` is the place of a tensor among the op's."""
+    """A call of a layer.
+
+    Attributes:
+        inputs: arguments by name, with a `Place` for each tensor.
+        run: gives tensors with the shapes of its results.
+    """
 
     leaf: Leaf
     inputs: Mapping[str, Any]
+    run: Callable[[list[Tensor]], list[Tensor]]
 
 
 class Place(int):
@@ -105,12 +102,7 @@ def layer_op(key: str, tensors: list[Tensor]) -> list[Tensor]:
 
 @layer_op.register_fake
 def _(key: str, tensors: list[Tensor]) -> list[Tensor]:
-    call = _CALLS[key]
-    leaves = [tensors[it] if isinstance(it, Place) else it for it in call.positions]
-    arguments, keywords = pytree.tree_unflatten(leaves, call.spec)
-    output = _shapes_of(call, arguments, keywords)
-    call.output[:] = [output]
-    return [torch.empty(it.shape, dtype=it.dtype) for it in pytree.tree_leaves(output) if isinstance(it, Tensor)]
+    return _CALLS[key].run(tensors)
 
 
 @torch.library.custom_op("burnlike_rust::argument", mutates_args=())
@@ -156,29 +148,27 @@ class _Noting(nn.Module):
         return module.register_forward_pre_hook(note, with_kwargs=True)
 
 
-def _shapes_of(call: _Call, arguments: Any, keywords: Any) -> Any:
+def _shapes_of(leaf: Leaf, on_meta: nn.Module, inputs: Mapping[str, Any], arguments: Any, keywords: Any) -> Any:
     """The result of a layer on the meta device for fake tensors; layers with layers in them can't run in a trace."""
-    tag, layer = tag_of(call.leaf.twin) or "", call.shapes
-    twin: Any = call.leaf.twin
+    tag, twin = tag_of(leaf.twin) or "", cast("Any", leaf.twin)
     tensors = [it for it in pytree.tree_leaves((arguments, keywords)) if isinstance(it, Tensor)]
     x = tensors[0]
     if tag.removeprefix("Bi") in ("Lstm", "Gru", "Rnn"):
-        return _of_recurrent(tag, layer, twin, x)
+        return _of_recurrent(tag, leaf.layer, twin, x)
     if tag == "MultiHeadAttention":
-        return _of_attention(layer, twin, call.inputs, tensors)
+        return _of_attention(leaf.layer, twin, inputs, tensors)
     if tag == "SwiGlu":
         return x.new_empty((*x.shape[:-1], twin.linear_inner.weight.shape[1]))
     if tag in ("PositionWiseFeedForward", "CrossAttention", "TransformerEncoder", "TransformerDecoder"):
         return x.new_empty(x.shape)
-    values = itertools.chain(layer.named_parameters(), layer.named_buffers())
+    values = itertools.chain(on_meta.named_parameters(), on_meta.named_buffers())
     made = {name: torch.empty(it.shape, dtype=it.dtype) for name, it in values}
-    return torch.func.functional_call(layer, made, arguments, keywords)
+    return torch.func.functional_call(on_meta, made, arguments, keywords)
 
 
 def _of_recurrent(tag: str, layer: Any, twin: Any, x: Tensor) -> Any:
-    directions = 2 if tag.startswith("Bi") else 1
-    is_torch = isinstance(layer, nn.RNNBase)
-    is_batch_first = layer.batch_first if is_torch or hasattr(twin, "batch_first") else True
+    directions, is_torch = 2 if tag.startswith("Bi") else 1, isinstance(layer, nn.RNNBase)
+    is_batch_first = layer.batch_first if is_torch else getattr(twin, "batch_first", True)
     output = x.new_empty((*x.shape[:2], directions * twin.d_hidden))
     shape = (x.shape[0 if is_batch_first else 1], twin.d_hidden)
     state = x.new_empty((directions, *shape) if directions > 1 or is_torch else shape)
@@ -192,8 +182,7 @@ def _of_recurrent(tag: str, layer: Any, twin: Any, x: Tensor) -> Any:
 def _of_attention(layer: Any, twin: Any, inputs: Mapping[str, Any], tensors: list[Tensor]) -> Any:
     query = tensors[0]
     key = tensors[inputs["key"]] if isinstance(inputs.get("key"), Place) else query
-    context = query.new_empty(query.shape)
-    has_weights = inputs.get("need_weights", True)
+    context, has_weights = query.new_empty(query.shape), inputs.get("need_weights", True)
     heads = query.new_empty((query.shape[0], twin.n_heads, query.shape[1], key.shape[1]))
     if not isinstance(layer, nn.MultiheadAttention):
         return layers.MhaOutput(heads if has_weights else None, context)
@@ -263,25 +252,30 @@ def _whole(leaves: Mapping[str, Leaf]) -> Iterator[None]:
 
 
 def _recorded(leaf: Leaf) -> Any:
+    """A `forward` that notes the call, and is one op in the graph."""
     signature = inspect.signature(type(leaf.layer).forward)
-    shapes = copy.deepcopy(leaf.layer).to("meta")
+    on_meta = copy.deepcopy(leaf.layer).to("meta")
 
     def forward(*arguments: Any, **keywords: Any) -> Any:
         flat, spec = pytree.tree_flatten((arguments, keywords))
-        tensors = [it for it in flat if isinstance(it, Tensor)]
         count = itertools.count()
-        positions = [Place(next(count)) if isinstance(it, Tensor) else it for it in flat]
-        placed = pytree.tree_unflatten(positions, spec)
-        bound = signature.bind(leaf.layer, *placed[0], **placed[1]).arguments
-        key, output = f"{leaf.path}#{len(_CALLS)}", list[Any]()
-        _CALLS[key] = _Call(
-            leaf, {name: it for name, it in bound.items() if name != "self"}, positions, shapes, spec, output
-        )
-        results = iter(torch.ops.burnlike_rust.layer(key, tensors))
+        places = [Place(next(count)) if isinstance(it, Tensor) else it for it in flat]
+        positional, by_name = pytree.tree_unflatten(places, spec)
+        inputs = dict(signature.bind(leaf.layer, *positional, **by_name).arguments)
+        inputs.pop("self", None)
+        output: list[Any] = []
+
+        def run(tensors: list[Tensor]) -> list[Tensor]:
+            values = [tensors[it] if isinstance(it, Place) else it for it in places]
+            output[:] = [_shapes_of(leaf, on_meta, inputs, *pytree.tree_unflatten(values, spec))]
+            made = [it for it in pytree.tree_leaves(output) if isinstance(it, Tensor)]
+            return [torch.empty(it.shape, dtype=it.dtype) for it in made]
+
+        key = f"{leaf.path}#{len(_CALLS)}"
+        _CALLS[key] = LayerCall(leaf, inputs, run)
+        results = iter(torch.ops.burnlike_rust.layer(key, [it for it in flat if isinstance(it, Tensor)]))
         result = pytree.tree_map_only(Tensor, lambda _: next(results), output[0])
-        if getattr(leaf.layer, "inplace", False):
-            return arguments[0].copy_(result)
-        return result
+        return arguments[0].copy_(result) if getattr(leaf.layer, "inplace", False) else result
 
     return forward
 
@@ -308,29 +302,26 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
         kind = type(program.model).__name__
         raise NoCounterpartError(f"torch.export can't follow {kind}: {reason_of(error)}") from error
     finally:
-        calls = {key: LayerCall(it.leaf, it.inputs) for key, it in _CALLS.items()}
+        calls = dict(_CALLS)
         _CALLS.clear()
         for handle in handles:
             handle.remove()
     signature = exported.graph_signature
-    held = {**exported.state_dict, **exported.constants}
+    held, first = {**exported.state_dict, **exported.constants}, _owners(program.model, leaves)
     named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-    named |= signature.inputs_to_lifted_tensor_constants
-    first = _owners(program.model, leaves)
-    values = {name: (target.removeprefix(MODEL), held[target]) for name, target in named.items()}
-    values = {name: (first.get(path, path), value) for name, (path, value) in values.items()}
+    values = dict[str, tuple[str, Tensor]]()
+    for name, target in {**named, **signature.inputs_to_lifted_tensor_constants}.items():
+        path = target.removeprefix(MODEL)
+        values[name] = first.get(path, path), held[target]
     last = next(it for it in exported.graph.nodes if it.op == "output").args[0]
     notes = [it for it in last if str(getattr(it, "target", "")).startswith("burnlike_rust.argument")]
     arguments: dict[tuple[str, str], dict[str, fx.Node]] = {}
     for note in notes:
         path, call, name = note.args[0].split("#")
         arguments.setdefault((path, call), {})[name] = note.args[1]
-    graph = exported.graph
-    count = len(program.output_names)
-    changed = len(last) - count - len(notes)
-    outputs = [*last[changed : changed + count]]
+    results = [*last[: len(last) - len(notes)]][-len(program.output_names) :]  # before them are changed buffers
     given = [(path, nodes) for (path, _), nodes in arguments.items()]
-    return Trace(graph, calls, leaves, values, [*map(str, signature.user_inputs)], outputs, given)
+    return Trace(exported.graph, calls, leaves, values, [*map(str, signature.user_inputs)], results, given)
 
 
 def _owners(model: nn.Module, leaves: Mapping[str, Leaf]) -> dict[str, str]:
@@ -363,16 +354,7 @@ def _inline(module: fx.GraphModule) -> None:
 
 
 _NOTHING = {
-    "contiguous",
-    "alias",
-    "detach",
-    "detach_",
-    "lift_fresh",
-    "lift_fresh_copy",
-    "to",
-    "_to_copy",
-    "expand",
-    "slice",
+    *("contiguous", "alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy", "to", "_to_copy", "expand", "slice"),
     "type_as",
 }
 """Operations that leave their tensor as it is, but perhaps in another dtype or layout."""
@@ -386,7 +368,7 @@ def _simplify(graph: fx.Graph) -> None:
         value = node.meta.get("val")
         if node.op != "call_function" or not isinstance(value, Tensor) or is_item(node):
             continue
-        name, first = str(node.target).removeprefix("aten.").partition(".")[0], next(iter(node.args), None)
+        name, first = torch_name(node), next(iter(node.args), None)
         same: fx.Node | None = None
         if isinstance(first, fx.Node) and isinstance(source := first.meta.get("val"), Tensor):
             is_like = source.dtype == value.dtype and [*map(str, source.shape)] == [*map(str, value.shape)]
@@ -412,10 +394,15 @@ def dims_of(example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
     return found
 
 
+def torch_name(node: fx.Node) -> str:
+    """The function of torch's that a node calls, without the overload; empty if it calls none."""
+    namespace, _, name = str(node.target).partition(".")
+    return name.partition(".")[0] if namespace == "aten" else ""
+
+
 def _changes(node: fx.Node) -> bool:
     """True for an operation in place, whose name ends so in torch."""
-    names = str(node.target).split(".")
-    return node.op == "call_function" and len(names) > 1 and names[1].endswith("_") and not names[1].endswith("__")
+    return torch_name(node).endswith("_") and not torch_name(node).endswith("__")
 
 
 def size_of(size: Any) -> Any:

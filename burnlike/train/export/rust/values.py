@@ -15,22 +15,14 @@ _LIBRARIES = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
 """Where the lines of a trace say nothing of the user's program."""
 _ASSIGNED = re.compile(r"\s*(?:return\b|([\w, ]+?)\s*(?:[-+*/]?=)(?!=))")
 _NAMES = {
-    "matmul": "product",
-    "bmm": "product",
-    "mm": "product",
-    "mul": "scaled",
-    "div": "scaled",
-    "add": "sum",
-    "scaled_dot_product_attention": "context",
-    "_unsafe_view": "view",
-    "_softmax": "weights",
-    "softmax": "weights",
-    "masked_fill": "masked",
-    "bitwise_not": "inverse",
-    "_to_copy": "cast",
-    "alias": "x",
-    "clone": "x",
-}
+    **dict.fromkeys(("matmul", "bmm", "mm"), "product"),
+    **dict.fromkeys(("mul", "div"), "scaled"),
+    **dict.fromkeys(("softmax", "_softmax"), "weights"),
+    **dict.fromkeys(("alias", "clone"), "x"),
+    "add": "sum", "scaled_dot_product_attention": "context", "_unsafe_view": "view", "masked_fill": "masked",
+    "bitwise_not": "inverse", "_to_copy": "cast",
+}  # fmt: skip
+"""Names of operations' results, where the operation's own name is none."""
 
 
 def value_of(x: Any) -> Any:

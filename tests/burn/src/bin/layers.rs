@@ -13,6 +13,22 @@ use burn_cases::modules::{Call, answer, config};
 use burn_cases::{serve, value_of};
 use serde_json::{Value, json};
 
+/// A recurrent layer: what makes its state of the call's tensors, and the parts of the state that it gives.
+macro_rules! recurrent {
+    ($case:expr, $config:ty, $state:expr, $($part:ident),+) => {{
+        let config: $config = config($case)?;
+        answer(
+            $case,
+            |device| config.init(device),
+            |it, call| {
+                let (output, state) = it.forward(call.float("x"), $state(call));
+                call.output(output);
+                $(call.output(state.$part);)+
+            },
+        )
+    }};
+}
+
 /// A layer with a config and one input, of as many dimensions as follow.
 macro_rules! of_config {
     ($case:ident, $config:ty, $($rank:literal),+) => {{
@@ -59,8 +75,8 @@ fn main() {
         "AvgPool2d" => of_config!(case, AvgPool2dConfig, 4),
         "BatchNorm" => with_weights!(case, BatchNormConfig, 2, 3, 4, 5),
         "BiGru" => bi_gru(case),
-        "BiLstm" => bi_lstm(case),
-        "BiRnn" => bi_rnn(case),
+        "BiLstm" => recurrent!(case, BiLstmConfig, lstm_state, cell, hidden),
+        "BiRnn" => recurrent!(case, BiRnnConfig, rnn_state, hidden),
         "Celu" => of_config!(case, CeluConfig, 2, 3),
         "Conv1d" => with_weights!(case, Conv1dConfig, 3),
         "Conv2d" => with_weights!(case, Conv2dConfig, 4),
@@ -152,7 +168,7 @@ fn main() {
         "Linear" => with_weights!(case, LinearConfig, 1, 2, 3, 4),
         "LocalResponseNorm" => of_config!(case, LocalResponseNormConfig, 3, 4),
         "LogSigmoid" => plain!(case, LogSigmoid::new()),
-        "Lstm" => lstm(case),
+        "Lstm" => recurrent!(case, LstmConfig, lstm_state, cell, hidden),
         "MaxPool1d" => of_config!(case, MaxPool1dConfig, 3),
         "MaxPool2d" => of_config!(case, MaxPool2dConfig, 4),
         "Mish" => plain!(case, Mish::new()),
@@ -175,7 +191,7 @@ fn main() {
         "Relu" => plain!(case, Relu::new()),
         "Relu6" => plain!(case, Relu6::new()),
         "RmsNorm" => with_weights!(case, RmsNormConfig, 2, 3, 4),
-        "Rnn" => rnn(case),
+        "Rnn" => recurrent!(case, RnnConfig, rnn_state, hidden),
         "RotaryEncoding" => rotary_encoding(case),
         "Selu" => plain!(case, Selu::new()),
         "Shrink" => of_config!(case, ShrinkConfig, 2, 3),
@@ -208,68 +224,13 @@ fn main() {
     });
 }
 
-fn lstm(case: &Value) -> Result<Value, String> {
-    let config: LstmConfig = config(case)?;
-    answer(
-        case,
-        |device| config.init(device),
-        |it, call| {
-            let cell = call.maybe_float("cell");
-            let state = cell.map(|cell| LstmState::new(cell, call.float("hidden")));
-            let (output, state) = it.forward(call.float("x"), state);
-            call.output(output);
-            call.output(state.cell);
-            call.output(state.hidden);
-        },
-    )
+fn lstm_state<const D: usize>(call: &Call) -> Option<LstmState<D>> {
+    let cell = call.maybe_float("cell");
+    cell.map(|cell| LstmState::new(cell, call.float("hidden")))
 }
 
-fn bi_lstm(case: &Value) -> Result<Value, String> {
-    let config: BiLstmConfig = config(case)?;
-    answer(
-        case,
-        |device| config.init(device),
-        |it, call| {
-            let cell = call.maybe_float("cell");
-            let state = cell.map(|cell| LstmState::new(cell, call.float("hidden")));
-            let (output, state) = it.forward(call.float("x"), state);
-            call.output(output);
-            call.output(state.cell);
-            call.output(state.hidden);
-        },
-    )
-}
-
-fn rnn(case: &Value) -> Result<Value, String> {
-    let config: RnnConfig = config(case)?;
-    answer(
-        case,
-        |device| config.init(device),
-        |it, call| {
-            let (output, state) = it.forward(
-                call.float("x"),
-                call.maybe_float("hidden").map(RnnState::new),
-            );
-            call.output(output);
-            call.output(state.hidden);
-        },
-    )
-}
-
-fn bi_rnn(case: &Value) -> Result<Value, String> {
-    let config: BiRnnConfig = config(case)?;
-    answer(
-        case,
-        |device| config.init(device),
-        |it, call| {
-            let (output, state) = it.forward(
-                call.float("x"),
-                call.maybe_float("hidden").map(RnnState::new),
-            );
-            call.output(output);
-            call.output(state.hidden);
-        },
-    )
+fn rnn_state<const D: usize>(call: &Call) -> Option<RnnState<D>> {
+    call.maybe_float("hidden").map(RnnState::new)
 }
 
 fn bi_gru(case: &Value) -> Result<Value, String> {

@@ -1,6 +1,6 @@
 """Functions of torch as Burn's: a row for each operation of a graph that has a counterpart."""
 
-from . import arithmetic, choices, layers, reductions, shapes
-from .table import OPERATIONS, Several
+from . import elements, layers, reductions, shapes
+from .op import OPERATIONS, Op, Several, expression_of
 
-__all__ = ["OPERATIONS", "Several", "arithmetic", "choices", "layers", "reductions", "shapes"]
+__all__ = ["OPERATIONS", "Op", "Several", "elements", "expression_of", "layers", "reductions", "shapes"]

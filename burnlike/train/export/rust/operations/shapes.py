@@ -1,285 +1,302 @@
-"""Shapes: views, joins, slices, padding."""
+"""Shapes: views, joins, slices, padding, and choices by indices."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import fx
 
 from ..expressions import Expr
 from ..printing import number
+from ..tracing import torch_name
 from ..values import kind_of, name_of, rank_of, value_of
-from .table import Several, has_shape_of, operation, place_of, range_of, scalar_of, sizes_of, tensor_of
+from .op import OPERATIONS, Op, Several, is_number, operation, same_shape
+
+_ROWS = {
+    "transpose": "{x}.swap_dims({dim0}, {dim1})",
+    "swapaxes": "{x}.swap_dims({axis0}, {axis1})",
+    "swapdims": "{x}.swap_dims({dim0}, {dim1})",
+    "mT": "{x}.transpose()",
+    "flip": "{x}.flip([{dims}])",
+    "unfold": "{x}.unfold::<{rank}, _>({dimension}, {size}, {step})",
+    "gather": "{x}.gather({dim}, {index})",
+    "index_select": "{x}.select({dim}, {index})",
+}
+OPERATIONS.update({name: template for names, template in _ROWS.items() for name in names.split()})
 
 
-@operation("view", "reshape", "_unsafe_view", "unflatten", "view_as", "reshape_as", "flatten", "_reshape_alias")
-def _view(w: Any, x: Any, *_: Any, **__: Any) -> Expr:
-    shape = w.node.meta["val"].shape
-    if w.node.target is torch.ops.aten.flatten.using_ints:
-        first, last = (
-            place_of(it, x)
-            for it in ([*w.node.args[1:], 0, -1] if len(w.node.args) == 1 else [*w.node.args[1:], -1])[:2]
-        )
-        if first < last and value_of(x).dim():
-            return w.argument(x).dot(f"flatten::<{rank_of(w.node)}>({first}, {last})")
-        return w.argument(x)
-    if not len(shape):
-        return w.argument(x) if rank_of(x) == 1 else w.argument(x).dot("reshape([1])")
-    return w.argument(x).dot(f"reshape([{', '.join(map(w.size, shape))}])")
+@operation("view", "reshape", "_unsafe_view", "unflatten", "view_as", "reshape_as", "_reshape_alias")
+def _view(o: Op, x: Any) -> Expr:
+    found = o.tensor(x)
+    if len(o.shape):
+        return found.dot(f"reshape([{o.sizes()}])")
+    return found if rank_of(x) == 1 else found.dot("reshape([1])")
 
 
-@operation("transpose", "swapaxes", "swapdims", "transpose_")
-def _transpose(w: Any, x: Any, a: int, b: int) -> Expr:
-    return w.argument(x).dot(f"swap_dims({place_of(a, x)}, {place_of(b, x)})")
+@operation("flatten")
+def _flatten(o: Op, x: Any, start_dim: int, end_dim: int) -> Expr:
+    first, last = o.place(start_dim), o.place(end_dim)
+    return o.tensor(x).dot(f"flatten::<{o.rank}>({first}, {last})") if first < last else o.tensor(x)
 
 
-@operation("t", "numpy_T", "mT", "adjoint")
-def _t(w: Any, x: Any) -> Expr:
-    return w.argument(x).dot("transpose()") if rank_of(x) > 1 else w.argument(x)
+@operation("t", "numpy_T", "adjoint")
+def _t(o: Op, x: Any) -> Expr:
+    if rank_of(x) > 2:
+        raise o.refused(f"{o.name} of more than two dimensions")
+    return o.tensor(x).dot("transpose()") if rank_of(x) > 1 else o.tensor(x)
 
 
 @operation("permute", "movedim")
-def _permute(w: Any, x: Any, *dims: Any) -> Expr:
-    if "movedim" in str(w.node.target):
-        order = torch.empty([1] * 0 + [*range(1, rank_of(x) + 1)]).movedim(*dims).shape
-        return w.argument(x).dot(f"permute([{', '.join(str(it - 1) for it in order)}])")
-    return w.argument(x).dot(f"permute([{', '.join(str(place_of(it, x)) for it in dims[0])}])")
+def _permute(o: Op, x: Any, dims: Any = None, source: Any = None, destination: Any = None) -> Expr:
+    if dims is None:
+        sizes = torch.empty([*range(1, rank_of(x) + 1)], device="meta").movedim(source, destination).shape
+        dims = [it - 1 for it in sizes]
+    return o.tensor(x).dot(f"permute({[o.place(it) for it in dims]})")
 
 
-@operation("unsqueeze", "unsqueeze_")
-def _unsqueeze(w: Any, x: Any, dim: int) -> Expr:
-    if not value_of(x).dim():
-        return w.argument(x)
-    rank = rank_of(x) + 1
-    return w.argument(x).dot(f"unsqueeze_dim::<{rank}>({dim % rank})")
+@operation("unsqueeze")
+def _unsqueeze(o: Op, x: Any, dim: int) -> Expr:
+    return o.tensor(x).dot(f"unsqueeze_dim::<{o.rank}>({dim % o.rank})") if value_of(x).dim() else o.tensor(x)
 
 
-@operation("squeeze", "squeeze_")
-def _squeeze(w: Any, x: Any, dim: Any = None) -> Expr:
-    dims = [dim] if isinstance(dim, int) else [*range(rank_of(x))] if dim is None else dim
-    dims = sorted({place_of(it, x) for it in dims if value_of(x).shape[place_of(it, x)] == 1})
-    if not dims or rank_of(x) == 1:
-        return w.argument(x)
-    if len(dims) == rank_of(x):
-        return w.argument(x).dot("reshape([1])")
-    if len(dims) == 1:
-        return w.argument(x).dot(f"squeeze_dim::<{rank_of(x) - 1}>({dims[0]})")
-    return w.argument(x).dot(f"squeeze_dims::<{rank_of(x) - len(dims)}>(&[{', '.join(map(str, dims))}])")
+@operation("squeeze")
+def _squeeze(o: Op, x: Any, dim: Any = None) -> Expr:
+    places = [it for it in o.places(dim) if value_of(x).dim() and value_of(x).shape[it] == 1]
+    return o.squeezed(o.tensor(x), places, keepdim=not places)
 
 
 @operation("expand", "expand_as", "broadcast_to", "expand_copy")
-def _expand(w: Any, x: Any, *_: Any, **__: Any) -> Expr:
-    if has_shape_of(x, w.node):
-        return w.argument(x)
-    return w.argument(x).dot(f"expand([{sizes_of(w)}])")
+def _expand(o: Op, x: Any) -> Expr:
+    return o.tensor(x) if same_shape(x, o.node) else o.tensor(x).dot(f"expand([{o.sizes()}])")
+
+
+@operation("copy")
+def _copy(o: Op, src: Any) -> Expr:
+    return _expand(o, src)
 
 
 @operation("broadcast_tensors")
-def _broadcast(w: Any, tensors: Sequence[Any]) -> Several:
-    rank, shape = max(map(rank_of, tensors)), ", ".join(map(w.size, w.node.meta["val"][0].shape))
-    items: list[Expr] = []
-    for tensor, made in zip(tensors, w.node.meta["val"], strict=True):
-        is_same = value_of(tensor).shape == made.shape
-        whole = tensor_of(w, tensor, kind_of(tensor), rank)
-        items.append(w.argument(tensor) if is_same else whole.dot(f"expand([{shape}])"))
-    return Several(items)
+def _broadcast(o: Op, tensors: Sequence[Any]) -> Several:
+    shape = value_of(o.node)[0].shape
+    wide = [o.tensor(it, rank=len(shape)).dot(f"expand([{o.sizes(shape)}])") for it in tensors]
+    return Several(
+        [o.tensor(it) if value_of(it).shape == shape else made for it, made in zip(tensors, wide, strict=True)]
+    )
 
 
 @operation("repeat", "tile")
-def _repeat(w: Any, x: Any, counts: Sequence[Any]) -> Expr:
-    rank = rank_of(w.node)
-    found = tensor_of(w, x, kind_of(x), rank)
-    counts = [1] * (rank - len(counts)) + [*counts]
-    return found.dot(f"repeat(&[{', '.join(map(w.size, counts))}])")
+def _repeat(o: Op, x: Any, y: Sequence[Any]) -> Expr:
+    return o.tensor(x, rank=o.rank).dot(f"repeat(&[{o.sizes([1] * (o.rank - len(y)) + [*y])}])")
 
 
 @operation("repeat_interleave.self_int")
-def _repeat_interleave(w: Any, x: Any, repeats: Any, dim: int | None = None, **_: Any) -> Expr:
+def _repeat_interleave(o: Op, x: Any, repeats: Any, dim: int | None) -> Expr:
     if dim is None:
-        raise w.refused("repeat_interleave of all elements")
-    at, rank = place_of(dim, x), rank_of(x)
-    shape = w.node.meta["val"].shape
-    tail = f"repeat_dim({at + 1}, {w.size(repeats)}).reshape([{', '.join(map(w.size, shape))}])"
-    return w.argument(x).dot(f"unsqueeze_dim::<{rank + 1}>({at + 1}).{tail}")
+        raise o.refused("repeat_interleave of all elements")
+    at = o.place(dim) + 1
+    apart = o.tensor(x).dot(f"unsqueeze_dim::<{rank_of(x) + 1}>({at})")
+    return apart.dot(f"repeat_dim({at}, {o.w.size(repeats)}).reshape([{o.sizes()}])")
 
 
-@operation("cat", "concat", "stack", "hstack", "vstack")
-def _cat(w: Any, tensors: Sequence[Any], dim: int = 0) -> Expr:
-    kind, rank = kind_of(w.node), rank_of(w.node)
+@operation("cat", "concat", "stack")
+def _cat(o: Op, tensors: Sequence[Any], dim: int) -> Expr:
     kept = [it for it in tensors if value_of(it).dim() != 1 or value_of(it).shape[0] != 0]
-    is_stack = "stack" in str(w.node.target)
-    texts = ", ".join(tensor_of(w, it, kind, 1).text for it in kept)
-    if is_stack and not value_of(tensors[0]).dim():
-        return Expr(f"Tensor::cat(vec![{texts}], 0)")
-    name = f"Tensor::stack::<{rank}>" if is_stack else "Tensor::cat"
-    return Expr(f"{name}(vec![{texts}], {dim % rank})")
+    texts = ", ".join(o.tensor(it, o.kind) for it in kept)
+    is_stack = o.name == "stack" and value_of(tensors[0]).dim()
+    return Expr(f"{f'Tensor::stack::<{o.rank}>' if is_stack else 'Tensor::cat'}(vec![{texts}], {dim % o.rank})")
 
 
 @operation("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk")
-def _split(w: Any, x: Any, *arguments: Any, **keywords: Any) -> Several:
-    values = w.node.meta["val"]
-    name = str(w.node.target)
-    given = (
-        arguments[0]
-        if "unbind" in name and arguments
-        else arguments[1]
-        if len(arguments) > 1
-        else keywords.get("dim", 0)
-    )
-    dim = place_of(given, x)
-    found, items, start = w.argument(x), list[Expr](), "0"
-    total: Any = 0
-    if len(values) > 1 and not found.is_value:
-        found = w.let(found, name_of(x))
-    for at, it in enumerate(values):
-        if "unbind" in name:
-            part = found.dot(f"slice_dim({dim}, {at}..{at + 1})")
-            items.append(part.dot(f"squeeze_dim::<{rank_of(it)}>({dim})") if rank_of(x) > 1 else part)
-            continue
-        total = total + it.shape[dim]
-        end = w.size(total)
-        items.append(found.dot(f"slice_dim({dim}, {start}..{end})"))
+def _split(o: Op, x: Any, dim: int) -> Several:
+    values, at, found = value_of(o.node), o.place(dim), o.tensor(x)
+    if len(values) > 1:
+        found = o.named(found, name_of(x))
+    if o.name == "unbind":
+        rows = [found.dot(f"slice_dim({at}, {it}..{it + 1})") for it in range(len(values))]
+        return Several([o.squeezed(it, [at]) for it in rows])
+    parts, start, total = list[Expr](), "0", 0
+    for it in values:
+        total = total + it.shape[at]
+        end = o.w.size(total)
+        parts.append(found.dot(f"slice_dim({at}, {start}..{end})"))
         start = end
-    return Several(items)
+    return Several(parts)
 
 
 @operation("slice", "narrow")
-def _slice(w: Any, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Expr:
-    if "narrow" in str(w.node.target):
-        end = start + end
-    at = place_of(dim, x)
-    text = range_of(w, start, end, value_of(x).shape[at])
+def _slice(o: Op, x: Any, dim: int, start: Any, end: Any = None, step: int = 1, length: Any = None) -> Expr:
+    at = o.place(dim)
+    size, end = value_of(x).shape[at], end if length is None else start + length
+    text, stop = o.range(start, end, size), value_of(end)
     if text == ".." and step == 1:
-        return w.argument(x)
-    if isinstance(value_of(end), int) and isinstance(value_of(x).shape[at], int) and text.partition("..")[2]:
-        last = value_of(x).shape[at]
-        stop = min(value_of(end) if value_of(end) >= 0 else value_of(end) + last, last)
-        text = f"{text.partition('..')[0] or 0}..{stop}"
-    if step != 1:
-        w.function.needs.add("burn::tensor::s")
-        return w.argument(x).dot(f"slice_dim({at}, s![{text};{step}])")
-    return w.argument(x).dot(f"slice_dim({at}, {text})")
+        return o.tensor(x)
+    if isinstance(stop, int) and isinstance(size, int) and not text.endswith(".."):
+        text = f"{text.partition('..')[0] or 0}..{min(stop if stop >= 0 else stop + size, size)}"
+    return o.tensor(x).dot(
+        f"slice_dim({at}, {text})" if step == 1 else o.expr(f"slice_dim({at}, tensor::s![{text};{step}])")
+    )
 
 
 @operation("select")
-def _select(w: Any, x: Any, dim: int, index: Any) -> Expr:
-    at = place_of(dim, x)
-    if isinstance(value_of(index), int):
-        text = f"{index}.." if index == -1 else f"{index}..{index + 1}"
-    else:
-        text = f"{w.size(index)}..{w.size(index)} + 1"
-    found = w.argument(x).dot(f"slice_dim({at}, {text})")
-    return found if rank_of(x) == 1 else found.dot(f"squeeze_dim::<{rank_of(x) - 1}>({at})")
-
-
-@operation("diff")
-def _diff(w: Any, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Expr:
-    at, kind = place_of(dim, x), kind_of(x)
-    if n != 1 or kind == "Bool":
-        raise w.refused("diff of a higher order, or of bools")
-    texts = [tensor_of(w, it, kind, 1).text for it in (prepend, x, append) if it is not None]
-    joined = w.let(Expr(texts[0] if len(texts) == 1 else f"Tensor::cat(vec![{', '.join(texts)}], {at})"), "joined")
-    return Expr(f"{joined.text}.slice_dim({at}, 1..) - {joined.text}.slice_dim({at}, ..-1)", 2)
-
-
-@operation("_weight_norm")
-def _weight_norm(w: Any, direction: Any, length: Any, dim: int = 0) -> Expr:
-    v = w.let(w.argument(direction), "direction")
-    dims = [it for it in range(rank_of(direction)) if it != dim % rank_of(direction)]
-    norm = w.let(v.dot(f"square().sum_dims(&{dims}).sqrt()"), "norm")
-    return Expr(f"{v.text} * ({w.argument(length).text} / {norm.text})", 1)
+def _select(o: Op, x: Any, dim: int, index: Any) -> Expr:
+    at, is_known = o.place(dim), isinstance(value_of(index), int)
+    place = o.w.size(index)
+    text = f"{place}.." if index == -1 else f"{place}..{index + 1 if is_known else f'{place} + 1'}"
+    found = o.tensor(x).dot(f"slice_dim({at}, {text})")
+    return found if rank_of(x) == 1 else o.squeezed(found, [at])
 
 
 @operation("slice_scatter", "select_scatter")
 def _slice_scatter(
-    w: Any, x: Any, source: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+    o: Op, x: Any, src: Any, dim: int, start: Any = None, end: Any = None, step: int = 1, index: int | None = None
 ) -> Expr:
-    at, rank = place_of(dim, x), rank_of(x)
-    values = w.argument(source)
-    if "select" in str(w.node.target):
-        text = f"{start}.." if start == -1 else f"{start}..{start + 1}"
+    at, rank, values = o.place(dim), rank_of(x), o.tensor(src)
+    if index is not None:
+        text = f"{index}.." if index == -1 else f"{index}..{index + 1}"
         values = values.dot(f"unsqueeze_dim::<{rank}>({at})") if rank > 1 else values
     else:
-        text = range_of(w, start, end, value_of(x).shape[at])
+        text = o.range(start, end, value_of(x).shape[at])
         if text == ".." and step == 1:
             return values
         text = text if step == 1 else f"{text};{step}"
-    w.function.needs.add("burn::tensor::s")
     slices = ", ".join([".."] * at + [text] + [".."] * (rank - at - 1))
-    return w.argument(x).dot(f"slice_assign(s![{slices}], {values.text})")
+    return o.tensor(x).dot(o.expr(f"slice_assign(tensor::s![{slices}], {values})"))
 
 
-@operation("copy", "copy_")
-def _copy(w: Any, x: Any, source: Any, non_blocking: bool = False) -> Expr:
-    return _expand(w, source)
-
-
-@operation("fill")
-def _fill(w: Any, x: Any, value: Any) -> Expr:
-    scalar = scalar_of(w, value, kind_of(w.node))
-    if scalar is None:
-        raise w.refused("fill with a tensor")
-    return w.argument(x).dot(f"full_like({scalar})")
-
-
-@operation("flip")
-def _flip(w: Any, x: Any, dims: Sequence[int]) -> Expr:
-    return w.argument(x).dot(f"flip([{', '.join(str(place_of(it, x)) for it in dims)}])")
+@operation("diff")
+def _diff(o: Op, x: Any, n: int, dim: int, prepend: Any, append: Any) -> Expr:
+    if n != 1 or o.kind == "Bool":
+        raise o.refused("diff of a higher order, or of bools")
+    at, texts = o.place(dim), [o.tensor(it, o.kind) for it in (prepend, x, append) if it is not None]
+    joined = o.let(texts[0] if len(texts) == 1 else f"Tensor::cat(vec![{', '.join(texts)}], {at})", "joined")
+    return Expr(f"{joined}.slice_dim({at}, 1..) - {joined}.slice_dim({at}, ..-1)")
 
 
 @operation("roll")
-def _roll(w: Any, x: Any, shifts: Any, dims: Any = ()) -> Expr:
+def _roll(o: Op, x: Any, shifts: Any, dims: Any) -> Expr:
     shifts, dims = ([it] if isinstance(it, int) else it for it in (shifts, dims))
     if not dims:
-        raise w.refused("roll without dimensions")
-    places = ", ".join(str(place_of(it, x)) for it in dims)
-    return w.argument(x).dot(f"roll(&[{', '.join(map(w.size, shifts))}], &[{places}])")
-
-
-@operation("constant_pad_nd", "pad")
-def _pad(w: Any, x: Any, widths: Sequence[Any], *rest: Any, **keywords: Any) -> Expr:
-    mode = rest[0] if rest and isinstance(rest[0], str) else keywords.get("mode", "constant")
-    value = (rest[-1] if rest and not isinstance(rest[-1], str) else keywords.get("value", 0)) or 0
-    pairs = [(widths[at], widths[at + 1]) for at in range(0, len(widths), 2)]
-    if any(isinstance(it, int) and it < 0 for pair in pairs for it in pair):
-        found = w.argument(x)
-        if any(it > 0 for pair in pairs for it in pair):
-            raise w.refused("padding of negative width")
-        for at, (before, after) in enumerate(pairs):
-            if before or after:
-                found = found.dot(f"slice_dim({rank_of(x) - 1 - at}, {-before}..{after if after else ''})")
-        return found
-    if mode == "circular":
-        raise w.refused("circular padding")
-    kinds = {"constant": "Constant", "reflect": "Reflect", "replicate": "Edge"}
-    w.function.needs.add("burn::tensor::ops::PadMode")
-    filled = f"PadMode::Constant({number(float(value))})" if mode == "constant" else f"PadMode::{kinds[mode]}"
-    listed = ", ".join(f"({w.size(a)}, {w.size(b)})" for a, b in pairs[::-1])
-    if kind_of(x) == "Bool":
-        raise w.refused("padding of bools")
-    return w.argument(x).dot(f"pad([{listed}], {filled})")
-
-
-@operation("reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d")
-def _named_pad(w: Any, x: Any, widths: Sequence[Any]) -> Expr:
-    return _pad(w, x, widths, "reflect" if "reflection" in str(w.node.target) else "replicate")
-
-
-@operation("unfold")
-def _unfold(w: Any, x: Any, dim: int, size: int, step: int) -> Expr:
-    return w.argument(x).dot(f"unfold::<{rank_of(x) + 1}, _>({place_of(dim, x)}, {size}, {step})")
+        raise o.refused("roll without dimensions")
+    return o.tensor(x).dot(f"roll(&[{o.sizes(shifts)}], &{[o.place(it) for it in dims]})")
 
 
 @operation("tril", "triu")
-def _triangle(w: Any, x: Any, diagonal: int = 0) -> Expr:
-    name = "tril" if "tril" in str(w.node.target) else "triu"
-    if kind_of(x) == "Bool":
-        return w.argument(x).dot(f"int().{name}({diagonal}).bool()")
-    return w.argument(x).dot(f"{name}({diagonal})")
+def _triangle(o: Op, x: Any, diagonal: int) -> Expr:
+    call = f"{o.name}({diagonal})"
+    return o.tensor(x).dot(f"int().{call}.bool()" if o.kind == "Bool" else call)
 
 
 @operation("pixel_shuffle")
-def _pixel_shuffle(w: Any, x: Any, factor: int) -> Expr:
+def _pixel_shuffle(o: Op, x: Any, upscale_factor: int) -> Expr:
     batch, channels, height, width = value_of(x).shape
-    sizes = [batch, channels // factor**2, factor, factor, height, width]
-    first = f"reshape([{', '.join(map(w.size, sizes))}]).permute([0, 1, 4, 2, 5, 3])"
-    return w.argument(x).dot(f"{first}.reshape([{sizes_of(w)}])")
+    apart = o.sizes([batch, channels // upscale_factor**2, upscale_factor, upscale_factor, height, width])
+    return o.tensor(x).dot(f"reshape([{apart}]).permute([0, 1, 4, 2, 5, 3]).reshape([{o.sizes()}])")
+
+
+# Padding
+
+
+@operation("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d")
+def _pad(o: Op, x: Any, y: Sequence[Any], mode: str = "constant", value: Any = 0) -> Expr:
+    mode = {"reflection": "reflect", "replication": "replicate"}.get(o.name.partition("_")[0], mode)
+    pairs = [(y[at], y[at + 1]) for at in range(0, len(y), 2)]
+    if any(isinstance(it, int) and it < 0 for it in y):
+        raise o.refused("padding of negative width")
+    if mode == "circular" or o.kind == "Bool":
+        raise o.refused("circular padding, or padding of bools")
+    fill = {"reflect": "Reflect", "replicate": "Edge"}.get(mode) or f"Constant({number(float(value or 0))})"
+    widths = ", ".join(f"({o.sizes(pair)})" for pair in pairs[::-1])
+    return o.tensor(x).dot(o.expr(f"pad([{widths}], tensor::ops::PadMode::{fill})"))
+
+
+# Indices
+
+
+@operation("embedding")
+def _embedding(o: Op, x: Any, indices: Any) -> Expr:
+    if value_of(indices).dim() == 1:
+        return o.filled("{x}.select(0, {indices})")
+    flat = o.tensor(indices).dot(f"flatten::<1>(0, {rank_of(indices) - 1})")
+    return o.tensor(x).dot(f"select(0, {flat}).reshape([{o.sizes()}])")
+
+
+@operation("scatter_add", "scatter")
+def _scatter(o: Op, x: Any, dim: int, index: Any, src: Any = None, value: Any = 0, reduce: str = "") -> Expr:
+    if reduce or not float(value).is_integer():
+        raise o.refused(f"scatter of {reduce or value}")
+    target, indices = o.tensor(x), o.let(o.tensor(index), "indices")
+    if src is None:
+        values = indices.dot(f"full_like({o.number(int(value), 'Int')})")
+        values = values.dot("float()") if o.kind == "Float" else values
+    else:
+        values = o.tensor(src, "Int" if o.kind == "Bool" else None)
+    target = o.let(target.dot("int()") if o.kind == "Bool" else target, "target")
+    update = f"tensor::IndexingUpdateOp::{'Add' if o.name == 'scatter_add' else 'Assign'}"
+    found = target.dot(o.expr(f"scatter({o.place(dim)}, {indices}, {values}, {update})"))
+    return found.dot("bool()") if o.kind == "Bool" else found
+
+
+@operation("index")
+def _index(o: Op, x: Any, indices: Sequence[Any]) -> Expr:
+    places = [at for at, it in enumerate(indices) if it is not None]
+    given, shape = [indices[at] for at in places], value_of(x).shape
+    if any(kind_of(it) != "Int" for it in given) or places != [*range(places[0], places[-1] + 1)]:
+        raise o.refused("an index of bools, or of dimensions that are apart")
+    first, rank = places[0], max(map(rank_of, given))
+    if _is_grid(given, shape[first : places[-1] + 1]):  # as `x[arange(n)[:, None], arange(m)]`
+        return o.tensor(x).dot(f"reshape([{o.sizes()}])")
+    flat = _from_start(o, given[0], shape[first], rank)
+    for at, it in zip(places[1:], given[1:], strict=True):
+        flat = Expr(
+            f"{flat.within(1)} * {o.number(shape[at], 'Int')} + {_from_start(o, it, shape[at], rank).within(1)}"
+        )
+    flat = flat.dot(f"flatten::<1>(0, {rank - 1})") if rank > 1 else flat
+    found = o.tensor(x, "Int" if o.kind == "Bool" else None)  # Burn's select of bools has another dtype
+    found = found.dot(f"flatten::<{rank_of(x) - len(places) + 1}>({first}, {places[-1]})") if len(places) > 1 else found
+    found = found.dot(f"select({first}, {flat}){'.bool()' if o.kind == 'Bool' else ''}")
+    return found if rank == 1 or not len(o.shape) else found.dot(f"reshape([{o.sizes()}])")
+
+
+def _is_grid(indices: Sequence[Any], sizes: Sequence[Any]) -> bool:
+    """True if indices are all those of their dimensions, each along an axis of its own, in the order of dimensions."""
+    axes, rank = list[int](), max(map(rank_of, indices))
+    for index, size in zip(indices, sizes, strict=True):
+        source: Any = index
+        while isinstance(source, fx.Node) and torch_name(source) == "unsqueeze":
+            source = source.args[0]
+        wide = [(at, it) for at, it in enumerate(value_of(index).shape, rank - rank_of(index)) if str(it) != "1"]
+        if torch_name(source) != "arange" or len(source.args) > 1 or len(wide) != 1:
+            return False
+        ((axis, count),) = wide
+        # The batch of another input has a symbol of its own. Where it is another size, the reshape panics.
+        are_symbols = isinstance(count, torch.SymInt) and isinstance(size, torch.SymInt)
+        if str(count) != str(size) and not (are_symbols and count.node.hint == size.node.hint):
+            return False
+        axes.append(axis)
+    return axes == sorted(set(axes)) and len(axes) > 1
+
+
+def _from_start(o: Op, index: Any, size: Any, rank: int) -> Expr:
+    """An index in which negative numbers, where there may be some, are counted from the end."""
+    found = o.tensor(index, "Int", rank)
+    return found if _is_natural(o, index) else found.dot(f"remainder_scalar({o.number(size, 'Int')})")
+
+
+_KEEP_SIGN = {
+    *("add", "mul", "unsqueeze", "squeeze", "view", "reshape", "expand", "repeat", "slice", "select", "cumsum", "to"),
+    *("_to_copy", "flatten"),
+}
+
+
+def _is_natural(o: Op, x: Any) -> bool:
+    """True for integers that the program has, and that are not negative; those of inputs are taken for such."""
+    if not isinstance(x, fx.Node) or is_number(x):
+        return not isinstance(x, int) or x >= 0
+    if x.op == "placeholder":
+        held = o.w.all.trace.values.get(x.name)
+        return held is None or not bool((held[1] < 0).any())
+    name = torch_name(x)
+    if name in ("ne", "eq", "arange", "argmax", "argmin") or kind_of(x) == "Bool":
+        return name != "arange" or all(_is_natural(o, it) for it in x.args)
+    operands = [it for it in x.args if isinstance(it, fx.Node)] + ([x.args[1]] if name in ("add", "mul") else [])
+    return name in _KEEP_SIGN and all(_is_natural(o, it) for it in operands)

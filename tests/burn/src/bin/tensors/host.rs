@@ -22,6 +22,12 @@ macro_rules! tolerance {
             "absolute" => Tolerance::<$F>::absolute(case.float(at + 1)),
             "set_relative" => Tolerance::<$F>::default().set_relative(case.float(at + 1)),
             "set_absolute" => Tolerance::<$F>::default().set_absolute(case.float(at + 1)),
+            "set_half_precision_relative" => Tolerance::<$F>::default().set_half_precision_relative(case.float(at + 1)),
+            "set_single_precision_relative" => Tolerance::<$F>::default().set_single_precision_relative(case.float(at + 1)),
+            "set_double_precision_relative" => Tolerance::<$F>::default().set_double_precision_relative(case.float(at + 1)),
+            "set_half_precision_absolute" => Tolerance::<$F>::default().set_half_precision_absolute(case.float(at + 1)),
+            "set_single_precision_absolute" => Tolerance::<$F>::default().set_single_precision_absolute(case.float(at + 1)),
+            "set_double_precision_absolute" => Tolerance::<$F>::default().set_double_precision_absolute(case.float(at + 1)),
             word => panic!("no tolerance {word}"),
         }
     }};
