@@ -166,8 +166,8 @@ class FlatParameters:
             difference = "lies otherwise there" if state.layouts is not None else "is not said to lie as it does here"
             raise RecordMismatchError(
                 f"{source} does not fit the module: the parameter '{path}' {difference}. Torch's layers and Burn's have"
-                " other layouts, and the state of Lbfgs is one for all: load it into a model of the layers that it is from,"
-                " or begin it anew. The optimizer is as it was"
+                " other layouts, and the state of Lbfgs is one for all: load it into a model of the layers that it is"
+                " from, or begin it anew. The optimizer is as it was"
             )
         return ours
 
