@@ -1,4 +1,4 @@
-"""How a DataLoader puts samples together.
+"""The table by which a DataLoader puts samples together.
 
 torch's documentation of `collate` shows this table as the way to add a type, but its module is private. Without it, a
 DataLoader of typed tensors needs a `collate_fn`.

@@ -10,14 +10,14 @@ from typing import Any
 from torch import Tensor
 
 
-def gathered(own: Tensor, group: Any) -> Tensor:
+def gathered(part: Tensor, group: Any) -> Tensor:
     """`[own, ...]` of all processes one after the other; the gradient is the sum of what each has for its part."""
     from torch.distributed import _functional_collectives as functional
 
     named: Any = functional
     # torch 2.13 gave it another name.
     gather = getattr(named, "all_gather_single_autograd", None) or named.all_gather_tensor_autograd
-    return _done(gather(own.contiguous(), 0, group))
+    return _done(gather(part.contiguous(), 0, group))
 
 
 def exchanged(rows: Tensor, received: Sequence[int], sent: Sequence[int], group: Any) -> Tensor:
@@ -31,7 +31,7 @@ def exchanged(rows: Tensor, received: Sequence[int], sent: Sequence[int], group:
     return _done(all_to_all_single_autograd(rows.contiguous(), [*received], [*sent], group))
 
 
-def _done(found: Tensor) -> Tensor:
+def _done(tensor: Tensor) -> Tensor:
     from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
-    return found.wait() if isinstance(found, AsyncCollectiveTensor) else found
+    return tensor.wait() if isinstance(tensor, AsyncCollectiveTensor) else tensor

@@ -17,8 +17,8 @@ def memory_snapshot(device: torch.device, file: Path | None) -> Iterator[Path | 
     Gives the file; None, and writes nothing, without one, on other devices, and where torch has no such functions.
     """
     memory = torch.cuda.memory
-    known = all(hasattr(memory, name) for name in ("_record_memory_history", "_dump_snapshot"))
-    if file is None or device.type != "cuda" or not known:
+    has_recorder = all(hasattr(memory, name) for name in ("_record_memory_history", "_dump_snapshot"))
+    if file is None or device.type != "cuda" or not has_recorder:
         yield None
         return
     memory._record_memory_history(max_entries=1_000_000, device=device)

@@ -1,4 +1,4 @@
-"""What is done when a process begins to use CUDA."""
+"""Functions to be called when a process begins to use CUDA."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What passes through `__torch_function__` and `__torch_dispatch__`: modes, operators, their names."""
+"""Names of `__torch_function__` and `__torch_dispatch__`: modes, operators, what passes through them."""
 
 import sys
 from collections.abc import Callable
@@ -80,7 +80,7 @@ In Python the question would take longer than what it saves.
 
 
 def schema_of(function: Any) -> Any:
-    """What an operator of torch says of its arguments and results; None for what is no operator.
+    """An operator's schema, of its arguments and results; None for what is no operator.
 
     Without it, a mode can't know what an operation writes to.
     """
@@ -121,21 +121,21 @@ def current_mode() -> TorchDispatchMode | None:
 
     Without it, a backward pass within another one over the same backend would compute everything twice.
     """
-    found: Any = _python_dispatch._get_current_dispatch_mode()  # pyright: ignore[reportPrivateUsage]
-    return found
+    innermost: Any = _python_dispatch._get_current_dispatch_mode()  # pyright: ignore[reportPrivateUsage]
+    return innermost
 
 
 def decomposition_of(operator: Any) -> Callable[..., Any] | None:
-    """What computes an operator of torch by others: torch's own decomposition; None where there is none.
+    """A function that computes an operator of torch by others: torch's own decomposition; None where there is none.
 
     Without it, layers over a backend that is not torch's would be limited to operators that its tables have.
     """
     from torch._decomp import decomposition_table
 
-    found = decomposition_table.get(operator)
-    if found is None and operator._can_decompose():
+    decomposition = decomposition_table.get(operator)
+    if decomposition is None and operator._can_decompose():
         return operator.decompose
-    return found
+    return decomposition
 
 
 def assume_constant(function: F) -> F:

@@ -1,4 +1,4 @@
-"""Where the ranks of torch's process group met."""
+"""The process group's store, meshes without groups, and torch's record of exchanges."""
 
 import sys
 from typing import Any
@@ -9,6 +9,7 @@ def meeting_place() -> str | None:
 
     Nothing is exchanged. Without it, ranks that were started by hand draw different ids, which `agree_ids` repairs.
     """
+    # Without an import, which would load it: then there is no process group either.
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -60,6 +61,6 @@ def arrivals(after_ns: int) -> dict[str, int]:
     dump = getattr(c10d, "_dump_fr_trace", None) or getattr(c10d, "_dump_nccl_trace", None)
     if dump is None:
         return {}
-    found = pickle.loads(dump(includeCollectives=True, includeStackTraces=False, onlyActive=False))
-    late = [it for it in found.get("entries", ()) if it["time_created_ns"] > after_ns and not it["is_p2p"]]
+    trace = pickle.loads(dump(includeCollectives=True, includeStackTraces=False, onlyActive=False))
+    late = [it for it in trace.get("entries", ()) if it["time_created_ns"] > after_ns and not it["is_p2p"]]
     return {f"{it['process_group'][0]} {it['collective_seq_id']}": it["time_created_ns"] for it in late}

@@ -2,6 +2,19 @@
 
 torch's own tests and torchtitan have it from no public module. Without it, a forecast of several processes raises an
 ImportError.
+
+A forecast of one of 8 processes runs the code that each of them would run, on tensors without values:
+
+    with fake_processes(world_size=8, rank=3), fake_tensors.new_mode(), Recorder() as recorder:
+        fully_shard(model, mesh=init_device_mesh("cuda", (8,)))   # parameters become parts, as rank 3 would have them
+        loss(model(x)).backward()                                 # gathers and sums are called, and send nothing
+    recorder.exchanges                                            # how many bytes each of them would have sent
+
+Four things of torch don't go by the process group's operators, and are replaced within the block:
+
+    broadcast_object_list, all_gather_object   read the bytes of pickles from tensors, which fake ones don't have
+    DistributedDataParallel, in a pipeline     reads the memory of parameters in C++: `Replicated` has its buckets alone
+    UntypedStorage.resize_                     frees what FSDP2 has gathered, unseen by any mode (`resizes_seen`)
 """
 
 import sys
@@ -20,29 +33,30 @@ __all__ = ["Replicated", "fake_processes", "group_of", "resizes_seen"]
 
 
 @contextmanager
-def fake_processes(world_size: int, rank: int, said: dict[int, Any] | None = None) -> Iterator[None]:
+def fake_processes(world_size: int, rank: int, broadcasts: dict[int, Any] | None = None) -> Iterator[None]:
     """This process is number `rank` of `world_size` within the `with` block; it must not be in a process group.
 
-    Plain values that other processes would send are those of this one; where it has None, those that processes before
-    it have `said` in the same broadcast.
+    Plain values that other processes would send are those of this one. Where it has None, they are those of processes
+    that were imitated before, in the same dict: `broadcasts` has for the number of each broadcast the value sent.
     """
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
+    # Only a program with pipelines has loaded it.
     stage = sys.modules.get("torch.distributed.pipelining.stage")
 
-    def gathered(found: list[Any], value: Any, *_: Any, **__: Any) -> None:
-        found[:] = [value] * len(found)
+    def gathered(values: list[Any], value: Any, *_: Any, **__: Any) -> None:
+        values[:] = [value] * len(values)
 
-    told, broadcasts = {} if said is None else said, count()
+    sent, numbers = {} if broadcasts is None else broadcasts, count()
 
     def broadcast(values: list[Any], *_: Any, **__: Any) -> None:
-        number = next(broadcasts)
+        number = next(numbers)
         if values[0] is None:
-            values[0] = told.get(number, told.get(number - 1))  # a later stage of a pipeline sends what this one does
-            told.setdefault(number, values[0])
+            values[0] = sent.get(number, sent.get(number - 1))  # a later stage of a pipeline sends what this one does
+            sent.setdefault(number, values[0])
         else:
-            told[number] = values[0]
+            sent[number] = values[0]
 
     dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
     try:
@@ -57,7 +71,7 @@ def fake_processes(world_size: int, rank: int, said: dict[int, Any] | None = Non
 
 
 class Replicated(nn.Module):
-    """In place of DistributedDataParallel, which looks at memory that fake tensors don't have: its buckets, that is."""
+    """The buckets of DistributedDataParallel, which itself looks at memory that fake tensors don't have."""
 
     def __init__(self, module: nn.Module, process_group: Any = None) -> None:
         super().__init__()
@@ -69,6 +83,7 @@ class Replicated(nn.Module):
 
         dist: Any = distributed
         self._has_buckets = True
+        # As DDP: the last parameters first, since their gradients are ready first; a small first bucket, then 25 MB.
         trained = [it for it in self.module.parameters() if it.requires_grad][::-1]
         groups, _ = dist._compute_bucket_assignment_by_size(
             trained, [dist._DEFAULT_FIRST_BUCKET_BYTES, 25 << 20], [False] * len(trained)
@@ -122,9 +137,9 @@ def resizes_seen(seen: Callable[[Any], None]) -> Iterator[None]:
     resize = torch.UntypedStorage.resize_
 
     def resized(storage: Any, size: int) -> Any:
-        found = resize(storage, size)
+        result = resize(storage, size)
         seen(storage)
-        return found
+        return result
 
     with patch.object(torch.UntypedStorage, "resize_", resized):
         yield

@@ -67,7 +67,7 @@ def is_fake(value: object) -> bool:
 
 
 def is_plain(kind: type) -> bool:
-    """Whether a class of tensors is no wrapper around others, as DTensor is."""
+    """True if a class of tensors is no wrapper around others, as DTensor is."""
     return kind in (Tensor, torch.nn.Parameter, FakeTensor)
 
 

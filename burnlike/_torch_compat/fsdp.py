@@ -1,4 +1,4 @@
-"""What modules hold under `fully_shard` (FSDP2): their sharded parameters, at all times.
+"""The parameters of modules under `fully_shard` (FSDP2): their sharded ones, at all times.
 
 From a forward pass until torch reshards, `module.weight` is a gathered copy of the parameter, a plain tensor that is
 dropped afterwards. Gradients, optimizers' states and saved values belong to the sharded parameter. So whatever reads a
@@ -38,8 +38,8 @@ def sharded(module: nn.Module, name: str, shown: Tensor) -> Tensor:
     """The sharded parameter where `shown`, which is `module.name`, is a gathered copy of it; else `shown`."""
     if MANAGED not in module.__dict__:
         return shown
-    found = _fsdp_param(module, name)
-    return found.sharded_param if found is not None and _is_copy(found, shown) else shown
+    param = _fsdp_param(module, name)
+    return param.sharded_param if param is not None and _is_copy(param, shown) else shown
 
 
 def sharded_forms() -> dict[int, Tensor]:
@@ -67,7 +67,7 @@ def copies_and_sharded() -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def is_managed(module: nn.Module) -> bool:
-    """Whether parameters of `module` itself are sharded by `fully_shard`."""
+    """True if parameters of `module` itself are sharded by `fully_shard`."""
     return MANAGED in module.__dict__ and any(_fsdp_param(module, name) is not None for name in module._parameters)
 
 
@@ -99,14 +99,14 @@ def reshard(changed: Iterable[Tensor]) -> None:
 
 def take_over(module: nn.Module, name: str) -> None:
     """Let `fully_shard` know of another tensor in place of a sharded parameter, as `load_state_dict` does."""
-    if MANAGED in module.__dict__ and (found := _fsdp_param(module, name)) is not None:
-        found.reset_sharded_param()
+    if MANAGED in module.__dict__ and (param := _fsdp_param(module, name)) is not None:
+        param.reset_sharded_param()
 
 
 def _copies(param: Any) -> list[Tensor]:
     # Neither attribute is there before the first pass; the second only where reshard_after_forward is a number.
-    found = getattr(param, "_unsharded_param", None), getattr(param, "_sharded_post_forward_param", None)
-    return [copy for copy in found if copy is not None]
+    copies = getattr(param, "_unsharded_param", None), getattr(param, "_sharded_post_forward_param", None)
+    return [copy for copy in copies if copy is not None]
 
 
 def _is_copy(param: Any, shown: Tensor) -> bool:
@@ -115,19 +115,20 @@ def _is_copy(param: Any, shown: Tensor) -> bool:
 
 def _fsdp_param(module: nn.Module, name: str) -> Any:
     """Torch's FSDPParam of `module.name`; None where it is not sharded."""
-    found = module.__dict__.get(_FOUND)
-    if found is None or name not in found:
+    param_by_name = module.__dict__.get(_FOUND)
+    if param_by_name is None or name not in param_by_name:
         if STATES in sys.modules and _names() is None:
             raise ModuleTreeError(
                 f"torch {torch.__version__} keeps the parameters of fully_shard in a way that burnlike does not know;"
                 " use a version of torch that burnlike was tried with"
             )
+        # For all modules at once: to look for each by itself takes time that grows with the square of their number.
         for group in _groups():
             for param in group.fsdp_params:
                 for holder, its_name in _holders(param):
                     holder.__dict__.setdefault(_FOUND, _Found())[its_name] = param
-        found = module.__dict__.get(_FOUND) or {}
-    return found.get(name)
+        param_by_name = module.__dict__.get(_FOUND) or {}
+    return param_by_name.get(name)
 
 
 def _holders(param: Any) -> Iterator[tuple[nn.Module, str]]:
@@ -148,14 +149,14 @@ def _groups() -> list[Any]:
     if states is None:
         return []
     mapping, state_type = states
-    found: list[Any] = []
+    param_groups: list[Any] = []
     for reference in list(mapping.values()):
         state = reference()
         if isinstance(state, state_type):
             # Before torch 2.12 a state had one group.
             groups = getattr(state, "_fsdp_param_groups", None)
-            found += [state._fsdp_param_group] if groups is None and state._fsdp_param_group else groups or ()
-    return found
+            param_groups += [state._fsdp_param_group] if groups is None and state._fsdp_param_group else groups or ()
+    return param_groups
 
 
 def _names() -> tuple[Any, type] | None:

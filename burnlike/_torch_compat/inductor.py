@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 
+# Once: a second time would quote what is quoted.
 @cache
 def quote_paths() -> None:
     """Have inductor quote its sources, its result, its precompiled header and its library folders, in this process.

@@ -1,4 +1,4 @@
-"""What an `nn.Module` keeps in its `__dict__` beside its parameters, and where tools of torch move them."""
+"""Attributes of an `nn.Module` beside its parameters, and where tools of torch move them."""
 
 import re
 from typing import Any
@@ -124,17 +124,17 @@ def moved_names(module: nn.Module) -> dict[str, str]:
 
     Without it, a pruned parameter would have another path and another id.
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for hook in module._forward_pre_hooks.values():
         if (cls := type(hook)).__module__.startswith("torch.nn.utils"):
             name: Any = getattr(hook, "_tensor_name", None) or getattr(hook, "name", None)
             if isinstance(name, str):
-                found[f"{name}_v" if cls.__name__ == "WeightNorm" else f"{name}_orig"] = name
-    return found
+                names[f"{name}_v" if cls.__name__ == "WeightNorm" else f"{name}_orig"] = name
+    return names
 
 
 def is_compiled(module: Any) -> bool:
-    """Whether calls of a module run through `torch.compile`, which wrapped it or its calls."""
+    """True if calls of a module run through `torch.compile`, which wrapped it or its calls."""
     return type(module).__name__ == "OptimizedModule" or vars(module).get(COMPILED_CALL) is not None
 
 
@@ -142,5 +142,5 @@ _CONVOLUTION_CODE = {(it.forward, it._conv_forward) for it in (nn.Conv1d, nn.Con
 
 
 def is_stock_convolution(module: nn.Module) -> bool:
-    """Whether a layer computes as torch's convolutions do: by their forward, and by what this calls."""
+    """True if a layer computes as torch's convolutions do: by their forward, and by what this calls."""
     return (type(module).forward, getattr(type(module), "_conv_forward", None)) in _CONVOLUTION_CODE

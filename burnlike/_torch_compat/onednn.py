@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def has_product() -> bool:
-    """Whether this torch has it."""
+    """True if this torch has oneDNN's product."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -32,9 +32,10 @@ def _apart(x: Tensor) -> Tensor:
     return x if is_apart else x.contiguous()
 
 
+# Once, as it reads a file.
 @cache
 def is_faster() -> bool:
-    """Whether oneDNN multiplies float32 matrices faster than MKL on this machine, by its processor."""
+    """True if oneDNN multiplies float32 matrices faster than MKL on this machine, by its processor."""
     if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkl.is_available():
         return False
     if not has_product():
@@ -50,5 +51,7 @@ def slow_halves() -> frozenset[torch.dtype]:
     if platform.machine().lower() not in ("x86_64", "amd64") or not torch.backends.mkldnn.is_available():
         return frozenset()
     asked = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}
-    known = {dtype: getattr(torch.ops.mkldnn, name) for dtype, name in asked.items() if hasattr(torch.ops.mkldnn, name)}
-    return frozenset(dtype for dtype, is_supported in known.items() if not is_supported())
+    questions = {
+        dtype: getattr(torch.ops.mkldnn, name) for dtype, name in asked.items() if hasattr(torch.ops.mkldnn, name)
+    }
+    return frozenset(dtype for dtype, is_supported in questions.items() if not is_supported())

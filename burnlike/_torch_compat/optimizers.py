@@ -13,11 +13,11 @@ from torch.optim import Optimizer
 
 def after_pre_hooks(optimizer: Optimizer, state_dict: Mapping[str, Any]) -> Any:
     """`state_dict` after the hooks that run before a load; the argument is not changed."""
-    given: Any = copy.copy(state_dict)
+    current: Any = copy.copy(state_dict)
     for hook in optimizer._optimizer_load_state_dict_pre_hooks.values():
-        changed = hook(optimizer, given)
-        given = given if changed is None else changed
-    return given
+        changed = hook(optimizer, current)
+        current = current if changed is None else changed
+    return current
 
 
 def run_post_hooks(optimizer: Optimizer) -> None:

@@ -1,4 +1,4 @@
-"""What torch knows of a tensor, and what autograd does right now."""
+"""Facts that torch has about a tensor, and the state of autograd in this thread."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Where torch asks by another name, `module.to(...)` gives a lazy parameter its va
 
 
 def takes_data_of(target: Tensor, value: Tensor) -> bool:
-    """Whether `target.data = value` works: for equal layouts and devices of one kind.
+    """True if `target.data = value` works: for equal layouts and devices of one kind.
 
     Without it, one would assign and look at the error, which torch raises for other reasons too.
     """
@@ -23,7 +23,7 @@ def takes_data_of(target: Tensor, value: Tensor) -> bool:
 
 
 def shares_memory(one: Tensor, other: Tensor) -> bool:
-    """Whether the two have memory in common, of any layout and class.
+    """True if the two have memory in common, of any layout and class.
 
     Without it, results of mappers would always be copied, at the price of memory for each parameter.
     """
@@ -45,7 +45,7 @@ def quantized_tensor(values: Tensor, scale: Any, zero_point: Any, axis: int | No
 
 
 def in_backward() -> bool:
-    """Whether this thread is running a hook of a backward pass.
+    """True if this thread is running a hook of a backward pass.
 
     Without it, a backward pass inside of a hook would wait without end for the one it is in.
     """
@@ -64,7 +64,7 @@ def run_backward(root: Tensor, gradient: Tensor) -> None:
 
 
 def is_view(tensor: Tensor) -> bool:
-    """Whether autograd knows the tensor as a view of another, as DDP's gradients are of its buckets.
+    """True if autograd knows the tensor as a view of another, as DDP's gradients are of its buckets.
 
     Without it, every gradient that DDP leaves in `.grad` would be copied.
     """
@@ -72,7 +72,7 @@ def is_view(tensor: Tensor) -> bool:
 
 
 def times_written(tensor: Tensor) -> int:
-    """How often the tensor and its views were written to in place, as autograd counts it.
+    """The number of writes in place to the tensor and its views, as autograd counts them.
 
     Without it, one would have to keep a copy and compare values, which misses writes of equal ones.
     """

@@ -1,4 +1,4 @@
-"""Which transforms of `torch.func` run around the present code, and which tensors are theirs."""
+"""The transforms of `torch.func` that run around the present code, and the tensors that are theirs."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIs
 
 
 def transforming() -> bool:
-    """Whether a transform of `torch.func` is running.
+    """True while a transform of `torch.func` is running.
 
     Without it, parameters could not be told from the values that a transform computes, and derivatives would be cut.
     """
@@ -23,7 +23,7 @@ def readable(tensor: Tensor) -> bool:
 
 
 def in_forward_mode() -> bool:
-    """Whether derivatives may be computed in forward mode, by `torch.autograd.forward_ad`.
+    """True if derivatives may be computed in forward mode, by `torch.autograd.forward_ad`.
 
     Without it, an op of a library would lose them without a word.
     """
@@ -31,12 +31,12 @@ def in_forward_mode() -> bool:
 
 
 def is_wrapped(tensor: Tensor) -> bool:
-    """Whether `tensor` exists only within a transform of `torch.func`; without it, such tensors would leave it."""
+    """True if `tensor` exists only within a transform of `torch.func`; without it, such tensors would leave it."""
     return _functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def is_batched(tensor: Tensor) -> bool:
-    """Whether `tensor` differs from call to call of a running `vmap`.
+    """True if `tensor` differs from call to call of a running `vmap`.
 
     Without it, a state that can't be stored outside would be stored there, and fail at its next use.
     """
@@ -44,7 +44,7 @@ def is_batched(tensor: Tensor) -> bool:
 
 
 def is_batched_by_autograd(tensor: Tensor) -> bool:
-    """Whether `tensor` stands for many gradients that `torch.autograd.grad` takes at once, by `is_grads_batched`.
+    """True if `tensor` stands for many gradients that `torch.autograd.grad` takes at once, by `is_grads_batched`.
 
     Without it, native ops and functions that write to tensors of theirs would be called with them and fail.
     """
@@ -52,5 +52,5 @@ def is_batched_by_autograd(tensor: Tensor) -> bool:
 
 
 def is_differentiated(tensor: Tensor) -> bool:
-    """Whether a derivative of `torch.func` follows `tensor`; as `is_batched`."""
+    """True if a derivative of `torch.func` follows `tensor`; as `is_batched`."""
     return _functorch.is_gradtrackingtensor(tensor)

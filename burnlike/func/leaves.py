@@ -13,8 +13,7 @@ from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.torch_objects.lazy_parameter import initialize_param
 from ..module.torch_objects.wrappers import parts_of
 from ..module.transforms.structural_copy import Copies, shell
-from ..module.tree.param import Kind
-from ..module.tree.param_values import differentiable
+from ..module.tree.param import Kind, differentiable
 from ..module.tree.walk import params, weights
 
 M = TypeVar("M", bound=nn.Module)

@@ -4,11 +4,10 @@ from .adapters.adding import merge_adapters as merge_adapters
 from .adapters.peft_files import load_adapter as load_adapter, save_adapter as save_adapter
 from .fused.fuse import FuseReport as FuseReport, fuse as fuse, unfuse as unfuse
 from .hub_kernels import kernel_mapping as kernel_mapping, write_kernels as write_kernels
-from .module_conversion import from_torch as from_torch, to_torch as to_torch
+from .module_conversion import from_torch as from_torch, to_burn as to_burn, to_torch as to_torch
 from .parallel_plans import parallelize as parallelize
 from .quantize import quantize_ as quantize_
 from .registered_classes import register_twin as register_twin
-from .rust_crate import to_burn as to_burn
 from .tensor_parallel import (
     ColwiseParallel as ColwiseParallel,
     RowwiseParallel as RowwiseParallel,

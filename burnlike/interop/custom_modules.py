@@ -1,4 +1,4 @@
-"""What makes a module more than a layer of its class: own methods, hooks and parts; objects of registered classes."""
+"""Modules that are more than a layer of their class: own methods, hooks and parts; objects of registered classes."""
 
 import inspect
 from collections.abc import Collection, Iterable, Iterator
@@ -45,7 +45,7 @@ def function_around(module: nn.Module, parts: Collection[int]) -> str:
 
 
 def _held_by_functions(values: Iterable[Any], depth: int, *, within: bool = False) -> Iterator[Any]:
-    """What functions among the values, also in lists and mappings, have in their closures and defaults."""
+    """The values in the closures and defaults of functions among `values`, also in lists and mappings."""
     for value in values if depth <= DEEPEST else ():
         if within:
             yield value
@@ -68,12 +68,12 @@ def _content(cell: CellType) -> Any:
 def why_not(layer: nn.Module, *, whole: bool) -> str:
     """Why a layer may compute something else than its class; empty if not. `whole`: its class has no added parts."""
     parts = list(layer.modules()) if whole else [layer]
-    known = torch_layers() | burnlike_layers() | _PARTS
+    library_classes = torch_layers() | burnlike_layers() | _PARTS
     owner, forward = stock_forward(type(layer))
     if any((part.__dict__.get(registry) or {}) for part in parts for registry in HOOKS):
         return "it has hooks, which may rely on its tensors; remove them before"
-    if whole and (own := [it for it in parts if plain_class(type(it)) not in known]):
-        return f"a part of it, {type(own[0]).__name__}, may compute something else"
+    if whole and (foreign := [it for it in parts if plain_class(type(it)) not in library_classes]):
+        return f"a part of it, {type(foreign[0]).__name__}, may compute something else"
     if any("forward" in part.__dict__ or replaced_method(part) for part in parts):
         return "its forward is not that of its class, and may compute otherwise; take it back (del layer.forward)"
     if whole and not (forward and is_written_in(owner, forward)):
@@ -98,38 +98,38 @@ class OtherClass:
         path: str,
         kind: type[nn.Module],
         layer: nn.Module | None = None,
-        made: nn.Module | None = None,
+        twin: nn.Module | None = None,
         plain: nn.Module | None = None,
         ignored: tuple[str, ...] = (),
     ) -> None:
-        self.path, self._kind, self._made, self._plain = path, kind, made, plain
+        self.path, self._kind, self._made, self._plain = path, kind, twin, plain
         self._passed = {*_NOT_COPIED, *ignored, *map(hidden, ignored)}
-        if layer is not None and made is not None:
-            taken = {*made.__dict__, *(name for group in _GROUPS for name in made.__dict__[group])}
+        if layer is not None and twin is not None:
+            taken = {*twin.__dict__, *(name for group in _GROUPS for name in twin.__dict__[group])}
             if both := sorted(taken & set(self._added(layer))):
                 raise NoCounterpartError(f"its attribute '{both[0]}' has the name of one of the twin's; rename it")
 
     def take(self, module: nn.Module) -> None:
         """Make `module`, a copy, an object of the other class, with the twin's parts in place of the layer's."""
-        if (made := self._made) is not None:
-            given = module.__dict__
+        if (twin := self._made) is not None:
+            attributes = module.__dict__
             for name in self._added(module):
                 for group in _GROUPS:
-                    if name in given[group]:
-                        made.__dict__[group][name] = given[group][name]
-                if name in given:
-                    made.__dict__[name] = given[name]
+                    if name in attributes[group]:
+                        twin.__dict__[group][name] = attributes[group][name]
+                if name in attributes:
+                    twin.__dict__[name] = attributes[name]
                 if name in module._non_persistent_buffers_set:
-                    made._non_persistent_buffers_set.add(name)
+                    twin._non_persistent_buffers_set.add(name)
                 if name in fields_of(module):
-                    change_field(made, name, fields_of(module)[name])
-            object.__setattr__(module, "__dict__", made.__dict__)
+                    change_field(twin, name, fields_of(module)[name])
+            object.__setattr__(module, "__dict__", twin.__dict__)
         change_class(module, self._kind)
 
     def _added(self, module: nn.Module) -> list[str]:
         """The names of what `module`, the layer or its copy, has beside a plain layer."""
-        plain, own = vars(self._plain), vars(module)
-        pairs = [(own, plain), *((own[group], plain[group]) for group in _GROUPS)]
+        plain, attributes = vars(self._plain), vars(module)
+        pairs = [(attributes, plain), *((attributes[group], plain[group]) for group in _GROUPS)]
         return [name for has, usual in pairs for name in has if name not in usual and name not in self._passed]
 
 

@@ -68,7 +68,7 @@ def write_kernels(path: str | Path) -> Path:
 
 
 def kernel_mapping(path: str | Path) -> dict[str, dict[str, Any]]:
-    """What `kernels.register_kernel_mapping` takes for the package in a folder: by layer and device.
+    """The argument of `kernels.register_kernel_mapping` for the package in a folder: by layer and device.
 
     transformers' `KernelConfig` refuses CPUs (5.23), the mapping of the `kernels` library does not.
 
@@ -83,6 +83,7 @@ def kernel_mapping(path: str | Path) -> dict[str, dict[str, Any]]:
     }
 
 
+# One dict for the process: layers of one class and settings are proved once.
 @cache
 def _proofs() -> dict[Any, Any]:
     return {}

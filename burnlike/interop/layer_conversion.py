@@ -1,4 +1,4 @@
-"""How a layer of torch is converted to burnlike's (`FromTorch`), and one of burnlike's to torch's (`ToTorch`)."""
+"""Conversion of single layers: of torch's to burnlike's (`FromTorch`), and of burnlike's to torch's (`ToTorch`)."""
 
 import copy
 from collections.abc import Collection, Container, Mapping
@@ -25,7 +25,7 @@ ORIGIN = "_torch_layer"
 
 @dataclass(frozen=True, slots=True)
 class TorchLayer:
-    """What a layer of burnlike's keeps of the torch layer that it was made of, for the way back.
+    """The origin of a layer that was made of a layer of torch, for the way back.
 
     Attributes:
         options: torch's attributes that burnlike has in another form, as `padding=0` for `Valid`.
@@ -40,15 +40,15 @@ class TorchLayer:
 
 @dataclass(slots=True)
 class Twin:
-    """A layer, its twin `made` (on the meta device until its tensors are), and how these are made of the layer's."""
+    """A layer, its `counterpart` (on the meta device until its tensors are), and how these are made."""
 
     layer: nn.Module
-    made: nn.Module
+    counterpart: nn.Module
     recipes: dict[str, TensorRecipe]
 
 
 class FromTorch:
-    """From torch's layers to burnlike's; the tensors' values are copied later."""
+    """The direction from torch's layers to burnlike's; the tensors' values are copied later."""
 
     target = "burnlike"
 
@@ -59,17 +59,17 @@ class FromTorch:
         """The pair of the layer, None for what is no layer with a twin."""
         if type(layer) in KEPT:
             return None
-        if (known := registered(type(layer))) is not None:
-            return known.pair_of(layer)
+        if (registration := registered(type(layer))) is not None:
+            return registration.pair_of(layer)
         return next((it.of(layer) for it in of_torch().get(type(layer), ()) if it.fits(layer)), None)
 
     def other_class(self, layer: nn.Module) -> type[nn.Module] | None:
         """The class that is registered as the twin of the layer's, None if none is."""
-        known = registered(type(layer))
-        return known.ours if known is not None and known.theirs is type(layer) else None
+        registration = registered(type(layer))
+        return registration.ours if registration is not None and registration.theirs is type(layer) else None
 
     def is_layer(self, kind: type) -> bool:
-        """Whether it is a class of torch, or of code that torch recorded, which reads weights in torch's layout."""
+        """True for a class of torch, or of code that torch recorded, which reads weights in torch's layout."""
         return kind in torch_layers() or issubclass(kind, torch.jit.ScriptModule | torch.fx.GraphModule)
 
     def tensor_names(self, pair: Counterpart) -> Container[str]:
@@ -82,39 +82,39 @@ class FromTorch:
 
     def twin(self, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
         """The twin of the layer with these tensors; a BurnlikeError if there is none with the layer's options."""
-        if (known := registered(type(layer))) is not None:
-            known.expect(layer)
+        if (registration := registered(type(layer))) is not None:
+            registration.expect(layer)
         plain = copy.copy(layer)
         if _is_inplace(layer, pair):
             plain.__dict__["inplace"] = False
-        made = pair.config(plain).init("meta")
+        twin = pair.config(plain).init("meta")
         if _is_inplace(layer, pair):
-            change_class(made, INPLACE[type(made)])
+            change_class(twin, INPLACE[type(twin)])
         places = pair.places(tensors)
         _check_names(
             {*tensors} - {it.name for it in places.values()} - {*pair.ignored, *pair.constants.values()},
-            tensors_of(made).keys() - places.keys(),
+            tensors_of(twin).keys() - places.keys(),
             self.target,
         )
         for name in tensors:
             meta = meta_of(*owner_of(layer, name))
             if meta.load_mapper is not None or meta.save_mapper is not None:
                 raise NoCounterpartError(f"'{name}' has a load or save mapper; remove it before")
-        return Twin(layer, made, whole(places))
+        return Twin(layer, twin, whole(places))
 
-    def show_to(self, readers: Collection[type], made: nn.Module) -> None:
+    def show_to(self, readers: Collection[type], twin: nn.Module) -> None:
         """Let the methods of these classes read the weight of a twin in torch's layout."""
-        if isinstance(made, layers.Linear) and readers:
-            if type(made) is layers.Linear:
-                change_class(made, Linear)
-            made.__dict__[READERS] = tuple(readers)
+        if isinstance(twin, layers.Linear) and readers:
+            if type(twin) is layers.Linear:
+                change_class(twin, Linear)
+            twin.__dict__[READERS] = tuple(readers)
 
     def finish(self, twin: Twin, pair: Counterpart) -> None:
-        """Note what is known of ids, and set what no tensor of the layer gives; the tensors have their values."""
-        layer, made = twin.layer, twin.made
+        """Carry over ids, buffers and options, once the tensors have their values."""
+        layer, counterpart = twin.layer, twin.counterpart
         ids_of_wholes: dict[str, int] = {}
         for path, place in pair.places(tensors_of(layer)).items():
-            source, target = owner_of(layer, place.name), owner_of(made, path)
+            source, target = owner_of(layer, place.name), owner_of(counterpart, path)
             param_id = known_id(*source, noting_at(*source))
             if not place.is_whole:
                 if param_id is not None:
@@ -124,20 +124,21 @@ class FromTorch:
             _describe(source, target, param_id)
         for path, name in pair.constants.items():
             if (buffer := _buffer_of(layer, name)) is not None:
-                setattr(made, path, buffer.clone())
+                setattr(counterpart, path, buffer.clone())
         for name in pair.ignored:
             if (buffer := _buffer_of(layer, name)) is not None:
-                made._buffers[hidden(name)] = buffer.clone()
-                made._non_persistent_buffers_set.add(hidden(name))
-        inplace, plain = _is_inplace(layer, pair), _options(self.plain(made, pair))
+                counterpart._buffers[hidden(name)] = buffer.clone()
+                counterpart._non_persistent_buffers_set.add(hidden(name))
+        inplace, plain = _is_inplace(layer, pair), _options(self.plain(counterpart, pair))
+        # By type as well, since 0 == False, and 1 == 1.0, would come back as the other.
         pairs = {name: (value, plain.get(name, value)) for name, value in _options(layer).items()}
-        options = {name: own for name, (own, built) in pairs.items() if type(own) is not type(built) or own != built}
-        if ids_of_wholes or inplace or options or len(of_burnlike()[plain_class(type(made))]) > 1:
-            made.__dict__[ORIGIN] = TorchLayer(pair.torch, inplace, options, ids_of_wholes)
+        options = {name: one for name, (one, built) in pairs.items() if type(one) is not type(built) or one != built}
+        if ids_of_wholes or inplace or options or len(of_burnlike()[plain_class(type(counterpart))]) > 1:
+            counterpart.__dict__[ORIGIN] = TorchLayer(pair.torch, inplace, options, ids_of_wholes)
 
 
 class ToTorch:
-    """From burnlike's layers to torch's; the methods are those of `FromTorch`."""
+    """The direction from burnlike's layers to torch's, with the same methods as `FromTorch`."""
 
     target = "torch.nn"
 
@@ -145,8 +146,8 @@ class ToTorch:
         return f"torch.nn.{pair.torch.__name__}"
 
     def counterpart_of(self, layer: nn.Module) -> Counterpart | None:
-        if (known := registered(type(layer))) is not None:
-            return known.pair_of(layer)
+        if (registration := registered(type(layer))) is not None:
+            return registration.pair_of(layer)
         pairs = of_burnlike().get(plain_class(type(layer)))
         if pairs is None:
             return None
@@ -155,8 +156,8 @@ class ToTorch:
         return pair.of(layer)
 
     def other_class(self, layer: nn.Module) -> type[nn.Module] | None:
-        known = registered(type(layer))
-        return None if known is None or known.ours is not type(layer) else known.theirs
+        registration = registered(type(layer))
+        return None if registration is None or registration.ours is not type(layer) else registration.theirs
 
     def is_layer(self, kind: type) -> bool:
         return kind in burnlike_layers() and not issubclass(kind, AnyLibrary)
@@ -168,22 +169,22 @@ class ToTorch:
         return pair.config(twin).init("meta")
 
     def twin(self, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
-        made = pair.build(layer, torch.device("meta"))
+        twin = pair.build(layer, torch.device("meta"))
         recipes = pair.recipes(tensors)
         _check_names(
             {*tensors} - {it.name for recipe in recipes.values() for it in recipe.sources},
-            tensors_of(made).keys() - recipes.keys() - {*pair.ignored, *pair.constants.values()},
+            tensors_of(twin).keys() - recipes.keys() - {*pair.ignored, *pair.constants.values()},
             "torch",
         )
-        return Twin(layer, made, recipes)
+        return Twin(layer, twin, recipes)
 
-    def show_to(self, readers: Collection[type], made: nn.Module) -> None: ...
+    def show_to(self, readers: Collection[type], twin: nn.Module) -> None: ...
 
     def finish(self, twin: Twin, pair: Counterpart) -> None:
-        layer, made = twin.layer, twin.made
-        origin = layer.__dict__.get(ORIGIN) or TorchLayer(type(made))
+        layer, counterpart = twin.layer, twin.counterpart
+        origin = layer.__dict__.get(ORIGIN) or TorchLayer(type(counterpart))
         for name, recipe in pair.recipes(tensors_of(layer)).items():
-            target, sources = owner_of(made, name), [owner_of(layer, it.name) for it in recipe.sources]
+            target, sources = owner_of(counterpart, name), [owner_of(layer, it.name) for it in recipe.sources]
             ids = [known_id(*source, noting_at(*source)) for source in sources]
             param_id = ids[0]
             if len(sources) > 1:
@@ -192,20 +193,20 @@ class ToTorch:
             _describe(sources[0], target, param_id)
         device = next((it.device for it in tensors_of(layer).values()), torch.device("cpu"))
         for name in pair.ignored:
-            if (buffer := _buffer_of(made, name)) is not None:
-                known = _buffer_of(layer, hidden(name))
-                value = torch.zeros_like(buffer, device=device) if known is None else known.clone()
-                setattr(*owner_of(made, name), value)
+            if (buffer := _buffer_of(counterpart, name)) is not None:
+                kept_buffer = _buffer_of(layer, hidden(name))
+                value = torch.zeros_like(buffer, device=device) if kept_buffer is None else kept_buffer.clone()
+                setattr(*owner_of(counterpart, name), value)
         for path, name in pair.constants.items():
             if (constant := getattr(layer, path)) is not None:
-                setattr(made, name, constant.clone())
+                setattr(counterpart, name, constant.clone())
         if origin.inplace:
-            made.__dict__["inplace"] = True
+            counterpart.__dict__["inplace"] = True
         for name, value in origin.options.items():
-            means, now = _meant(made, pair), getattr(made, name)
-            setattr(made, name, value)
-            if _meant(made, pair) != means:  # the twin was changed
-                setattr(made, name, now)
+            means, now = _meant(counterpart, pair), getattr(counterpart, name)
+            setattr(counterpart, name, value)
+            if _meant(counterpart, pair) != means:  # the twin was changed
+                setattr(counterpart, name, now)
 
 
 Direction = FromTorch | ToTorch
@@ -218,12 +219,12 @@ def change_class(module: nn.Module, kind: type[nn.Module]) -> None:
 
 def tensors_of(layer: nn.Module) -> dict[str, Tensor]:
     """The parameters and persistent buffers of a layer by path; of burnlike's layers those are the paths of records."""
-    found = dict(layer.named_parameters(remove_duplicate=False))
+    tensors = dict(layer.named_parameters(remove_duplicate=False))
     for path, part in layer.named_modules():
         for name, tensor in part._buffers.items():
             if tensor is not None and name not in part._non_persistent_buffers_set:
-                found[f"{path}.{name}" if path else name] = tensor  # pyright: ignore[reportArgumentType]
-    return found  # pyright: ignore[reportReturnType]
+                tensors[f"{path}.{name}" if path else name] = tensor  # pyright: ignore[reportArgumentType]
+    return tensors  # pyright: ignore[reportReturnType]
 
 
 def owner_of(module: nn.Module, name: str) -> tuple[nn.Module, str]:

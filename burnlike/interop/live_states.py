@@ -88,8 +88,8 @@ class LiveStates(MutableMapping[Tensor, Any]):
         self._optimizer.set_state(self._param(tensor), None)
 
     def __contains__(self, tensor: object) -> bool:
-        found = self._param_of(tensor) if isinstance(tensor, Tensor) else None
-        return found is not None and self._optimizer.state_of(found) is not None
+        param = self._param_of(tensor) if isinstance(tensor, Tensor) else None
+        return param is not None and self._optimizer.state_of(param) is not None
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter([it for it, param in self._members() if self._optimizer.state_of(param) is not None])
@@ -116,10 +116,10 @@ class LiveStates(MutableMapping[Tensor, Any]):
         return copy.deepcopy(dict(self), memo)
 
     def _param(self, tensor: Tensor) -> Param:
-        found = self._param_of(tensor)
-        if found is None:
+        param = self._param_of(tensor)
+        if param is None:
             raise KeyError(f"a tensor of shape {list(tensor.shape)} that is in no group of the optimizer")
-        return found
+        return param
 
 
 def write_fields(optimizer: StatefulOptimizer, param: Param, fields: Mapping[str, Any]) -> None:

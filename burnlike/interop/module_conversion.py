@@ -4,13 +4,16 @@ First all layers are found and built without values, and everything that is wron
 copied: each distinct tensor of a layer once, so that what was tied is tied again.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from .._lazy import resolve
 from ..errors import BurnlikeError, NoCounterpartError
 from ..module.containers.mappings import ModuleDict
 from ..module.containers.sequences import ModuleTuple
@@ -73,6 +76,27 @@ def to_torch(module: nn.Module) -> Any:
     return _Conversion(module, ToTorch()).result()
 
 
+def to_burn(
+    module: nn.Module, example: Tensor | Sequence[Tensor] | Mapping[str, Tensor], out: str | os.PathLike[str]
+) -> Path:
+    """Write any module as a crate of Rust for Burn: `cd OUT && cargo run` compares it with the module.
+
+    The struct has the layers that Burn has as fields, and a struct for each other module. Sizes of batches and
+    sequences stay free. The module is written as it computes in evaluation mode.
+
+    Args:
+        example: what the module is called with: a tensor, several in order, or by name.
+        out: the directory; it replaces nothing but an earlier export.
+
+    Raises:
+        NoCounterpartError: Burn has not something that the module does: it names the module, the operation and the line
+            of the source. Nothing is written then.
+        ArgumentError: the example does not fit the module's `forward`.
+    """
+    # The exporter is above this package, which may not import it.
+    return resolve("burnlike.train.export.burn:write_module")(module, example, out)
+
+
 class _Conversion:
     def __init__(self, module: nn.Module, direction: Direction) -> None:
         self._root = unwrap(module)
@@ -91,7 +115,7 @@ class _Conversion:
         self._uses: dict[str, dict[frozenset[TensorRecipe], str]] = {}
         self._made: dict[TensorRecipe, Tensor] = {}
 
-    @torch.inference_mode(False)  # else what is made could never be trained
+    @torch.inference_mode(False)  # else tensors made here could never be trained
     @torch.no_grad()
     def result(self) -> nn.Module:
         slots_of(self._root)  # raises for a module that holds itself
@@ -109,8 +133,8 @@ class _Conversion:
             self._fill(twin)
             self._direction.finish(twin, pair)
             if address in self._in_programs:
-                self._direction.show_to(self._programs, twin.made)
-        replaced: dict[int, Any] = {at: it.made for at, (it, _) in self._twins.items() if at not in self._others}
+                self._direction.show_to(self._programs, twin.counterpart)
+        replaced: dict[int, Any] = {at: it.counterpart for at, (it, _) in self._twins.items() if at not in self._others}
         for name, tensor in self._sources.items():
             if (recipe := TensorRecipe((TensorSource(name),))) in self._made:
                 replaced[id(tensor)] = self._made[recipe]
@@ -182,23 +206,23 @@ class _Conversion:
             self._problem(path, layer, problem)
             return
         names = None if other is None else self._direction.tensor_names(pair)
-        own = {name: tensor for name, tensor in tensors_of(layer).items() if names is None or name in names}
+        tensors = {name: tensor for name, tensor in tensors_of(layer).items() if names is None or name in names}
         try:
-            twin = self._direction.twin(layer, pair, own)
+            twin = self._direction.twin(layer, pair, tensors)
             if other is not None:
-                plain = self._direction.plain(twin.made, pair)
-                self._others[id(layer)] = OtherClass(path, other, layer, twin.made, plain, pair.ignored)
+                plain = self._direction.plain(twin.counterpart, pair)
+                self._others[id(layer)] = OtherClass(path, other, layer, twin.counterpart, plain, pair.ignored)
                 self._find_inside(layer, path, "program", without=plain)
         except BurnlikeError as error:
             self._problem(path, layer, str(error).removeprefix(f"{type(layer).__name__}: "))
             return
         self._twins[id(layer)] = twin, pair
         prefix = f"{path}." if path else ""
-        first_paths = {name: self._first_path(tensor, f"{prefix}{name}") for name, tensor in own.items()}
+        first_paths = {name: self._first_path(tensor, f"{prefix}{name}") for name, tensor in tensors.items()}
         used: dict[str, set[TensorRecipe]] = {}
         for made_name, recipe in twin.recipes.items():
             names = [it.name for it in recipe.sources]
-            self._check_parts(names, path, layer, own)
+            self._check_parts(names, path, layer, tensors)
             recipe = TensorRecipe(tuple(replace(it, name=first_paths[it.name]) for it in recipe.sources), recipe.dim)
             twin.recipes[made_name] = recipe
             for name in names:
@@ -214,11 +238,11 @@ class _Conversion:
 
     def _check_parts(self, names: list[str], path: str, layer: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         """See that tensors which become one can be one."""
-        found = [tensors[name] for name in names]
+        parts = [tensors[name] for name in names]
         for what, values in (
-            ("are trained only in part (requires_grad)", {it.requires_grad for it in found}),
-            ("have different dtypes", {it.dtype for it in found}),
-            ("are on different devices", {it.device for it in found}),
+            ("are trained only in part (requires_grad)", {it.requires_grad for it in parts}),
+            ("have different dtypes", {it.dtype for it in parts}),
+            ("are on different devices", {it.device for it in parts}),
         ):
             if len(values) > 1:
                 self._problem(path, layer, f"{', '.join(names)} are one tensor in {self._direction.target}, and {what}")
@@ -229,13 +253,13 @@ class _Conversion:
 
     def _fill(self, twin: Twin) -> None:
         """Give the twin tensors with the values of the layer's, and its modes."""
-        layer, made = twin.layer, twin.made
-        weights = dict(made.named_parameters(remove_duplicate=False))
+        layer, counterpart = twin.layer, twin.counterpart
+        weights = dict(counterpart.named_parameters(remove_duplicate=False))
         for name, recipe in twin.recipes.items():
             if recipe not in self._made:
                 self._made[recipe] = self._filled(recipe, name in weights)
-            setattr(*owner_of(made, name), self._made[recipe])
-        for part in made.modules():
+            setattr(*owner_of(counterpart, name), self._made[recipe])
+        for part in counterpart.modules():
             part.training = layer.training
 
     def _filled(self, recipe: TensorRecipe, is_weight: bool) -> Tensor:
@@ -246,5 +270,6 @@ class _Conversion:
         if len(recipe.sources) == 1:
             source = recipe.sources[0]
             is_same = source.is_whole and not source.transposed
+            # In the source's order of memory, such as channels_last, unless the values are laid out anew.
             value = value.clone(memory_format=torch.preserve_format if is_same else torch.contiguous_format)
         return nn.Parameter(value, self._sources[recipe.sources[0].name].requires_grad) if is_weight else value

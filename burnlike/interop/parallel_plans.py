@@ -17,8 +17,6 @@ from ..errors import ConfigError, nearest
 from ..module import Module
 from ..module.torch_objects.wrappers import base_tensor, own_class, unwrap
 from ..nn.embedding.embedding import Embedding
-from .own_draws import OwnDraws
-from .parallel_style import Stretch, Style
 from .parallel_words import HEADS, known_words
 from .tensor_parallel import (
     ColwiseParallel,
@@ -26,9 +24,12 @@ from .tensor_parallel import (
     DrawsItsOwn,
     EmbeddingParallel,
     InSequence,
+    OwnDraws,
     RowwiseParallel,
     SequenceBegin,
     SequenceEnd,
+    Stretch,
+    Style,
     SummedGradients,
 )
 
@@ -69,9 +70,9 @@ def parallelize(
         ConfigError: a word or a path is unknown, no layer has a plan, or sizes do not divide; the message says which.
     """
     model = unwrap(model)
-    found = plan_of(model, plan or {})
-    expect_whole_heads(model, found, mesh.size())
-    for path, style in _styles(model, found).items():
+    resolved = plan_of(model, plan or {})
+    expect_whole_heads(model, resolved, mesh.size())
+    for path, style in _styles(model, resolved).items():
         if path not in without:
             parallelize_module(model.get_submodule(path), mesh, style)
     return model
@@ -82,31 +83,31 @@ def tensor_parallel_plan(model: nn.Module) -> dict[str, ParallelStyle]:
     return _styles(model, plan_of(model, {}))
 
 
-def plan_of(model: nn.Module, given: Mapping[str, str]) -> Plan:
-    """What is said of each module: by the program, then by the modules around it, then by itself."""
+def plan_of(model: nn.Module, overrides: Mapping[str, str]) -> Plan:
+    """The words for each module: of the program, else of the modules around it, else of itself."""
     modules = dict(model.named_modules())
-    found: Plan = {}
-    for pattern, words in given.items():
+    words_of: Plan = {}
+    for pattern, words in overrides.items():
         matching = [path for path in modules if _matches(path, pattern)]
         if not matching:
             hint = nearest(pattern, [*modules]) or f"; it has {', '.join(filter(None, modules))}"[:300]
             raise ConfigError(f"distributed.plan.{pattern}: the model has no such module{hint}")
-        found |= dict.fromkeys(matching, _known(words, f"distributed.plan.{pattern}"))
+        words_of |= dict.fromkeys(matching, _known(words, f"distributed.plan.{pattern}"))
     covered: list[str] = []
     for owner, module in modules.items():
-        own = _own_plan(module)
-        if own is None or (not isinstance(module, Module) and any(_is_in(owner, it) for it in covered)):
+        plan = _own_plan(module)
+        if plan is None or (not isinstance(module, Module) and any(_is_in(owner, it) for it in covered)):
             continue
         covered.append(owner)
         where = f"the plan of {own_class(module).__name__}"
-        for pattern, words in own.items():
-            known = _known(words, f"{where}, {pattern}")
+        for pattern, words in plan.items():
+            parsed = _known(words, f"{where}, {pattern}")
             for path in modules:
                 if _is_in(path, owner) and _matches(path[len(owner) :].lstrip("."), pattern):
-                    found.setdefault(path, known)
-    _tie(modules, found)
-    _expect_plans(modules, found, covered, has_own=bool(given))
-    return found
+                    words_of.setdefault(path, parsed)
+    _tie(modules, words_of)
+    _expect_plans(modules, words_of, covered, has_own=bool(overrides))
+    return words_of
 
 
 def _own_plan(module: nn.Module) -> Mapping[str, str] | None:
@@ -115,15 +116,15 @@ def _own_plan(module: nn.Module) -> Mapping[str, str] | None:
     library = sys.modules.get("transformers.modeling_utils")
     if library is None or not isinstance(module, library.PreTrainedModel):
         return None
-    own = dict(getattr(module, "tp_plan", None) or {})
-    if not own:
+    plan = dict(getattr(module, "tp_plan", None) or {})
+    if not plan:
         return None
     head = cast("Any", module).get_output_embeddings()
     names = {id(it): path for path, it in module.named_modules()}
-    if head is not None and own.get(names.get(id(head), "")) in ("colwise_rep", "colwise_gather_output"):
-        own[names[id(head)]] = "vocab"
-    parents = {path.rpartition(".")[0] for path, words in own.items() if words == "rowwise"}
-    return own | dict.fromkeys(sorted(parents - {*own, ""}), "draws")
+    if head is not None and plan.get(names.get(id(head), "")) in ("colwise_rep", "colwise_gather_output"):
+        plan[names[id(head)]] = "vocab"
+    parents = {path.rpartition(".")[0] for path, words in plan.items() if words == "rowwise"}
+    return plan | dict.fromkeys(sorted(parents - {*plan, ""}), "draws")
 
 
 def _known(text: str, where: str) -> tuple[str, ...]:
@@ -142,16 +143,16 @@ def _is_in(path: str, owner: str) -> bool:
     return not owner or path == owner or path.startswith(f"{owner}.")
 
 
-def _tie(modules: Mapping[str, nn.Module], found: Plan) -> None:
+def _tie(modules: Mapping[str, nn.Module], plan: Plan) -> None:
     """An embedding that a divided head is tied to is divided as it is, and the other way round."""
     tables = {path: base_tensor(it, "weight") for path, it in modules.items() if _kind_of(it)}
     for path, table in tables.items():
         for other, its in tables.items():
-            if path in found or other not in found or its is not table or table is None:
+            if path in plan or other not in plan or its is not table or table is None:
                 continue
-            if {"embedding", "vocab", "colwise_gather_output"} & {*found[other]}:
+            if {"embedding", "vocab", "colwise_gather_output"} & {*plan[other]}:
                 word = "embedding" if _kind_of(modules[path]) == "embedding" else "vocab"
-                found[path] = (word,)
+                plan[path] = (word,)
 
 
 def _kind_of(module: nn.Module) -> str:
@@ -160,11 +161,11 @@ def _kind_of(module: nn.Module) -> str:
     return "linear" if isinstance(module, nn.Linear) else ""
 
 
-def _expect_plans(modules: Mapping[str, nn.Module], found: Plan, covered: list[str], *, has_own: bool) -> None:
+def _expect_plans(modules: Mapping[str, nn.Module], plan: Plan, covered: list[str], *, has_own: bool) -> None:
     """Refuse a model of which no layer is divided, and one with modules of the program's own that say nothing."""
-    divides = any(it not in ("replicated", "sequence", "summed") for words in found.values() for it in words)
+    divides = any(it not in ("replicated", "sequence", "summed") for words in plan.values() for it in words)
     holders = [path for path, it in modules.items() if any(True for _ in it.parameters(recurse=False))]
-    unsaid = [path for path in holders if path not in found and not any(_is_in(path, it) for it in covered)]
+    unsaid = [path for path in holders if path not in plan and not any(_is_in(path, it) for it in covered)]
     if divides and not has_own:
         unsaid = [path for path in unsaid if not modules[path].__module__.startswith(("torch.nn.", "burnlike."))]
     if (divides and has_own) or (divides and not unsaid):
@@ -183,8 +184,8 @@ def expect_whole_heads(model: nn.Module, plan: Plan, size: int) -> None:
     for path in sorted(parents):
         module: Any = model.get_submodule(path)
         for name in HEADS:
-            found = (getattr(holder, name, None) for holder in (module, getattr(module, "config", None)))
-            count = next((it for it in found if isinstance(it, int)), 0)
+            counts = (getattr(holder, name, None) for holder in (module, getattr(module, "config", None)))
+            count = next((it for it in counts if isinstance(it, int)), 0)
             if count % size:
                 raise ConfigError(
                     f"distributed.tensor: {size} processes can't share the {count} heads of {path or 'the model'}"
@@ -207,7 +208,7 @@ def _styles(model: nn.Module, plan: Plan) -> dict[str, ParallelStyle]:
     stretches = _stretches(model, plan)
     inside = [path for path, it in plan.items() if "divided" in it]
     divided, draws = dict[int, Any](), OwnDraws()
-    found: dict[str, ParallelStyle] = {}
+    styles_of: dict[str, ParallelStyle] = {}
     for path, words in plan.items():
         styles: list[Style] = []
         for word in words:
@@ -221,13 +222,13 @@ def _styles(model: nn.Module, plan: Plan) -> dict[str, ParallelStyle]:
                 style.copies = not any(_is_in(path, it) for it in inside)
             styles.append(style)
         if styles:
-            found[path] = styles[0] if len(styles) == 1 else _Several(styles)
-    return found
+            styles_of[path] = styles[0] if len(styles) == 1 else _Several(styles)
+    return styles_of
 
 
 def _stretches(model: nn.Module, plan: Plan) -> dict[str, Stretch]:
     """The stretch of each module that lies in one: from one with `sequence_begin` up to one with `sequence_end`."""
-    found: dict[str, Stretch] = {}
+    stretches: dict[str, Stretch] = {}
     current, begin, end = None, "", None
     for path, _ in model.named_modules():
         words = plan.get(path, ())
@@ -238,7 +239,7 @@ def _stretches(model: nn.Module, plan: Plan) -> dict[str, Stretch]:
         if "sequence_end" in words:
             end = path
         if current is not None:
-            found[path] = current
+            stretches[path] = current
     if current is not None and end is None:
         raise ConfigError(f"distributed.plan.{begin}: sequence_begin without a sequence_end after it")
-    return found
+    return stretches

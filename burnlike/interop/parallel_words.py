@@ -46,7 +46,7 @@ HEADS = ("n_heads", "n_heads_kv", "num_heads", "num_attention_heads", "num_key_v
 
 
 def undivided_heads(config: Any, size: int, path: str = "") -> Iterator[tuple[str, str]]:
-    """Where a config, or one in it, says a number of heads that so many processes can't share equally, and why."""
+    """The places in a config, nested ones included, of numbers of heads that the processes can't share, and why."""
     for place, name, value in parts_below(config, path) if size > 1 else ():
         if name in HEADS and isinstance(value, int) and value % size:
             yield place, f"{size} processes (distributed.tensor) can't share {value} heads equally"

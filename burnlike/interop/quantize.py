@@ -13,9 +13,8 @@ from ..errors import ArgumentError, ConfigError
 from ..module import params
 from ..module.adapters.layers import Dequantized, Lora, kind_of
 from ..module.adapters.reparameterization import attach
-from ..module.torch_objects.deferred_tensors import at_once
-from ..module.torch_objects.quantized import is_quantized
-from ..module.torch_objects.wrappers import own_class
+from ..module.torch_objects.deferred import at_once
+from ..module.torch_objects.wrappers import is_quantized, own_class
 from ..module.tree.param import Param
 from ..nn import Linear
 
@@ -40,14 +39,14 @@ def quantize_(model: nn.Module, scheme: Scheme = "int8", *, skip: Collection[str
         ArgumentError: the scheme is not known.
     """
     rounded = _scheme(scheme)
-    found = [it for it in params(model, "weight") if it.path not in skip and _fits(it, scheme)]
-    for param in found:
+    chosen = [it for it in params(model, "weight") if it.path not in skip and _fits(it, scheme)]
+    for param in chosen:
         owner, name = param.owners[0]
         owner._parameters[name] = nn.Parameter(at_once(rounded, param.tensor.detach()), requires_grad=False)
-    paths = {it.path for it in found}
+    paths = {it.path for it in chosen}
     now = [it for it in params(model, "weight") if it.path in paths]
     attach([(it, Dequantized()) for it in now if it.reparameterization() is None])
-    return [it.path for it in found]
+    return [it.path for it in chosen]
 
 
 def _fits(param: Param, scheme: str) -> bool:
@@ -65,7 +64,10 @@ def _scheme(name: str) -> Callable[[Tensor], Tensor]:
     torchao = import_torchao("torchao.quantization", "quantize")
     if name == "int8":
         rows = importlib.import_module("torchao.quantization.granularity").PerRow()
-        return lambda weight: torchao.Int8Tensor.from_hp(_single(weight).contiguous(), rows)
+        # torchao's int8 takes no float64.
+        return lambda weight: torchao.Int8Tensor.from_hp(
+            (weight.float() if weight.dtype == torch.float64 else weight).contiguous(), rows
+        )
     _clone_in_parts()
     return lambda weight: torchao.to_nf4(weight.contiguous(), _BLOCK, gcd(weight.numel() // _BLOCK, _MOST_BLOCKS))
 
@@ -92,7 +94,3 @@ def _clone_in_parts() -> None:
         return nf4.NF4Tensor(*nf4.construct_nf4_args(tensor, parts))
 
     nf4.implements([torch.ops.aten.clone.default])(clone)
-
-
-def _single(weight: Tensor) -> Tensor:
-    return weight.float() if weight.dtype == torch.float64 else weight

@@ -85,9 +85,9 @@ def register_twin(
     if not issubclass(ours, tuple(expected)) or ours in (theirs, *expected):
         names = " or ".join(f"{it.__module__}.{it.__qualname__}" for it in dict.fromkeys(expected))
         raise TypeError(f"register_twin: the twin of {theirs.__name__} is to be derived from {names}, got {ours!r}")
-    known = _OF_OURS.get(ours)
-    if known is not None and known.theirs is not theirs:
-        raise TypeError(f"register_twin: {ours.__name__} is the twin of {known.theirs.__qualname__} already")
+    registration = _OF_OURS.get(ours)
+    if registration is not None and registration.theirs is not theirs:
+        raise TypeError(f"register_twin: {ours.__name__} is the twin of {registration.theirs.__qualname__} already")
     _load_family(theirs)
     if before := _OF_THEIRS.get(theirs):
         del _OF_OURS[before.ours]
@@ -99,7 +99,7 @@ def register_twin(
 
 
 def registered(kind: type[nn.Module]) -> Registered | None:
-    """What is registered of a class, as theirs or ours."""
+    """The registration of a class, as theirs or ours."""
     if kind not in _OF_THEIRS and kind not in _OF_OURS:
         _load_family(kind)
     return _OF_THEIRS.get(kind) or _OF_OURS.get(kind)

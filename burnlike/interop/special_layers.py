@@ -28,9 +28,9 @@ class WritesIntoInput(nn.Module):
     def forward(self, x: Any) -> Any:
         if not isinstance(x, Tensor):
             return super().forward(x)
-        given = x.clone() if torch.is_grad_enabled() and x.requires_grad else x
-        output = super().forward(given)
-        return x if output is given else x.copy_(output)  # a Dropout in evaluation writes nothing
+        copied = x.clone() if torch.is_grad_enabled() and x.requires_grad else x
+        output = super().forward(copied)
+        return x if output is copied else x.copy_(output)  # a Dropout in evaluation writes nothing
 
 
 class ReadWeight:
@@ -52,7 +52,8 @@ class ReadWeight:
 
 
 def _called_by(kinds: Collection[type]) -> bool:
-    """Whether the code that reads the attribute runs within a method of one of the classes."""
+    """True if the code that reads the attribute runs within a method of one of the classes."""
+    # Frame 0 is this function's, 1 that of `__get__`, 2 the reader's.
     frame: Any = sys._getframe(2)
     if frame.f_globals.get("__name__", "").startswith(("burnlike.", "torch.")):
         return False
@@ -74,8 +75,8 @@ class Linear(layers.Linear):
 
     def _own_weight(self) -> Any:
         # The parameter itself: torch.compile need not look for who reads it.
-        own = self.__dict__.get("weight", self._parameters.get("weight"))
-        return self.weight if own is None else own
+        weight = self.__dict__.get("weight", self._parameters.get("weight"))
+        return self.weight if weight is None else weight
 
 
 INPLACE: dict[type[nn.Module], type[nn.Module]] = {
@@ -88,7 +89,7 @@ INPLACE: dict[type[nn.Module], type[nn.Module]] = {
 
 globals().update({kind.__name__: kind for kind in INPLACE.values()})  # where pickles look for them
 
-_PLAIN = {Linear: layers.Linear, **{made: kind for kind, made in INPLACE.items()}}
+_PLAIN = {Linear: layers.Linear, **{inplace: kind for kind, inplace in INPLACE.items()}}
 
 
 def plain_class(kind: type[nn.Module]) -> type[nn.Module]:

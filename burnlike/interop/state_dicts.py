@@ -1,4 +1,4 @@
-"""State dicts of a TorchOptimizer, and to which parameter each part belongs."""
+"""State dicts of a TorchOptimizer: reading them, and matching their parts with parameters."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ from ..module import ParamId
 from ..module.tree.paths import listed
 from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.matching import StateEntry, StateOwner, match_entries, options_of_groups
-from ..optim.states.torch_rules import parts_of, state_record
+from ..optim.states.torch_records import parts_of, state_record
 from ..record import LoadReport, Record
 from ..record.layout import LAYOUTS
 
@@ -78,12 +78,12 @@ def plain_state_dict(state_dict: Mapping[str, Any], random_step: int, layouts: M
 def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]) -> SavedState:
     """Read a state dict that says the ids or the names of its parameters, changing nothing."""
     states, groups = parts_of(state_dict)
-    known = {int(target.id) for target in targets}
+    taken_ids = {int(target.id) for target in targets}
     saved: list[SavedParam] = []
     for place, group in enumerate(groups):
         for key, text, path in _identities(group, place):
             # Any that no parameter has: the path then decides.
-            made_up = next(it for it in range(len(saved), len(saved) + len(known) + 1) if it not in known)
+            made_up = next(it for it in range(len(saved), len(saved) + len(taken_ids) + 1) if it not in taken_ids)
             try:
                 saved.append(SavedParam(key, ParamId(made_up) if text is None else ParamId.parse(text), path, place))
             except ValueError as error:
@@ -95,12 +95,12 @@ def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]
         raise RecordMismatchError(f"{_SOURCE} has a state of {unknown[0]!r}, which is in none of its parameter groups")
     options = [{name: it for name, it in group.items() if name not in _NO_OPTIONS} for group in groups]
     random_step = max((group.get(_RANDOM_STEP, 0) for group in groups), default=0)
-    found = ((it.id, it.path, states.get(it.key, {})) for it in saved)
+    rows = ((it.id, it.path, states.get(it.key, {})) for it in saved)
     values: dict[str, Any] = {_RANDOM_STEP: random_step}
     if any(LAYOUTS in group for group in groups) and None not in {it.path for it in saved}:
         layouts = {name: it for group in groups for name, it in _layouts_in(group).items()}
         values[LAYOUTS] = {str(it.id): layouts[it.path] for it in saved if it.path in layouts}
-    record = state_record(found, _SOURCE, **values)
+    record = state_record(rows, _SOURCE, **values)
     by_name = any(isinstance(it.key, str) for it in saved)
     with_state = [name for group in groups for name in group.get(_WITH_STATE) or ()]
     left_out = {it.path for it in saved if it.key not in states} & set(with_state)
@@ -109,12 +109,12 @@ def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]
 
 def _layouts_in(group: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
-        found = json.loads(group.get(LAYOUTS, "{}"))
+        layouts = json.loads(group.get(LAYOUTS, "{}"))
     except (TypeError, ValueError, RecursionError) as error:
         raise RecordMismatchError(f"{_SOURCE}: expected {LAYOUTS} as a text of JSON, got {error}") from error
-    if not isinstance(found, dict):
-        raise RecordMismatchError(f"{_SOURCE}: expected {LAYOUTS} by the names of parameters, got {found!r:.60}")
-    return found
+    if not isinstance(layouts, dict):
+        raise RecordMismatchError(f"{_SOURCE}: expected {LAYOUTS} by the names of parameters, got {layouts!r:.60}")
+    return layouts
 
 
 def warn_of_left_out(saved: SavedState, without: Sequence[str]) -> None:
@@ -139,11 +139,11 @@ def options_for(
     matches, _ = match_entries(entries, targets, report)
     origin = {str(target.id): group_of[id(entry)] for entry, target in matches if target is not None}
     remedy = "pass keep_options=True to go on with those that the optimizer has now"
-    found = options_of_groups(groups, origin, saved.options, _SOURCE, remedy)
-    for options in found:
+    options_of = options_of_groups(groups, origin, saved.options, _SOURCE, remedy)
+    for options in options_of:
         if "lr" in options:
             checked_rate(options["lr"])
-    return [copy.deepcopy({**options}) for options in found]
+    return [copy.deepcopy({**options}) for options in options_of]
 
 
 def _joined(states: Mapping[Any, Mapping[str, Any]], keys: Set[Any]) -> Mapping[Any, Mapping[str, Any]]:
@@ -160,7 +160,7 @@ def _joined(states: Mapping[Any, Mapping[str, Any]], keys: Set[Any]) -> Mapping[
 
 
 def _identities(group: Mapping[str, Any], place: int) -> list[tuple[Any, str | None, str | None]]:
-    """For each parameter of a group the key of its state, its id and its path, as far as the group says."""
+    """The key, id and path of each parameter of a group; None for an id or a path that the group doesn't say."""
     keys, names, ids = group["params"], group.get("param_names"), group.get("param_ids")
     for what, texts in (("param_names", names), ("param_ids", ids)):
         is_list = isinstance(texts, list) and all(isinstance(it, str) for it in texts)

@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a parameter is made of Burn's: the equal parts, joined along `dim`; none of one that nothing is known of."""
+    """The layout of a parameter: equal parts, Burn's tensors, joined along `dim`; no parts where nothing is known."""
 
     parts: tuple[Part, ...]
     dim: int = 0
@@ -54,11 +54,11 @@ class Layout:
         return flags[0] == flags[1] and (len(self.parts) < 2 or self.dim == other.dim)
 
     def source(self, place: int) -> TensorSource:
-        """Where Burn's tensor number `place` is in this parameter."""
+        """The slice of this parameter that is Burn's tensor number `place`."""
         return TensorSource("", (place, len(self.parts)), self.parts[place].transposed, self.dim)
 
     def recipe(self) -> TensorRecipe:
-        """How the parameter is made of Burn's tensors, which are named by their numbers."""
+        """The recipe that makes the parameter of Burn's tensors, named by their numbers."""
         sources = (TensorSource(str(place), transposed=it.transposed) for place, it in enumerate(self.parts))
         return TensorRecipe(tuple(sources), self.dim)
 
@@ -69,8 +69,8 @@ _AS_IN_BURN = Layout((Part("", None),))
 def noted_layouts(modules: Iterable[nn.Module]) -> dict[str, Any]:
     """The value `layouts` of records of optimizers of these modules: by id, of what lies otherwise in Burn."""
     ours = _layouts_of(modules)
-    found = ((param, ours.get(_home(param))) for module in modules for param in params(module, "weight"))
-    return {str(param.id): _note(layout) for param, layout in found if layout is not None}
+    noted = ((param, ours.get(_home(param))) for module in modules for param in params(module, "weight"))
+    return {str(param.id): _note(layout) for param, layout in noted if layout is not None}
 
 
 def lay_out(
@@ -151,46 +151,46 @@ class _Conversion:
         """The record as the targets lie, of states that lie as `notes` says."""
         self._changed = False
         self._refuse_joint_states(notes)
-        given = {str(it.id): notes.get(str(it.id)) or Layout((Part(it.path or "", it.id),)) for it in self._entries}
+        layout_of = {str(it.id): notes.get(str(it.id)) or Layout((Part(it.path or "", it.id),)) for it in self._entries}
         kept = {
             text
             for text, owner in self._owners.items()
-            if text in given and given[text].lies_as(self._wanted[owner.id])
+            if text in layout_of and layout_of[text].lies_as(self._wanted[owner.id])
         }
         left = [it for it in self._entries if str(it.id) not in kept]
         taken = {self._owners[text].id for text in kept}
         open_targets = [it for it in self._targets if it.id not in taken]
-        named = [(given[str(it.id)], it.path or "") for it in left]
+        named = [(layout_of[str(it.id)], it.path or "") for it in left]
         named += [(self._wanted[it.id], it.param.path) for it in open_targets]
         if not left or all(it.lies_as(_AS_IN_BURN) and it.parts[0].path == path for it, path in named):
             return self._record  # the rest finds no owner however it lies
-        pieces = [piece for entry in left for piece in self._pieces(entry, given[str(entry.id)])]
-        made: list[tuple[StateEntry, dict[str, Tensor], StateOwner | None, list[str]]] = []
+        pieces = [piece for entry in left for piece in self._pieces(entry, layout_of[str(entry.id)])]
+        converted: list[tuple[StateEntry, dict[str, Tensor], StateOwner | None, list[str]]] = []
         used: set[int] = set()
         for target in open_targets:
-            found = self._pieces_for(target, pieces, used)
-            if found:
-                used |= {id(it) for it in found}
-                texts = [str(it.entry.id) for it in found]
-                made.append((*self._joined(target, found), target, texts))
+            chosen = self._pieces_for(target, pieces, used)
+            if chosen:
+                used |= {id(it) for it in chosen}
+                texts = [str(it.entry.id) for it in chosen]
+                converted.append((*self._joined(target, chosen), target, texts))
         for piece in pieces:
             if id(piece) not in used:
                 entry, part = piece.entry, piece.part
-                alone = len(given[str(entry.id)].parts) == 1
+                alone = len(layout_of[str(entry.id)].parts) == 1
                 new = entry if alone else replace(entry, id=part.id or id_of_name(part.path), path=part.path)
-                made.append((new, dict(piece.tensors), None, [str(entry.id)]))
-        return self._record_of([it for it in self._entries if str(it.id) in kept], made, notes)
+                converted.append((new, dict(piece.tensors), None, [str(entry.id)]))
+        return self._record_of([it for it in self._entries if str(it.id) in kept], converted, notes)
 
     def _refuse_joint_states(self, notes: Mapping[str, Layout]) -> None:
         """Refuse the one state of all parameters, as of L-BFGS, where any of them lies otherwise."""
-        said = self._record.values.get("shapes")
+        noted_shapes = self._record.values.get("shapes")
         lie_alike = len(self._owners) == len(self._targets) and all(
             notes.get(text, _AS_IN_BURN).lies_as(self._wanted[owner.id]) for text, owner in self._owners.items()
         )
-        if lie_alike or not isinstance(said, Mapping):
+        if lie_alike or not isinstance(noted_shapes, Mapping):
             return
         for entry in self._entries:
-            wanted = torch.Size(said.get(str(entry.id), ()))
+            wanted = torch.Size(noted_shapes.get(str(entry.id), ()))
             shapes = [shape_in(self._record.tensors, name) for name in entry.tensors.values()]
             if any(it and not _fits(it, wanted) for it in shapes):
                 raise self._refusal(entry, "is one for all parameters, of which some lie otherwise; begin it anew")
@@ -275,22 +275,23 @@ class _Conversion:
                 reason = f"has other steps than that of '{other.part.path}', with which it is one in '{new.path}'"
                 raise self._refusal(first.entry, reason)
         recipe = layout.recipe()
-        made: dict[str, Tensor] = {}
+        laid_out_fields: dict[str, Tensor] = {}
         for name in first.tensors:
             fields = {str(place): it.tensors[name] for place, it in enumerate(pieces)}
-            for place, it in enumerate(pieces):
-                shape = _common_shape(field.shape for field in it.tensors.values())
-                self._check_field(it.entry, name, fields[str(place)], shape, joins=len(pieces) > 1)
-            made[name] = first.tensors[name] if first.tensors[name].dim() == 0 else recipe.make(fields).contiguous()
-        self._changed = self._changed or any(it.dim() > 1 or len(pieces) > 1 for it in made.values())
-        return new, _swapped(made) if layout.parts[0].transposed else made
+            for place, piece in enumerate(pieces):
+                shape = _common_shape(field.shape for field in piece.tensors.values())
+                self._check_field(piece.entry, name, fields[str(place)], shape, joins=len(pieces) > 1)
+            is_scalar = first.tensors[name].dim() == 0
+            laid_out_fields[name] = first.tensors[name] if is_scalar else recipe.make(fields).contiguous()
+        self._changed = self._changed or any(it.dim() > 1 or len(pieces) > 1 for it in laid_out_fields.values())
+        return new, _swapped(laid_out_fields) if layout.parts[0].transposed else laid_out_fields
 
     def _part(self, tensors: Mapping[str, Tensor], layout: Layout, place: int) -> dict[str, Tensor]:
         """The fields of Burn's tensor number `place` of a parameter."""
         source = layout.source(place)
-        made = {name: it if it.dim() == 0 else source.taken_from(it).contiguous() for name, it in tensors.items()}
-        self._changed = self._changed or any(it.dim() > 1 or len(layout.parts) > 1 for it in made.values())
-        return _swapped(made) if source.transposed else made
+        fields = {name: it if it.dim() == 0 else source.taken_from(it).contiguous() for name, it in tensors.items()}
+        self._changed = self._changed or any(it.dim() > 1 or len(layout.parts) > 1 for it in fields.values())
+        return _swapped(fields) if source.transposed else fields
 
     def _check_field(
         self, entry: StateEntry, name: str, tensor: Tensor, shape: torch.Size | None, *, joins: bool
@@ -309,16 +310,16 @@ class _Conversion:
             )
 
     def _shape_of(self, entry: StateEntry, record: Record) -> torch.Size | None:
-        said = record.values.get("shapes")
-        if isinstance(said, Mapping) and str(entry.id) in said:
-            return torch.Size(said[str(entry.id)])
+        noted_shapes = record.values.get("shapes")
+        if isinstance(noted_shapes, Mapping) and str(entry.id) in noted_shapes:
+            return torch.Size(noted_shapes[str(entry.id)])
         return _common_shape([shape_in(record.tensors, name) for name in entry.tensors.values()])
 
     def _pieces_for(self, target: StateOwner, pieces: Sequence[_Piece], used: set[int]) -> list[_Piece]:
         """The states of Burn's tensors that the target is made of; none if there is none of any."""
         parts = self._wanted[target.id].parts
-        found = [self._piece_for(part, pieces, used) for part in parts]
-        missing = [part.path for part, it in zip(parts, found, strict=True) if it is None]
+        chosen = [self._piece_for(part, pieces, used) for part in parts]
+        missing = [part.path for part, it in zip(parts, chosen, strict=True) if it is None]
         if not parts or len(missing) == len(parts):
             return []
         if missing:
@@ -326,7 +327,7 @@ class _Conversion:
                 f"{self._record.source}: '{target.param.path}' is made of {len(parts)} parameters of Burn's, and there"
                 f" is no state of '{missing[0]}'. The optimizer is as it was"
             )
-        return [it for it in found if it is not None]
+        return [it for it in chosen if it is not None]
 
     def _piece_for(self, part: Part, pieces: Sequence[_Piece], used: set[int]) -> _Piece | None:
         ids = {} if self._report is None else self._report.ids
@@ -339,7 +340,7 @@ class _Conversion:
     def _record_of(
         self,
         kept: Sequence[StateEntry],
-        made: Sequence[tuple[StateEntry, dict[str, Tensor], StateOwner | None, list[str]]],
+        converted: Sequence[tuple[StateEntry, dict[str, Tensor], StateOwner | None, list[str]]],
         notes: Mapping[str, Layout],
     ) -> Record:
         record = self._record
@@ -348,7 +349,7 @@ class _Conversion:
                 (it, {name: record.tensors[full] for name, full in it.tensors.items()}, None, [str(it.id)])
                 for it in kept
             ),
-            *made,
+            *converted,
         ]
         tensors = {name: record.tensors[name] for name in record.tensors if name.partition(".")[0] == GROUPS}
         states: dict[str, Any] = {}
@@ -389,10 +390,10 @@ def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
 def _common_shape(shapes: Iterable[torch.Size]) -> torch.Size | None:
     """The shape of a parameter, from those of its state's tensors; None if they don't tell."""
     shapes = [*shapes]
-    known = [it for it in shapes if it and len(it) == max(map(len, shapes))]
+    full = [it for it in shapes if it and len(it) == max(map(len, shapes))]
     try:
-        return torch.broadcast_shapes(*known) if known else None
-    except RuntimeError:
+        return torch.broadcast_shapes(*full) if full else None
+    except RuntimeError:  # shapes that don't broadcast, as of flat vectors beside matrices
         return None
 
 
@@ -415,28 +416,28 @@ def _layouts_of(modules: Iterable[nn.Module]) -> dict[tuple[int, str], Layout]:
             for name, recipe in recipes.items():
                 owner, last = owner_of(layer, name)
                 ours[id(owner), last] = name, recipe
-    found: dict[tuple[int, str], Layout] = {}
+    layouts: dict[tuple[int, str], Layout] = {}
     for param in (it for module in modules for it in params(module, "weight")) if ours else ():
         home = _home(param)
         if home not in ours:
             continue
         name, recipe = ours[home]
         if recipe is None:
-            found[home] = Layout(())
+            layouts[home] = Layout(())
             continue
         prefix = param.path.removesuffix(name)
         ids: Sequence[ParamId | None] = [param.id]
         if len(recipe.sources) > 1:
             owner, last = param.home
             numbers = fields_of(owner).get(last, {}).get("parts", ())
-            ids = (
-                [ParamId(it) for it in numbers] if len(numbers) == len(recipe.sources) else [None] * len(recipe.sources)
-            )
-        parts = (Part(f"{prefix}{it.name}", own, it.transposed) for it, own in zip(recipe.sources, ids, strict=True))
+            has_all = len(numbers) == len(recipe.sources)
+            ids = [ParamId(it) for it in numbers] if has_all else [None] * len(recipe.sources)
+        sources = zip(recipe.sources, ids, strict=True)
+        parts = (Part(f"{prefix}{it.name}", param_id, it.transposed) for it, param_id in sources)
         layout = Layout(tuple(parts), recipe.dim)
         if layout.parts[0] != (param.path, param.id, False) or len(layout.parts) > 1:
-            found[home] = layout
-    return found
+            layouts[home] = layout
+    return layouts
 
 
 def _torch_layers(module: nn.Module) -> Iterator[tuple[nn.Module, Counterpart]]:

@@ -1,4 +1,4 @@
-"""Which layer of torch stands for which of burnlike's: all pairs, from the `torch_counterparts.py` of each family."""
+"""The pairs of a layer of torch and one of burnlike, from the `torch_counterparts.py` of each family."""
 
 import importlib
 import pkgutil
@@ -29,19 +29,19 @@ def pairs() -> tuple[Counterpart, ...]:
 @cache
 def of_torch() -> Mapping[type[nn.Module], list[Counterpart]]:
     """The pairs of each class of torch; one of them fits a layer."""
-    found: dict[type[nn.Module], list[Counterpart]] = {}
-    for it in pairs():
-        found.setdefault(it.torch, []).append(it)
-    return found
+    by_class: dict[type[nn.Module], list[Counterpart]] = {}
+    for pair in pairs():
+        by_class.setdefault(pair.torch, []).append(pair)
+    return by_class
 
 
 @cache
 def of_burnlike() -> Mapping[type[nn.Module], Mapping[type[nn.Module], Counterpart]]:
     """The pairs of each class of burnlike, by torch's class; the last is for layers that came from none."""
-    found: dict[type[nn.Module], dict[type[nn.Module], Counterpart]] = {}
-    for it in pairs():
-        found.setdefault(getattr(layers, it.layer), {})[it.torch] = it
-    return found
+    by_class: dict[type[nn.Module], dict[type[nn.Module], Counterpart]] = {}
+    for pair in pairs():
+        by_class.setdefault(getattr(layers, pair.layer), {})[pair.torch] = pair
+    return by_class
 
 
 @cache

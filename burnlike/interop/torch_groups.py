@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -80,19 +80,19 @@ def groups_of(rules: RuleSet, module: nn.Module, lr: float, params: Any) -> list
 
     With `params` of some of them, or of names with parameters, or dicts for groups as torch has them.
     """
-    given = None if params is None else list(params)
-    if given and isinstance(given[0], Mapping):
+    listed = None if params is None else list(params)
+    if listed and isinstance(listed[0], Mapping):
         if rules.groups:
             raise ConfigError(
                 "TorchOptimizer: both the config and params= have groups; leave the groups out of one of them"
             )
-        return [{"lr": lr, **group} for group in given]
-    found = [*weights(module)] if given is None else members_of(module, given, "params")
-    if not found:
-        what = f"{type(module).__name__} has no parameters" if given is None else "params= has none: nothing is left"
+        return [{"lr": lr, **group} for group in listed]
+    members = [*weights(module)] if listed is None else members_of(module, listed, "params")
+    if not members:
+        what = f"{type(module).__name__} has no parameters" if listed is None else "params= has none: nothing is left"
         raise ArgumentError(f"TorchOptimizer: {what} to train")
     by_group: dict[int, list[Param]] = {}
-    for param in found:
+    for param in members:
         by_group.setdefault(last_match(rules.group_params, param), []).append(param)
     return [
         {"params": [param.tensor for param in by_group[group]], "lr": lr * rules.lr_factor(group)}
@@ -102,18 +102,72 @@ def groups_of(rules: RuleSet, module: nn.Module, lr: float, params: Any) -> list
 
 def members_of(module: nn.Module, tensors: Iterable[Any], where: str) -> list[Param]:
     """The parameters of `module` that these tensors, or pairs of a name and a tensor, are; each once."""
-    known, forms = {id(param.tensor): param for param in weights(module)}, sharded_forms()
-    found: dict[int, Param] = {}
+    by_address, forms = {id(param.tensor): param for param in weights(module)}, sharded_forms()
+    members: dict[int, Param] = {}
     for place, item in enumerate([tensors] if isinstance(tensors, Tensor) else tensors):
         tensor = item[1] if isinstance(item, tuple) else item
-        param = known.get(id(forms.get(id(tensor), tensor)))
+        param = by_address.get(id(forms.get(id(tensor), tensor)))
         if param is None:
             raise ConfigError(
                 f"TorchOptimizer: {where}[{place}] is no parameter of the {type(module).__name__} that it was made"
                 " with: states follow the ids of a module's parameters; add the parameter to the module first"
             )
-        found[id(param.tensor)] = param
-    return [*found.values()]
+        members[id(param.tensor)] = param
+    return [*members.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The parameters of the groups, as they were found in the module.
+
+    Attributes:
+        params: in the order of the groups.
+        groups: the same by ids, for each of torch's groups that has any.
+        by_tensor: `id()` of the tensor -> tensor and parameter. That the tensors are held keeps others from getting
+            their addresses.
+        module_params: all parameters of the module, the object that it gave.
+    """
+
+    params: Sequence[Param] = ()
+    groups: tuple[ParamGroup, ...] = ()
+    by_tensor: dict[int, tuple[Tensor, Param]] = field(default_factory=dict)
+    module_params: Sequence[Param] | None = None
+
+    def found_again(self, groups: Sequence[dict[str, Any]], of_module: Sequence[Param]) -> "Members":
+        """Put the parameters that the module has now into the groups: by object, else by id, else by path.
+
+        It changes `params`, `param_names` and `param_ids` of the groups. A parameter that the module no longer has is
+        left out; a tensor that never was the module's is a ConfigError.
+        """
+        by_tensor = {id(param.tensor): param for param in of_module}
+        by_id = {param.id: param for param in of_module}
+        by_path = {param.path: param for param in of_module}
+        params: list[Param] = []
+        by_ids = []
+        taken: set[int] = set()
+        for group in groups:
+            members = []
+            for tensor in group["params"]:
+                param = by_tensor.get(id(tensor))
+                if param is None and self.module_params is not None:
+                    if id(tensor) not in self.by_tensor:
+                        raise ConfigError(
+                            f"TorchOptimizer: a tensor of shape {list(tensor.shape)} was put into a group, and it is no"
+                            " parameter of the module that the optimizer was made with"
+                        )
+                    before = self.by_tensor[id(tensor)][1]
+                    param = by_id.get(before.id) or by_path.get(before.path)
+                if param is not None and id(param) not in taken:
+                    taken.add(id(param))
+                    members.append(param)
+            group["params"] = [param.tensor for param in members]
+            group["param_names"] = [param.path for param in members]
+            group["param_ids"] = [str(param.id) for param in members]
+            params += members
+            if members:
+                by_ids.append(ParamGroup.from_ids(group["param_ids"]))
+        by_address = {id(param.tensor): (param.tensor, param) for param in params}
+        return Members(params, tuple(by_ids), by_address, of_module)
 
 
 def group_in_config(rules: RuleSet, members: Sequence[Param]) -> int:
@@ -145,31 +199,31 @@ def options_of(rule: SimpleOptimizer[Any]) -> Options:
     if config is None:
         return {}
     fields = config.__struct_fields__
-    found = {name: getattr(config, field) for name, field in _FIELD_OF.items() if field in fields}
+    options = {name: getattr(config, field) for name, field in _FIELD_OF.items() if field in fields}
     betas = [field for field in _BETAS if field in fields]
     if betas:
-        found["betas"] = tuple(getattr(config, field) for field in betas)
+        options["betas"] = tuple(getattr(config, field) for field in betas)
     momentum = getattr(config, "momentum", None)
     if momentum is not None:
-        found["momentum"] = momentum.momentum if isinstance(momentum, MomentumConfig) else momentum
-    return {name: value for name, value in found.items() if value is not None}
+        options["momentum"] = momentum.momentum if isinstance(momentum, MomentumConfig) else momentum
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def with_options(rule: SimpleOptimizer[Any], given: Mapping[str, Any]) -> SimpleOptimizer[Any]:
+def with_options(rule: SimpleOptimizer[Any], wanted: Mapping[str, Any]) -> SimpleOptimizer[Any]:
     """A rule with other options, or `rule` itself where it has these."""
-    own = options_of(rule)
-    missing = next((name for name in given if name not in own), None)
+    current = options_of(rule)
+    missing = next((name for name in wanted if name not in current), None)
     if missing is not None:
         raise ConfigError(f"TorchOptimizer: {missing}: {type(rule).__name__} has none")
-    changed = {name: it for name, it in given.items() if (tuple(it) if isinstance(it, list) else it) != own[name]}
+    changed = {name: it for name, it in wanted.items() if (tuple(it) if isinstance(it, list) else it) != current[name]}
     if not changed:
         return rule
     config = _config_of(rule)
     fields: Options = {}
     for name, value in changed.items():
         if name == "betas":
-            if not isinstance(value, list | tuple) or len(value) != len(own[name]):
-                expected = f"expected {len(own[name])} numbers for {type(rule).__name__}"
+            if not isinstance(value, list | tuple) or len(value) != len(current[name]):
+                expected = f"expected {len(current[name])} numbers for {type(rule).__name__}"
                 raise ConfigError(f"TorchOptimizer: betas: {expected}, got {value!r:.80}")
             fields |= {field: _number(name, it) for field, it in zip(_BETAS, value, strict=False)}
         elif name == "momentum" and isinstance(config.momentum, MomentumConfig):
@@ -182,8 +236,8 @@ def with_options(rule: SimpleOptimizer[Any], given: Mapping[str, Any]) -> Simple
 def refuse_unknown(rule: SimpleOptimizer[Any], group: Mapping[str, Any], maximize: bool) -> None:
     """Refuse options of a rule that a group can't set, with a ConfigError; other keys are the program's own."""
     config = _config_of(rule)
-    known = _OF_CONFIG | set(() if config is None else config.__struct_fields__) - {*OPTIONS}
-    for name in sorted(known & group.keys()):
+    refused = _OF_CONFIG | set(() if config is None else config.__struct_fields__) - {*OPTIONS}
+    for name in sorted(refused & group.keys()):
         if name != "maximize" or bool(group[name]) != maximize:
             raise ConfigError(
                 f"TorchOptimizer: '{name}' can't be set in one of params= or added groups; set it in the config."

@@ -45,13 +45,13 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
             raise ConfigError(
                 f"{name}: params: all parameters are stepped together; freeze those that are not to change"
             )
-        found = weights(module)
-        if not found:
+        params_of_module = weights(module)
+        if not params_of_module:
             raise ArgumentError(f"{name}: {type(module).__name__} has no parameters to train")
         self._module = module
         self._optimizer = optimizer
-        super().__init__([(param.path, param.tensor) for param in found], {"lr": lr})
-        self.param_groups[0]["param_ids"] = [str(param.id) for param in found]
+        super().__init__([(param.path, param.tensor) for param in params_of_module], {"lr": lr})
+        self.param_groups[0]["param_ids"] = [str(param.id) for param in params_of_module]
 
     @property
     def optimizer(self) -> Any:
@@ -82,8 +82,8 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        found = [(param, param.tensor.grad) for param in weights(self._module)]
-        grads = GradientsParams.of([(param, grad) for param, grad in found if grad is not None])
+        pairs = [(param, param.tensor.grad) for param in weights(self._module)]
+        grads = GradientsParams.of([(param, grad) for param, grad in pairs if grad is not None])
         rate = float(self.param_groups[0]["lr"]) if lr is None else lr
         scaling: dict[str, Any] = {}
         if isinstance(self._optimizer, OptimizerAdaptor):
@@ -126,14 +126,14 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         return self
 
     def _layouts(self) -> str:
-        """How the parameters lie, as a text, in which torch.distributed.checkpoint finds no parts."""
+        """The layouts of the parameters, as a text, in which torch.distributed.checkpoint finds no parts."""
         notes = noted_layouts([self._module])
         return json.dumps([notes.get(text, {}).get("parts") for text in self.param_groups[0]["param_ids"]])
 
     def _refuse_another_order(self, ids: Any, names: Any, source: str) -> None:
-        own = self.param_groups[0]
-        is_permuted = ids is not None and {*ids} == {*own["param_ids"]}
-        if ids != own["param_ids"] and (is_permuted or names != own["param_names"]):
+        group = self.param_groups[0]
+        is_permuted = ids is not None and {*ids} == {*group["param_ids"]}
+        if ids != group["param_ids"] and (is_permuted or names != group["param_names"]):
             raise RecordMismatchError(
                 f"{source} has neither the ids nor the names of this module's parameters in their order, and the state"
                 f" of {type(self._optimizer).__name__} is one, which fits no other order. The optimizer is as it was"
@@ -149,12 +149,12 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
                 f"{type(self._optimizer).__name__}: form='torch' is for optimizers with a rule for each parameter;"
                 " state_dict() without it gives what this optimizer loads"
             )
-        found = super().state_dict()
+        state_dict = super().state_dict()
         record = self._optimizer.into_record()
-        group = {name: [*it] if isinstance(it, list) else it for name, it in found["param_groups"][0].items()}
+        group = {name: [*it] if isinstance(it, list) else it for name, it in state_dict["param_groups"][0].items()}
         group[LAYOUTS] = self._layouts()
         values = {name: it for name, it in record.values.items() if name != LAYOUTS}  # the group says it
-        return {**found, "state": {0: {**record.tensors, **values}}, "param_groups": [group]}
+        return {**state_dict, "state": {0: {**record.tensors, **values}}, "param_groups": [group]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Replace the state and the rate by those of `state_dict`, which this class gave.
@@ -163,13 +163,13 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
             RecordMismatchError, ArgumentError: it is of another optimizer or of other parameters, or its rate is none;
                 nothing has changed.
         """
-        given = after_pre_hooks(self, state_dict)
-        match given:
+        hooked = after_pre_hooks(self, state_dict)
+        match hooked:
             case {"state": {0: Mapping() as fields, **others}, "param_groups": [Mapping() as group]} if not others:
                 pass
             case _:
-                raise RecordMismatchError(f"expected a state dict with one group and one state, got {given!r:.80}")
-        own = self.param_groups[0]
+                raise RecordMismatchError(f"expected a state dict with one group and one state, got {hooked!r:.80}")
+        current = self.param_groups[0]
         self._refuse_another_order(group.get("param_ids"), group.get("param_names"), _SOURCE)
         if group.get(LAYOUTS, self._layouts()) != self._layouts():
             raise RecordMismatchError(
@@ -183,7 +183,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
             values[LAYOUTS] = FlatParameters(self._module).layouts()  # which are those of the group
         self._optimizer.load_record(Record(tensors=tensors, values=values, source=_SOURCE), self._module)
         kept = ("params", "param_names", "param_ids", LAYOUTS)
-        own.update({name: copy.deepcopy(it) for name, it in group.items() if name not in kept})
+        current.update({name: copy.deepcopy(it) for name, it in group.items() if name not in kept})
         run_post_hooks(self)
 
     def __getstate__(self) -> dict[str, Any]:

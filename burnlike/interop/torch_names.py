@@ -43,23 +43,23 @@ class TorchLayout:
             tensors = tensors_of(layer)
             if pair is None:
                 saved = [name for name in layer._buffers if name not in layer._non_persistent_buffers_set]
-                own = [name for name in (*layer._parameters, *saved) if getattr(layer, name) is not None]
-                places = {name: TensorSource(name) for name in own}
+                held = [name for name in (*layer._parameters, *saved) if getattr(layer, name) is not None]
+                places = {name: TensorSource(name) for name in held}
             else:
                 try:
-                    made = pair.build(layer, torch.device("meta"))
+                    twin = pair.build(layer, torch.device("meta"))
                     places = pair.places(pair.recipes(tensors))
                 except NoCounterpartError as error:
                     problems.append((prefix.removesuffix("."), str(error)))
                     continue
-                twins = tensors_of(made)
+                twins = tensors_of(twin)
                 tensors = {path: it.taken_from(twins[it.name]) for path, it in places.items()}
                 self.tensors |= {f"{prefix}{it.name}": twins[it.name] for it in places.values()}
                 without = (name for name in (*pair.ignored, *pair.constants.values()) if name in twins)
                 self.ignored |= {f"{prefix}{name}": twins[name] for name in without}
-            for path, it in places.items():
-                self.tensors.setdefault(f"{prefix}{it.name}", tensors[path])
-                self.places[f"{prefix}{path}"] = replace(it, name=f"{prefix}{it.name}")
+            for path, source in places.items():
+                self.tensors.setdefault(f"{prefix}{source.name}", tensors[path])
+                self.places[f"{prefix}{path}"] = replace(source, name=f"{prefix}{source.name}")
         if problems:
             lines = "\n".join(f"  {path}: {reason}" for path, reason in problems)
             error = NoCounterpartError(f"{type(module).__name__} has layers that torch.nn does not have\n{lines}")
@@ -67,7 +67,7 @@ class TorchLayout:
             raise error
 
     def differs(self) -> bool:
-        """Whether any tensor of the module has another name, or lies in another way, in torch."""
+        """True if any tensor of the module has another name, or lies in another way, in torch."""
         return any(it.transposed or not it.is_whole or path != it.name for path, it in self.places.items())
 
     def report(self, record: Record) -> LoadReport:
@@ -120,14 +120,14 @@ def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> R
     record = state if isinstance(state, Record) else Record(dict(state), source="the state dict")
     expected = TorchLayout(module)
     expect_fit(expected.report(record), record, module, "torch")
-    found = params(module)
-    tensors = {param.path: _saved(param, expected.values(param.path, record)) for param in found}
+    all_params = params(module)
+    tensors = {param.path: _saved(param, expected.values(param.path, record)) for param in all_params}
     return Record(
         tensors,
-        ids={param.path: expected.id_of(param.path, record) or param.id for param in found},
-        aliases={alias: param.path for param in found for alias in param.aliases},
+        ids={param.path: expected.id_of(param.path, record) or param.id for param in all_params},
+        aliases={alias: param.path for param in all_params for alias in param.aliases},
         source=record.source,
-        states=frozenset(param.path for param in found if param.kind == "state"),
+        states=frozenset(param.path for param in all_params if param.kind == "state"),
         layout=LayoutOf(partial(layout_of, module)),
     )
 
@@ -183,14 +183,14 @@ def names_of(module: nn.Module, record: Record) -> Literal["torch", "burnlike"] 
 
 
 def _fits_burnlike(module: nn.Module, record: Record) -> bool:
-    """Whether a record has all tensors of `module`, and no others, in burnlike's names and shapes."""
-    found = params(module)
+    """True if a record has all tensors of `module`, and no others, in burnlike's names and shapes."""
+    all_params = params(module)
     names = {*record.tensors, *record.aliases}
-    if names != {path for param in found for path in (param.path, *param.aliases)}:
+    if names != {path for param in all_params for path in (param.path, *param.aliases)}:
         return False
     return all(
         shape_in(record.tensors, param.path) == _saved(param, param.tensor).shape
-        for param in found
+        for param in all_params
         if param.path in record.tensors
     )
 

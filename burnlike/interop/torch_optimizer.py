@@ -1,25 +1,53 @@
 """TorchOptimizer: an optimizer of burnlike behind torch's interface."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from .._torch_compat.fsdp import sharded_form
 from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
 from ..config import OptimizerConfig
 from ..errors import ConfigError
 from ..module import Param
-from ..optim import GradientsParams, Lbfgs, LbfgsConfig, Optimizer, OptimizerAdaptor, OptimizerLoadReport
+from ..module.tree.walk import weights_and_tensors
+from ..optim import (
+    GradientsParams,
+    Lbfgs,
+    LbfgsConfig,
+    ModuleLearningRate,
+    Optimizer,
+    OptimizerAdaptor,
+    OptimizerLoadReport,
+)
+from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.matching import StateOwner, noted_layouts
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import LoadReport, Record
-from .grouped_optimizer import GroupedOptimizer
+from ..record.methods import RecordMethods
 from .live_states import LiveStates
 from .state_dicts import options_for, plain_state_dict, read_state_dict, warn_of_left_out
-from .torch_groups import refuse_sparse
+from .torch_groups import (
+    OPTIONS,
+    GroupRule,
+    Members,
+    common_options,
+    group_in_config,
+    groups_of,
+    members_of,
+    own_rule,
+    refuse_sparse,
+    refuse_unknown,
+    rule_set,
+)
 from .torch_module_optimizer import TorchLbfgs, TorchModuleOptimizer
 from .torch_states import from_torch_dict, is_of_torch, to_torch_dict
+
+# What torch's own optimizers say of how they compute; looked up by libraries, of no effect here.
+_INERT = {"foreach": None, "fused": None, "capturable": False, "differentiable": False}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,7 +56,7 @@ def not_compiled(function: F) -> F:
     return torch.compiler.disable(function)  # pyright: ignore[reportReturnType] - its types don't say it
 
 
-class TorchOptimizer(GroupedOptimizer):
+class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
     """A `torch.optim.Optimizer` over an OptimizerAdaptor, for code that knows torch's interface only.
 
     Schedulers, hooks, closures, `GradScaler`, `torch.distributed.checkpoint`, Lightning, Accelerate and the Trainer of
@@ -53,8 +81,8 @@ class TorchOptimizer(GroupedOptimizer):
 
     def __new__(cls, *args: Any, **options: Any) -> "TorchOptimizer":
         """An object of this class, or one of those for an optimizer that has no rule for single parameters."""
-        made = _of_whole_modules(cls, args, options)
-        return super().__new__(cls) if made is None else made
+        other = _of_whole_modules(cls, args, options)
+        return super().__new__(cls) if other is None else other
 
     def __init__(
         self,
@@ -99,7 +127,15 @@ class TorchOptimizer(GroupedOptimizer):
             )
         # GradScaler then leaves scale and overflow to step().
         self._step_supports_amp_scaling = unscale_in_step
-        super().__init__(module, adaptor, lr, params)
+        checked_rate(lr)
+        adaptor.check(module)
+        self._module, self._adaptor = module, adaptor
+        self._configured = adaptor.rules
+        self._rules: list[GroupRule] = []
+        self._members = Members()
+        defaults = {"lr": lr, "maximize": adaptor.maximize, **_INERT, **common_options(adaptor.rules)}
+        super().__init__(groups_of(adaptor.rules, module, lr, params), defaults)
+        self._sync()
 
     @property
     def adaptor(self) -> OptimizerAdaptor[Any]:
@@ -262,12 +298,12 @@ class TorchOptimizer(GroupedOptimizer):
             ConfigError, ArgumentError: an option in it is out of range; likewise.
         """
         self._sync()
-        given = after_pre_hooks(self, state_dict)
+        hooked = after_pre_hooks(self, state_dict)
         targets = [StateOwner(param, param.id) for param in self._members.params]
-        if of_torch := is_of_torch(given):
+        if of_torch := is_of_torch(hooked):
             rules, maximize = [it.rule for it in self._rules], self._adaptor.maximize
-            given = from_torch_dict(given, self.param_groups, self._members.params, rules, maximize)
-        saved = read_state_dict(given, targets)
+            hooked = from_torch_dict(hooked, self.param_groups, self._members.params, rules, maximize)
+        saved = read_state_dict(hooked, targets)
         loaded = self._adaptor.read_states(
             saved.record, targets, [self._module], report=report, prune_orphans=prune_orphans, of_torch=of_torch
         )
@@ -294,6 +330,91 @@ class TorchOptimizer(GroupedOptimizer):
         """Put the weights to evaluate with into the module, for rules that have such; else nothing."""
         self.adaptor.use_eval_weights(self._module)
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Train further parameters of the module, with `lr` and other options of their own.
+
+        Their rule and clipping are those that the config has for them. As torch, it completes `param_group` in place. A
+        parameter that is not in the module, or for which the config has several rules, and an option that can't be set,
+        is a ConfigError; one that is in a group already a ValueError.
+        """
+        if not isinstance(param_group, dict) or isinstance(param_group.get("params", ()), set):
+            super().add_param_group(param_group)  # which says what is wrong
+        members = members_of(self._module, param_group["params"], f"param_groups[{len(self._rules)}]['params']")
+        group = group_in_config(self._configured, members)
+        rule = own_rule(self._configured, group, self._rules)
+        refuse_unknown(rule.rule, param_group, self._adaptor.maximize)
+        rule = rule.with_options(param_group)
+        param_group.setdefault("lr", self.defaults["lr"] * self._configured.lr_factor(group))
+        checked_rate(param_group["lr"])
+        param_group["params"] = [(param.path, param.tensor) for param in members]
+        param_group["param_names"] = []  # which torch replaces by the names of the parameters, if there are any
+        super().add_param_group(param_group)
+        for name in (*OPTIONS, "maximize", *_INERT):
+            param_group.pop(name, None)
+        param_group |= rule.options
+        param_group["param_ids"] = [str(param.id) for param in members]
+        self._rules.append(rule)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without hooks, as in torch.
+        ours = ("_module", "_adaptor", "_configured", "_rules", "_step_supports_amp_scaling")
+        return {name: self.__dict__[name] for name in ("defaults", "param_groups", *ours)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({**state, "_members": Members()})
+
+    def _param_of(self, tensor: Tensor) -> Param | None:
+        entry = self._members.by_tensor.get(id(tensor))
+        # Where the module still has it, nothing is looked through: programs ask for one after the other.
+        try:
+            if entry is not None and entry[1].tensor is tensor:
+                return entry[1]
+        except KeyError:  # the module has nothing of that name any more
+            pass
+        self._sync()
+        entry = self._members.by_tensor.get(id(sharded_form(tensor)))
+        return None if entry is None else entry[1]
+
+    def _all_members(self) -> Iterable[tuple[Tensor, Param]]:
+        self._sync()
+        return self._members.by_tensor.values()
+
+    def _rates(self) -> ModuleLearningRate:
+        # torch's LinearLR multiplies its way down to what should be 0, and may end at -1e-18.
+        rates: list[float] = []
+        for group in self.param_groups:
+            if group["params"]:
+                rate = float(group["lr"])
+                rates.append(0.0 if -1e-12 < rate < 0 else rate)
+        return ModuleLearningRate(0.0, self._members.groups, tuple(rates))
+
+    def _sync(self) -> None:
+        """Follow what was changed from outside: the module, the lists of parameters, the options."""
+        current, _ = weights_and_tensors(self._module)
+        listed = list(map(id, chain.from_iterable(map(itemgetter("params"), self.param_groups))))
+        renewed = self._members.module_params is not current or [*self._members.by_tensor] != listed
+        if renewed:
+            self._members = self._members.found_again(self.param_groups, current)
+        has_news = renewed
+        for rule, group in zip(self._rules, self.param_groups, strict=True):
+            has_news = has_news or not rule.options.items() <= group.items()
+        if has_news:
+            rules = self._rules_for(self.param_groups)
+            # betas that are a list are no news
+            if renewed or any(new is not old for new, old in zip(rules, self._rules, strict=True)):
+                self._take_rules(rules)
+
+    def _rules_for(self, groups: Sequence[Mapping[str, Any]]) -> list[GroupRule]:
+        return [
+            rule.with_options({name: group.get(name) for name in rule.options})
+            for rule, group in zip(self._rules, groups, strict=True)
+        ]
+
+    def _take_rules(self, rules: list[GroupRule]) -> None:
+        self._rules = rules
+        used = [it for it, group in zip(rules, self.param_groups, strict=True) if group["params"]]
+        self._adaptor.rules = rule_set(self._configured, used, self._members.groups)
+
 
 def _of_whole_modules(cls: type, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """The optimizer in the place of a TorchOptimizer where it has no rule for single parameters; else None."""
@@ -302,5 +423,5 @@ def _of_whole_modules(cls: type, args: tuple[Any, ...], options: dict[str, Any])
         return None
     if isinstance(config, LbfgsConfig | Lbfgs):
         return TorchLbfgs(*args, **options)
-    given = {"optimizer" if name == "config" else name: it for name, it in options.items()}
-    return TorchModuleOptimizer(*args, **given) if isinstance(config, Optimizer) else None
+    renamed = {"optimizer" if name == "config" else name: it for name, it in options.items()}
+    return TorchModuleOptimizer(*args, **renamed) if isinstance(config, Optimizer) else None

@@ -18,16 +18,17 @@ from ..optim import OptimizerAdaptor
 from ..optim.core.state import flatten
 from ..optim.rules.config_base import MomentumConfig
 from ..optim.states.matching import StateOwner, laid_out, noted_layouts
-from ..optim.states.torch_records import read_torch_record, trained_by
-from ..optim.states.torch_rules import (
+from ..optim.states.torch_records import (
     RULES,
     TorchRule,
     expect_rule,
     from_torch,
     parts_of,
+    read_torch_record,
     rule_in,
     state_record,
     to_torch,
+    trained_by,
 )
 from ..record import Record
 from ..record.layout import LAYOUTS
@@ -39,7 +40,7 @@ Order = Optimizer | Iterable[Tensor] | Iterable[str]
 _SOURCE = "the state dict"
 _STRIPPED = [f"{name}." for name in WRAPPED]
 _OF_CONFIG = ("amsgrad", "centered", "dampening", "lr_decay", "nesterov", "maximize", "decoupled_weight_decay")
-"""Options of torch's groups that change a step and are of the whole config here."""
+"""Options of torch's groups that change a step, and that only the whole config has here."""
 
 
 def import_torch_optimizer(
@@ -74,13 +75,13 @@ def import_torch_optimizer(
         >>> record = import_torch_optimizer(theirs.state_dict(), layer)
         >>> ours = AdamWConfig(epsilon=1e-8, weight_decay=1e-2).init().load_record(record, layer)
     """
-    found = state_dict if isinstance(state_dict, Mapping) else read_content(state_dict)
-    if not isinstance(found, Mapping):
+    content = state_dict if isinstance(state_dict, Mapping) else read_content(state_dict)
+    if not isinstance(content, Mapping):
         where = os.fspath(cast("str", state_dict))
-        raise RecordMismatchError(f"{where}: expected the state dict of an optimizer, got a {type(found).__name__}")
-    states, groups = parts_of(found)
+        raise RecordMismatchError(f"{where}: expected the state dict of an optimizer, got a {type(content).__name__}")
+    states, groups = parts_of(content)
     options = f"one with the options {listed(sorted(map(str, groups[0])))}" if groups else "one without groups"
-    rule = expect_rule(found, _SOURCE, options, "other optimizers have states that none here has")
+    rule = expect_rule(content, _SOURCE, options, "other optimizers have states that none here has")
     owners = [StateOwner(param, param.id) for param in params(module, "weight")]
     keys = [key for group in groups for key in group["params"]]
     if order is not None and not isinstance(order, Optimizer):
@@ -122,7 +123,7 @@ def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *mo
 
 
 def is_of_torch(state_dict: Any) -> bool:
-    """Whether it is the state dict of one of torch's own optimizers."""
+    """True for the state dict of one of torch's own optimizers."""
     _, groups = parts_of(state_dict)
     return rule_in(state_dict) is not None and not any("param_ids" in group for group in groups)
 
@@ -146,11 +147,11 @@ def from_torch_dict(
             " record of it with interop.import_torch_optimizer(state_dict, module, order=...), which is told the order"
         )
     rest = [*params]
-    found: dict[Any, Any] = {}
-    made: list[dict[str, Any]] = []
-    for own, group, own_rule in zip(groups, theirs, rules, strict=True):
-        _check_options(group, own, own_rule, maximize, rule.name)
-        members, rest = rest[: len(own["params"])], rest[len(own["params"]) :]
+    translated: dict[Any, Any] = {}
+    new_groups: list[dict[str, Any]] = []
+    for ours, group, our_rule in zip(groups, theirs, rules, strict=True):
+        _check_options(group, ours, our_rule, maximize, rule.name)
+        members, rest = rest[: len(ours["params"])], rest[len(ours["params"]) :]
         if "param_names" in group:
             by_path = _by_path(members)
             unknown = next((name for name in group["param_names"] if name not in by_path), None)
@@ -158,11 +159,11 @@ def from_torch_dict(
                 raise RecordMismatchError(f"{_SOURCE} has a state of '{unknown}', which is in no such group here")
             members = [by_path[name] for name in group["param_names"]]
         saved = [_Saved(it.id, it.path, it.tensor.shape) for it in members]
-        found |= _translated(rule, states, dict(zip(group["params"], saved, strict=True)))
-        options = {name: group[name] for name in own if name in group and name not in ("params", "param_names")}
+        translated |= _translated(rule, states, dict(zip(group["params"], saved, strict=True)))
+        options = {name: group[name] for name in ours if name in group and name not in ("params", "param_names")}
         names = {"param_names": [it.path for it in members], "param_ids": [str(it.id) for it in members]}
-        made.append({**options, **names, "params": group["params"]})
-    return {"state": found, "param_groups": made}
+        new_groups.append({**options, **names, "params": group["params"]})
+    return {"state": translated, "param_groups": new_groups}
 
 
 def to_torch_dict(
@@ -174,7 +175,7 @@ def to_torch_dict(
     """
     param_of = enumerate(params)
     states: dict[int, Any] = {}
-    made: list[dict[str, Any]] = []
+    new_groups: list[dict[str, Any]] = []
     for group, rule in zip(groups, rules, strict=True):
         kind, theirs = _group_of(rule, float(group["lr"]), adaptor.maximize)
         numbers = []
@@ -184,8 +185,8 @@ def to_torch_dict(
             if (state := adaptor.state_of(param)) is not None:
                 tensors, values = flatten(state)
                 states[number] = to_torch(kind, {**tensors, **values}, param.path, "the optimizer")
-        made.append({**theirs, "params": numbers})
-    return {"state": states, "param_groups": made}
+        new_groups.append({**theirs, "params": numbers})
+    return {"state": states, "param_groups": new_groups}
 
 
 def _rule_of(config: Any) -> TorchRule | None:
@@ -208,13 +209,13 @@ def _group_of(rule: Any, lr: float, maximize: bool) -> tuple[TorchRule, dict[str
     return kind, {name: value for name, value in group.items() if name != "params"}
 
 
-def _check_options(theirs: Mapping[str, Any], own: Mapping[str, Any], rule: Any, maximize: bool, name: str) -> None:
+def _check_options(theirs: Mapping[str, Any], ours: Mapping[str, Any], rule: Any, maximize: bool, name: str) -> None:
     """Refuse options of torch's group that differ from this optimizer's config."""
     config = getattr(rule, "config", None)
     if _rule_of(config) is None:
         raise RecordMismatchError(f"{_SOURCE} is of torch's {name}, and this optimizer's rule is {type(rule).__name__}")
     pairs = [(name, theirs[name], _option(config, name, maximize)) for name in _OF_CONFIG if name in theirs]
-    if theirs.get("momentum") and "momentum" not in own:
+    if theirs.get("momentum") and "momentum" not in ours:
         pairs.append(("momentum", theirs["momentum"], None))
     elif not theirs.get("momentum"):
         pairs = [it for it in pairs if it[0] not in ("dampening", "nesterov")]
@@ -255,26 +256,28 @@ def _names_in(groups: Sequence[Mapping[str, Any]], keys: Sequence[Any]) -> list[
 
 def _in_torch_names(module: nn.Module, names: Sequence[Any]) -> list[_Saved]:
     """The parameters with these names in the same model made of torch's layers; none if they are names in `module`."""
-    own = _by_path(params(module, "weight"))
-    if not names or not all(isinstance(it, str) for it in names) or all(_stripped(it, own) in own for it in names):
+    by_path = _by_path(params(module, "weight"))
+    if not names or not all(isinstance(it, str) for it in names):
         return []
-    found = torch_parameters(module)
-    shown = [_stripped(name, found) for name in names]
-    return [_Saved(id_of_name(it), it, *found[it]) for it in shown] if all(it in found for it in shown) else []
+    if all(_stripped(it, by_path) in by_path for it in names):
+        return []
+    in_torch = torch_parameters(module)
+    shown = [_stripped(name, in_torch) for name in names]
+    return [_Saved(id_of_name(it), it, *in_torch[it]) for it in shown] if all(it in in_torch for it in shown) else []
 
 
 def _translated(rule: TorchRule, states: Mapping[Any, Any], targets: Mapping[Any, Any]) -> dict[Any, dict[str, Any]]:
     """The states by the names that they have here, by torch's keys; without those that are empty."""
-    found = {key: from_torch(rule, states.get(key, {}), it.shape, it.path, _SOURCE) for key, it in targets.items()}
-    return {key: fields for key, fields in found.items() if fields}
+    translated = {key: from_torch(rule, states.get(key, {}), it.shape, it.path, _SOURCE) for key, it in targets.items()}
+    return {key: fields for key, fields in translated.items() if fields}
 
 
 def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Order | None) -> dict[Any, Param]:
     """The parameter of each key of the states."""
     keys = [key for group in groups for key in group["params"]]
-    found: list[Param] = []
+    meant: list[Param] = []
     if isinstance(order, torch.optim.Optimizer):
-        found, order = [target.param for target in trained_by(order, [module])], ()
+        meant, order = [target.param for target in trained_by(order, [module])], ()
     elif order is None:
         order = _names_in(groups, keys)
         if len(order) != len(keys):
@@ -284,27 +287,30 @@ def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Orde
                 " order that it got them"
             )
     weights = params(module, "weight")
-    known, by_path, forms = {id(it.tensor): it for it in weights}, _by_path(weights), sharded_forms()
+    by_address, by_path, forms = {id(it.tensor): it for it in weights}, _by_path(weights), sharded_forms()
     for place, item in enumerate(order):
-        param = _param_at(module, by_path, item) if isinstance(item, str) else known.get(id(forms.get(id(item), item)))
+        if isinstance(item, str):
+            param = _param_at(module, by_path, item)
+        else:
+            param = by_address.get(id(forms.get(id(item), item)))  # under FSDP, the DTensor in place of the parameter
         if param is None:
             raise RecordMismatchError(f"order[{place}] is no parameter of the {type(module).__name__}")
-        found.append(param)
-    if len(found) != len(keys):
-        raise RecordMismatchError(f"{_SOURCE} has {len(keys)} parameters, and order has {len(found)}")
-    if len({param.id for param in found}) < len(found):
+        meant.append(param)
+    if len(meant) != len(keys):
+        raise RecordMismatchError(f"{_SOURCE} has {len(keys)} parameters, and order has {len(meant)}")
+    if len({param.id for param in meant}) < len(meant):
         raise RecordMismatchError(f"{_SOURCE}: a parameter is meant twice in order or param_names")
-    return dict(zip(keys, found, strict=True))
+    return dict(zip(keys, meant, strict=True))
 
 
 def _by_path(weights: Sequence[Param]) -> dict[str, Param]:
     return {path: param for param in weights for path in (param.path, *param.aliases)}
 
 
-def _stripped(name: str, known: Container[str]) -> str:
+def _stripped(name: str, names: Container[str]) -> str:
     """The name without what wrappers put into it."""
     for prefix in _STRIPPED:
-        name = name if name in known else name.replace(prefix, "")
+        name = name if name in names else name.replace(prefix, "")
     return name
 
 

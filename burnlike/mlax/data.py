@@ -19,8 +19,7 @@ from ..module.identity.param_id import ParamId
 from ..module.printing.display import Content
 from ..module.printing.values import sequence_text
 from ..module.torch_objects.lazy_parameter import is_lazy
-from ..module.tree.param import Kind, Param
-from ..module.tree.param_values import differentiable
+from ..module.tree.param import Kind, Param, differentiable
 from ..tensor.core.base import TensorBase
 from .pytrees import Level, level_of
 

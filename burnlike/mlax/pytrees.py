@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from .._torch_compat import pytree
 from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId
-from ..module.tree.param import Kind
-from ..module.tree.param_values import differentiable
+from ..module.tree.param import Kind, differentiable
 
 
 class Level(NamedTuple):

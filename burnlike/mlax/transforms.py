@@ -12,8 +12,8 @@ from .._torch_compat.transforms import is_wrapped
 from ..errors import ArgumentError, ConflictError, MissingParamError
 from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.torch_objects.lazy_parameter import is_lazy
-from ..module.torch_objects.memory import Memory
 from ..module.transforms import mapping
+from ..module.transforms.mapping import Memory
 from ..module.tree.param import Param
 from .data import as_data, check_trainable, tensors_in
 from .filters import Filter, Predicate, as_predicate, is_trainable

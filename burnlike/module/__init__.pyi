@@ -33,6 +33,6 @@ from .transforms.placement import (
     valid as valid,
 )
 from .transforms.visiting import ModuleVisitor as ModuleVisitor, param_at as param_at, visit as visit
-from .tree.new_ids import agree_ids as agree_ids, fresh_ids as fresh_ids
+from .tree.identities import agree_ids as agree_ids, fresh_ids as fresh_ids
 from .tree.param import Param as Param
 from .tree.walk import params as params

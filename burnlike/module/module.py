@@ -24,8 +24,7 @@ from .identity.field_metadata import fields_of, fields_with, hold_as, meta_of, p
 from .methods import ModuleMethods
 from .torch_objects.wrappers import own_class
 from .transforms.placement import require_grad, restore_intents
-from .tree.param import Param
-from .tree.param_values import untracked
+from .tree.param import Param, untracked
 from .tree.traversal import slots_of
 
 _TORCH = (nn.Module, Tensor)
@@ -73,9 +72,22 @@ class Module(ModuleMethods):
                 )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("training", "__dict__"):  # torch.export gives a stand-in for a module that module's __dict__
+        """Assign a field, by what `value` is:
+
+        * a `Tensor` where there is a buffer of the name: `_set_buffer`, as a running mean gets one in each step;
+        * a number, text, dtype, module, parameter or other tensor: as torch does it;
+        * a `Param`: `_hold` registers its tensor, with the id and the rest;
+        * a marked constant: the value goes into `__dict__`, past torch, so that a module in it is no child;
+        * a typed tensor over a buffer: refused;
+        * a list, tuple, dict or user's container with a part of a tree: the module that stands for it is assigned;
+        * anything else: as torch does it.
+        """
+        # `training` is set by each train() and eval(), and is no field. torch.export gives a stand-in for a module that
+        # module's `__dict__`.
+        if name in ("training", "__dict__"):
             super().__setattr__(name, value)
             return
+        # By exact types first: most assignments in a forward pass are of tensors and numbers.
         if type(value) is Tensor:
             if self._set_buffer(name, value):
                 return
@@ -84,6 +96,7 @@ class Module(ModuleMethods):
                 self._hold(name, value)
                 return
             if isinstance(value, MarkedConstant):
+                # torch refuses to put anything but a module over a child, and a constant may take a child's place.
                 for key in ("_parameters", "_buffers", "_modules"):
                     self.__dict__.get(key, {}).pop(name, None)
                 self.__dict__.get("_non_persistent_buffers_set", set()).discard(name)
@@ -122,6 +135,7 @@ class Module(ModuleMethods):
     def _note_field(self, name: str, value: Any = None) -> None:
         parts = self.__dict__
         modules = parts.get("_modules")
+        # What is in `__dict__` would hide the child of that name, which torch looks up only if nothing is there.
         if modules is not None and name in modules and name in parts:
             del parts[name]
         holds = None
@@ -132,7 +146,7 @@ class Module(ModuleMethods):
 
     def _as_module(self, name: str, value: Any) -> Any:
         """The module that a list, tuple, dict or user's container becomes as a field, or the value itself."""
-        from .containers.user_containers import as_module, check_hidden_parts
+        from .containers.user_containers import as_module, check_hidden_parts  # containers are Modules
 
         if isinstance(getattr(type(self), name, None), property):
             return value
@@ -153,6 +167,7 @@ class Module(ModuleMethods):
                 if parts[group].get(name) is not None:
                     raise TypeError(f"cannot assign a Param of kind 'state' as {part} '{name}'; delete '{name}' before")
         before = fields_of(self).get(name)
+        # Before the tensor is registered, which would draw an id for the name.
         keep_id(self, name, param.id, noting(param.kind, tensor))
         try:
             if param.kind == "weight":
@@ -164,7 +179,7 @@ class Module(ModuleMethods):
                 for group in (parts, self._parameters, self._modules):
                     group.pop(name, None)
                 self.register_buffer(name, tensor)
-        except Exception:
+        except Exception:  # torch refused the name or the tensor
             put_field(self, name, before)
             raise
         set_meta(self, name, meta_of(*param.home))
@@ -251,8 +266,8 @@ def _cycle_of(module: nn.Module, error: Exception) -> Exception:
     """An error that shows the cycle in `module`, to raise in place of `error`, if a cycle is the cause."""
     try:
         slots_of(module)
-    except ModuleTreeError as found:
-        return found
+    except ModuleTreeError as cycle:
+        return cycle
     except RecursionError:  # still too deep in it: the callers have more room
         pass
     return error

@@ -1,5 +1,5 @@
-"""What ops do with their arguments: checks whose errors say what was expected, what came and what to do; the dtypes of
-autocast; what autograd is told of writes; the halves of gated linear units."""
+"""Arguments of ops: checks whose errors say what was expected, what came and what to do; the dtypes of autocast; notes
+to autograd of what was written; the halves of gated linear units."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
@@ -99,7 +99,7 @@ def check_storage(op: str, tensors: Mapping[str, Tensor]) -> None:
 
 
 def shares_memory_with_itself(tensor: Tensor) -> bool:
-    """Whether two values of `tensor` are, or may be, one place in memory: expanded, or with overlapping strides."""
+    """True if two values of `tensor` are, or may be, one place in memory: expanded, or with overlapping strides."""
     extent = 1
     for stride, size in sorted((st, si) for st, si in zip(tensor.stride(), tensor.shape, strict=True) if si > 1):
         if stride < extent:

@@ -61,7 +61,7 @@ def own_part(x: Tensor, mesh: "DeviceMesh", dim: int) -> Tensor:
     return whole.redistribute(placements=[Shard(dim % x.dim())]).to_local()
 
 
-class _Logits(local):
+class _Logits(local):  # a block in one thread is not to change the heads of another
     divided = False
 
 
@@ -115,7 +115,7 @@ def whole(tensor: Any) -> Tensor:
 
 
 class Parts(NamedTuple):
-    """Where an op computes on parts.
+    """The arguments of an op that may be divided, for one that computes on parts.
 
     Attributes:
         free: dimensions of the first argument that may be divided; None: all but the last.
@@ -145,8 +145,8 @@ def are_divided(*arguments: Any) -> bool:
     # None where there can be none yet, as its import is slow.
     kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     if kind is not None:
-        for it in {*map(type, arguments)}:
-            if issubclass(it, kind):
+        for argument_type in {*map(type, arguments)}:
+            if issubclass(argument_type, kind):
                 return True
     return False
 
@@ -189,8 +189,8 @@ def on_parts(name: str, compute: Callable[..., Any], arguments: tuple[Any, ...])
         is_tensor = isinstance(value, Tensor)
         return DTensor.from_local(value, mesh, places, run_check=False) if is_tensor else value
 
-    found = compute(*(part(index, it) for index, it in enumerate(arguments)))
-    return tuple(map(joined, found)) if isinstance(found, tuple) else joined(found)
+    results = compute(*(part(index, it) for index, it in enumerate(arguments)))
+    return tuple(map(joined, results)) if isinstance(results, tuple) else joined(results)
 
 
 def _kept(mesh: "DeviceMesh", rule: Parts, arguments: tuple[Any, ...]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""How a function with a derivative calls its native op."""
+"""Calls of native ops by functions with a derivative."""
 
 import inspect
 import threading
@@ -17,7 +17,7 @@ from ._library import WITHOUT_NATIVE, autograd, fake, op
 
 
 def is_transformed() -> bool:
-    """Whether the present code runs within a transform of `torch.func` or `references()`, or forward mode is on.
+    """True if the present code runs within a transform of `torch.func` or `references()`, or forward mode is on.
 
     An op is its reference there, compiled or not: torch calls an op of a library once for each item of a `vmap`, can't
     differentiate it, and in a compiled graph gives it tangents of 0 without a word (torch 2.13).
@@ -25,7 +25,7 @@ def is_transformed() -> bool:
     return transforming() or in_forward_mode() or _REFERENCES.depth > 0
 
 
-class _References(threading.local):
+class _References(threading.local):  # a block in one thread is not to change the ops of another
     depth = 0
 
 
@@ -47,7 +47,7 @@ def references() -> Iterator[None]:
 
 
 def is_recorded() -> bool:
-    """Whether `torch.export` or `torch.jit.trace` runs the present code: tools without our ops run the result."""
+    """True while `torch.export` or `torch.jit.trace` runs the present code: tools without our ops run the result."""
     return torch.compiler.is_exporting() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
 
 
@@ -71,6 +71,7 @@ def call(name: str, native: Any, reference: Callable[..., Any], check: Callable[
     if is_transformed() or (WITHOUT_NATIVE and x.device.type in WITHOUT_NATIVE):
         check(*arguments)
         return reference(*arguments)
+    # The checks come after a refusal: before each call they would take longer than small kernels.
     try:
         return native(*arguments)
     except RuntimeError:
@@ -95,18 +96,18 @@ def second_derivative(
 
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         again = torch.is_grad_enabled()
-        arguments, found = list(ctx.arguments), list[Tensor | None]([None] * len(ctx.arguments))
+        arguments, all_grads = list(ctx.arguments), list[Tensor | None]([None] * len(ctx.arguments))
         with torch.enable_grad():
             for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
                 # A place of its own in the graph: what the arguments were made of is none of this op's.
-                own = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach()
-                arguments[place] = own.requires_grad_(own.is_floating_point())
+                leaf = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach()
+                arguments[place] = leaf.requires_grad_(leaf.is_floating_point())
             floats = {place: arguments[place] for place in ctx.places if arguments[place].requires_grad}
-            given = tuple(floats.values())
-            results = torch.autograd.grad(gradients(*arguments), given, grads, create_graph=again, allow_unused=True)
+            leaves = tuple(floats.values())
+            results = torch.autograd.grad(gradients(*arguments), leaves, grads, create_graph=again, allow_unused=True)
         for place, result in zip(floats, results, strict=True):
-            found[place] = result
-        return tuple(found)
+            all_grads[place] = result
+        return tuple(all_grads)
 
     return backward, save
 
@@ -133,15 +134,15 @@ def differentiate(name: str, backward_name: str, reference: Callable[..., Tensor
         ctx.options = inputs[count:]
 
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        given = ctx.saved_tensors
-        grads = backward_op(grad, *given, *ctx.options)
-        own = grads if given[-1] is not None else (*grads[:-1], None)
-        return *own, *(None,) * len(ctx.options)
+        saved = ctx.saved_tensors
+        grads = backward_op(grad, *saved, *ctx.options)
+        needed_grads = grads if saved[-1] is not None else (*grads[:-1], None)
+        return *needed_grads, *(None,) * len(ctx.options)
 
     def gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
-        given = [it for it in arguments[:count] if it is not None]
-        found = torch.autograd.grad(reference(*arguments), given, grad, create_graph=True)
-        return found if len(given) == count else (*found, given[0].flatten()[:0])
+        present = [it for it in arguments[:count] if it is not None]
+        grads = torch.autograd.grad(reference(*arguments), present, grad, create_graph=True)
+        return grads if len(present) == count else (*grads, present[0].flatten()[:0])
 
     autograd(name, backward, save)
     autograd(backward_name, *second_derivative(gradients))

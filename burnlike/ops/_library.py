@@ -4,6 +4,7 @@
 CUDA.
 """
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,6 @@ from .. import __version__, _env
 from .._torch_compat.cuda_start import when_cuda_starts
 from .._torch_compat.dispatch import any_requires_grad, below_autograd
 from ..errors import ArgumentError, NativeError
-from ._capability import runs_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,36 @@ CUDA = _load_cuda()
 WITHOUT_NATIVE = set(([] if CPU.loaded else ["cpu", "meta"]) + ([] if CUDA.loaded else ["cuda"]))
 
 
+def runs_on(capability: tuple[int, int], built: str) -> bool:
+    """True if a GPU runs one of the forms that kernels were built in, each a word: `80`, `90a`, `100f`, `120+PTX`.
+
+    Machine code runs where the major number is the same and the minor one no smaller, with `a` on that capability
+    alone; portable code (`+PTX`) where the capability is no smaller, with `f` in its family only (CUDA C++ Programming
+    Guide, section "Compute capabilities").
+    """
+    return any(_runs(capability, word) for word in built.split())
+
+
+def _runs(capability: tuple[int, int], word: str) -> bool:
+    parsed = re.fullmatch(r"(\d+)(\d)([af]?)(\+PTX)?", word)
+    if parsed is None:
+        return False
+    of = int(parsed[1]), int(parsed[2])
+    if parsed[3] == "a":
+        return capability == of
+    return capability >= of and (capability[0] == of[0] or (parsed[4] is not None and not parsed[3]))
+
+
 def _check_gpus(built: str) -> None:
     """Go without CUDA kernels, with one warning, if they were built for none of the GPUs that this process sees.
 
     If they were built for some, a call on another one is an error that says so.
     """
-    global CUDA
-    found = [torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())]
-    if not found or any(runs_on(it, built) for it in found):
+    global CUDA  # the GPUs are known only once CUDA starts, which importing burnlike is not to do
+    capabilities = [torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())]
+    if not capabilities or any(runs_on(it, built) for it in capabilities):
         return
-    seen = ", ".join(sorted({f"{major}.{minor}" for major, minor in found}))
+    seen = ", ".join(sorted({f"{major}.{minor}" for major, minor in capabilities}))
     CUDA = replace(
         CUDA,
         loaded=False,
@@ -166,6 +186,7 @@ def _directly(name: str, native: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _RECORDED: dict[str, Callable[..., Any]] = {}
+"""By the name of an op, its call that records a derivative."""
 
 
 def _recorded(name: str, backward: Callable[..., Any], setup_context: Callable[..., None] | None) -> Callable[..., Any]:
@@ -203,7 +224,7 @@ def autograd(name: str, backward: Callable[..., Any], setup_context: Callable[..
 
 
 def flops(name: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorates what torch's `FlopCounterMode` counts for an op that multiplies matrices: as much as for torch's own.
+    """Decorates the function that counts an op's operations for torch's `FlopCounterMode`, as for torch's own.
 
     It is called with the arguments, the shapes of tensors in their places.
     """

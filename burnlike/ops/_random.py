@@ -12,7 +12,7 @@ from torch import Tensor
 from .blockwise import BLOCK
 
 _MASK = 0xFFFFFFFF
-_GOLDEN = 0x9E3779B9
+_GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio: multiples of it are spread over all 32 bits
 
 Bits = TypeVar("Bits", int, Tensor)
 """A number, or int64."""

@@ -33,7 +33,7 @@ _CODES = (torch.int8, torch.uint8)
 
 @dataclass(frozen=True, slots=True)
 class StepOptions:
-    """What `adamw_step_`, `sgd_step_` and `lion_step_` do in the same pass over the values.
+    """The work that `adamw_step_`, `sgd_step_` and `lion_step_` do in the same pass over the values.
 
     Nothing here waits for a device: what is decided there (factors, skipping) is handed over as a tensor.
 
@@ -146,6 +146,7 @@ def step_op(define: Callable[P, Step]) -> Callable[P, None]:
             check_lists(name, step)
             _run_reference(name, step)
             return
+        # As in `_function.call`: the kernels check the same before they write, and say less.
         try:
             native(*native_arguments(step))
         except RuntimeError:
@@ -178,7 +179,7 @@ def reference_of(native: Callable[P, None]) -> Callable[P, None]:
 
 
 def native_arguments(step: Step) -> tuple[Any, ...]:
-    """What the op takes, in the order of its schema."""
+    """The arguments of the op, in the order of its schema."""
     options = step.options
     return (
         *(step.params, step.grads),
@@ -200,8 +201,8 @@ def _of_parts(op: str, step: Step) -> Step:
         )
     lists = {"params": step.params, "grads": step.grads, **{it.key: it.tensors for it in used}}
     params, grads, *moments = parts_alike(op, **lists)
-    own = {it.key: it._replace(tensors=parts) for it, parts in zip(used, moments, strict=True)}
-    return step._replace(params=params, grads=grads, states=tuple(own.get(it.key, it) for it in step.states))
+    parts_of = {it.key: it._replace(tensors=parts) for it, parts in zip(used, moments, strict=True)}
+    return step._replace(params=params, grads=grads, states=tuple(parts_of.get(it.key, it) for it in step.states))
 
 
 @torch.no_grad()
@@ -287,11 +288,11 @@ def _reference_values(op: str, step: Step) -> Iterator[ReferenceValues]:
     scales = [iter(states.scales) for states in present]
     for index in range(len(step.params)):
         moments = [tensors[index] for tensors in each]
-        own = [
+        scales_of_param = [
             next(remaining) if moment.dtype in _CODES else None
             for moment, remaining in zip(moments, scales, strict=True)
         ]
-        yield ReferenceValues(step, index, moments, own)
+        yield ReferenceValues(step, index, moments, scales_of_param)
 
 
 def check_lists(op: str, step: Step) -> None:
@@ -374,10 +375,10 @@ def _check_own_memory(op: str, label: str, tensor: Tensor) -> None:
 
 
 def spread(op: str, states: States, params: Sequence[Tensor]) -> list[Tensor]:
-    """For each parameter its moment: an element of the list, or a view of a flat one that holds several."""
+    """The moment of each parameter: an element of the list, or a view of a flat one that holds several."""
     if states.is_left_out:
         return []
-    found: list[Tensor] = []
+    moments: list[Tensor] = []
     remaining = iter(states.tensors)
     flat: Tensor | None = None
     for index, param in enumerate(params):
@@ -386,7 +387,7 @@ def spread(op: str, states: States, params: Sequence[Tensor]) -> list[Tensor]:
             if flat is None:
                 raise ArgumentError(f"{op}: expected {states.key} for {len(params)} parameters, got {index}")
             if flat.shape == param.shape:
-                found.append(flat)
+                moments.append(flat)
                 flat = None
                 continue
         count = param.numel()
@@ -396,8 +397,8 @@ def spread(op: str, states: States, params: Sequence[Tensor]) -> list[Tensor]:
                 f"{op}: expected {states.key} of params[{index}] of shape {list(param.shape)}{several}, got "
                 f"{list(flat.shape)}"
             )
-        found.append(flat[:count].view(param.shape))
+        moments.append(flat[:count].view(param.shape))
         flat = flat[count:] if flat.numel() > count else None
     if flat is not None or next(remaining, None) is not None:
         raise ArgumentError(f"{op}: expected {states.key} for {len(params)} parameters, got more")
-    return found
+    return moments

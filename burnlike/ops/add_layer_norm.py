@@ -80,8 +80,8 @@ def differentiate_sum_and_norm(
     def gradients(
         grad: Tensor, grad_total: Tensor | None, total: Tensor, gamma: Tensor, epsilon: float
     ) -> tuple[Tensor, ...]:
-        given = total, gamma, *([torch.zeros_like(gamma, requires_grad=True)] if has_beta else [])
-        grad_x, *grads = torch.autograd.grad(norm(*given, epsilon), given, grad, create_graph=True)
+        leaves = total, gamma, *([torch.zeros_like(gamma, requires_grad=True)] if has_beta else [])
+        grad_x, *grads = torch.autograd.grad(norm(*leaves, epsilon), leaves, grad, create_graph=True)
         return grad_x if grad_total is None else grad_x + grad_total, *grads
 
     autograd(name, backward, save)

@@ -19,9 +19,9 @@ from ..errors import ArgumentError, ShapeError
 from . import half_products
 from ._arguments import check_shape, check_tensor, for_products
 from ._divided import are_divided, on_parts
-from ._function import call, is_recorded, second_derivative
+from ._function import call, is_recorded, is_transformed, second_derivative
 from ._library import autograd, cpu_isa, fake, flops, op
-from .attention_in_steps import attention_in_steps
+from .masked_softmax import masked_softmax
 
 _attention = op("attention")
 _attention_backward = op("attention_backward")
@@ -126,11 +126,69 @@ def attention_reference(
 ) -> Tensor:
     """The same as `attention` by torch's own functions, on any device."""
     if noise is not None or soft_cap is not None:
-        return attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
+        return _attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
     grouped = bool(query.shape[1] != key.shape[1])
     if query.device.type == "cpu" and query.stride(-1) == 1 and 0 < query.stride(-2) < query.shape[-1]:
         query = query.contiguous()  # of rows that overlap, as windows, torch's kernel reads others (torch 2.13)
     return F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=grouped)
+
+
+class _Scores(torch.autograd.Function):
+    """Products of 16-bit queries and keys in float32, with gradients by products in 16 bits."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor) -> Tensor:
+        ctx.save_for_backward(query, key)
+        return _in_order(query, torch.float32) @ _in_order(key, torch.float32).mT
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        query, key = ctx.saved_tensors
+        gradient = gradients[0].to(query.dtype)
+        return gradient @ key, gradient.mT @ query
+
+
+def _in_order(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype, memory_format=torch.contiguous_format)
+
+
+def _attention_in_steps(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float | None,
+    soft_cap: float | None,
+    noise: Tensor | None,
+) -> Tensor:
+    """As `attention`, as torch computes it with dropout on CPUs: the weights in float32.
+
+    Of 16 bits torch takes the values to float32, too. Where the CPU has fast products of 16 bits, weights and gradients
+    are rounded to these before products, as in torch's attention without dropout.
+    """
+    dtype = query.dtype
+    product_dtype = torch.float32 if dtype in half_products.SLOW or is_transformed() else dtype
+    product_dtype = torch.promote_types(product_dtype, dtype)
+    query, key, value = (_in_order(it, product_dtype) for it in (query, key, value))
+    if (repeats := query.shape[1] // key.shape[1]) > 1:
+        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = _Scores.apply(query, key) if product_dtype.itemsize == 2 else query @ key.mT
+    assert isinstance(scores, Tensor)
+    if soft_cap is not None:
+        scores, factor = soft_cap * torch.tanh(scores * (factor / soft_cap)), 1.0
+    if causal and scores.shape[-2] != scores.shape[-1]:
+        mask, causal = torch.ones_like(scores[0, 0], dtype=torch.bool).tril(), False
+    if mask is None:
+        weights = masked_softmax(scores, None, factor, causal)
+    else:
+        scores = torch.where(mask, scores * factor, -torch.inf) if mask.dtype == torch.bool else scores * factor + mask
+        blind = (scores == -torch.inf).all(-1, keepdim=True)  # rows of which all is hidden have no weights
+        # Filled before, too: the softmax of infinities alone is NaN, and so would be its gradient.
+        weights = scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+    weights = weights if noise is None else weights * noise
+    return (weights.to(product_dtype) @ value).to(dtype)
 
 
 def _is_by_float32(query: Tensor) -> bool:
@@ -139,7 +197,7 @@ def _is_by_float32(query: Tensor) -> bool:
 
 
 def _takes_options(query: Tensor, soft_cap: float | None, noise: Tensor | None) -> bool:
-    """Whether there are kernels with these."""
+    """True if there are kernels with these."""
     if noise is None and soft_cap is None:
         return True
     is_fixed = noise is None or not noise.requires_grad
@@ -147,7 +205,7 @@ def _takes_options(query: Tensor, soft_cap: float | None, noise: Tensor | None) 
 
 
 def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
-    """Whether the native op computes this, or a derivative that there will be, faster than torch does."""
+    """True if the native op computes this, or a derivative that there will be, faster than torch does."""
     has_derivative = torch.is_grad_enabled() and any(it.requires_grad for it in (query, key, value))
     return (
         query.device.type == "cpu"
@@ -257,7 +315,7 @@ def _(
 
 
 def _like_heads(x: Tensor) -> Tensor:
-    """Of the shape of x, in memory `[batch, length, heads, width]`."""
+    """A new tensor of the shape of x, in memory `[batch, length, heads, width]`."""
     batch, heads, length, width = x.shape
     return x.new_empty(batch, length, heads, width).transpose(1, 2)
 
@@ -278,10 +336,10 @@ def _backward(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None,
 
 
 def _gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
-    given, options = arguments[:3], arguments[6:]  # between them the output, the largest scores and the logarithms
+    leaves, options = arguments[:3], arguments[6:]  # between them the output, the largest scores and the logarithms
     with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivative
-        result = _by_reference(*given, *options)
-    return torch.autograd.grad(result, given, grad, create_graph=True)
+        result = _by_reference(*leaves, *options)
+    return torch.autograd.grad(result, leaves, grad, create_graph=True)
 
 
 autograd("attention", _backward, _save)

@@ -113,6 +113,7 @@ def _largest_magnitudes(x: Tensor) -> Tensor:
 
 def _decoded(codes: Tensor, dtype: torch.dtype) -> Tensor:
     """The values for a scale of 1, as float32."""
+    # A product with the inverse, as in the kernels: a quotient may differ in the last bit.
     inverse = torch.tensor(1 / _LEVELS[dtype], dtype=torch.float32, device=codes.device)
     root = codes.to(torch.float32) * inverse
     power = root.square()

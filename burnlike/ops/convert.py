@@ -59,7 +59,7 @@ def convert_new_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Ten
         return
     try:
         _convert(targets, sources, lost)
-    except RuntimeError:
+    except RuntimeError:  # the kernel checks the same before it writes, and says less
         check_lists(targets, sources, lost)
         named = {f"targets[{index}]": tensor for index, tensor in enumerate(targets)}
         named |= {f"sources[{index}]": tensor for index, tensor in enumerate(sources)}
@@ -77,6 +77,7 @@ def rounded_once(values: Tensor, dtype: torch.dtype) -> Tensor:
         return values.to(dtype)
     nearest = values.float()
     back = nearest.double()
+    # As integers floats are ordered by magnitude: one less is the next float towards zero.
     odd = (nearest.view(torch.int32) - (back.abs() > values.abs()).int()) | (back != values).int()
     return odd.view(torch.float32).to(dtype)
 

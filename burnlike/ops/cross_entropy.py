@@ -114,10 +114,10 @@ def _reference(
         values = soft_cap * torch.tanh(values / soft_cap)
     # Written out, as torch's own function with weights and smoothing has no rule for vmap.
     logs = F.log_softmax(values, 1)
-    own = targets.masked_fill(ignored, 0)
+    classes = targets.masked_fill(ignored, 0)
     counted = (~ignored).to(values.dtype)
-    share = counted if weight is None else counted * weight[own]
-    rows = -logs.gather(1, own[:, None])[:, 0] * share
+    share = counted if weight is None else counted * weight[classes]
+    rows = -logs.gather(1, classes[:, None])[:, 0] * share
     if label_smoothing:
         others = -(logs if weight is None else logs * weight).sum(1) * counted
         rows = (1 - label_smoothing) * rows + label_smoothing / logits.shape[1] * others
@@ -142,8 +142,8 @@ def _of_divided(
     """The loss of logits of which each process has those of some classes, the same in all: rows' sums are exchanged."""
     targets, weight = whole(targets), None if weight is None else whole(weight).detach()
     _check(logits.detach(), targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
-    own, classes = logits.to_local(), logits.shape[1]
-    values = own.to(torch.promote_types(own.dtype, torch.float32))
+    mine, classes = logits.to_local(), logits.shape[1]
+    values = mine.to(torch.promote_types(mine.dtype, torch.float32))
     ignored = targets == ignore_index
     values = values.masked_fill(ignored[:, None], 0)
     if soft_cap is not None:
@@ -154,13 +154,13 @@ def _of_divided(
     targets = targets.masked_fill(ignored, 0)
     places = targets - first
     is_own = (places >= 0) & (places < values.shape[1])
-    found = values.gather(1, places.masked_fill(~is_own, 0)[:, None])[:, 0]
+    of_target = values.gather(1, places.masked_fill(~is_own, 0)[:, None])[:, 0]
     share = (~ignored).to(values.dtype)
     counted = share
     if weight is not None:
         weight = weight.to(values.dtype)
         share = share * weight[targets]
-    rows = (logsumexp - summed(found.masked_fill(~is_own, 0), mesh)) * share
+    rows = (logsumexp - summed(of_target.masked_fill(~is_own, 0), mesh)) * share
     if label_smoothing:
         part = None if weight is None else weight[first : first + values.shape[1]]
         total = classes if weight is None else weight.sum()

@@ -27,7 +27,7 @@ ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
 
 
 class DecodeForm(NamedTuple):
-    """What a decoder's blocks are, in the order of DecodeForm of csrc/cpu/decode_tensors.h.
+    """The form of a decoder's blocks, in the order of DecodeForm of csrc/cpu/decode_tensors.h.
 
     Attributes:
         activation: place in `ACTIVATIONS`.
@@ -57,7 +57,7 @@ class DecodeForm(NamedTuple):
 
 
 def can_decode() -> bool:
-    """Whether the native op may run now: not where torch records, transforms, differentiates or casts what runs."""
+    """True if the native op may run now: not where torch records, transforms, differentiates or casts what runs."""
     return not (
         "cpu" in WITHOUT_NATIVE
         or torch.is_grad_enabled()

@@ -50,6 +50,7 @@ def dropout_add(
     """
     if training and probability > 0:
         if seed is None:
+            # A tensor, not a number: a number would be a constant in compiled code and in captured CUDA graphs.
             seed = torch.randint(_LAST_SEED, (), dtype=torch.int64, device=x.device)
         return call("dropout_add", _dropout_add, dropout_add_reference, _check, x, residual, probability, seed)
     _check(x, residual, probability, seed)
@@ -63,7 +64,7 @@ def dropout_add_reference(x: Tensor, residual: Tensor, probability: float, seed:
 
 
 def _factors(x: Tensor, probability: float, seed: Tensor) -> Tensor:
-    """What each value of x is multiplied by."""
+    """The factor of each value of x."""
     draws = uniform(random_bits(seed.reshape(()), 0, 0, x.numel(), x.device)).view(x.shape)
     scale = 1 / (1 - probability) if probability < 1 else 0.0
     return (draws >= probability).to(torch.promote_types(x.dtype, torch.float32)) * scale

@@ -38,7 +38,7 @@ def gradient_squares_(grads: Sequence[Tensor], squares: Tensor) -> None:
         return
     try:
         _gradient_squares(grads, squares)
-    except RuntimeError:
+    except RuntimeError:  # the kernel checks the same before it writes, and says less
         _check(grads, squares)
         named = {f"grads[{index}]": tensor for index, tensor in enumerate(grads)}
         check_memory("gradient_squares_", named | {"squares": squares})

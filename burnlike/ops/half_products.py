@@ -32,7 +32,7 @@ _SIDE = 1024
 
 
 def are_slow(*tensors: Tensor | None) -> bool:
-    """Whether torch multiplies these slowly on this machine, in their dtype or that of autocast."""
+    """True if torch multiplies these slowly on this machine, in their dtype or that of autocast."""
     x = tensors[0]
     if x is None or (x.dtype not in SLOW and not torch.is_autocast_enabled("cpu")):
         return False
@@ -46,7 +46,7 @@ def are_slow(*tensors: Tensor | None) -> bool:
 
 
 def gains(x: Tensor, weight: Tensor) -> bool:
-    """Whether `linear` of these, which `are_slow`, is faster than torch's."""
+    """True if `linear` of these, which `are_slow`, is faster than torch's."""
     if weight.dim() != 2 or x.dim() < 2 or x.shape[-1] != weight.shape[1] or x.numel() == 0:
         return False
     return x.numel() // x.shape[-1] >= _FEWEST_ROWS or weight.stride(1) != 1
@@ -177,8 +177,8 @@ _half_convolution_backward = torch.ops.burnlike.half_convolution_backward.defaul
 def _check(x: Tensor, y: Tensor, bias: Tensor | None) -> None:
     if y.dtype != x.dtype or (bias is not None and bias.dtype != x.dtype):
         raise DTypeError(f"products in 16 bits: expected tensors of {x.dtype}, got others")
-    given = {"the left side": x, "the right side": y, "bias": bias}
-    check_storage("products in 16 bits", {name: it for name, it in given.items() if it is not None})
+    named = {"the left side": x, "the right side": y, "bias": bias}
+    check_storage("products in 16 bits", {name: it for name, it in named.items() if it is not None})
 
 
 def _parts(size: int, most: int) -> list[slice]:
@@ -189,6 +189,7 @@ def _compute_product(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
     _check(x, y, bias)
     (batch, rows, depth), columns = x.shape, y.shape[2]
     result = x.new_empty(batch, rows, columns)
+    # Several small matrices at a time, or parts of a large one, of up to `_SIDE` squared values.
     matrices = max(1, _SIDE * _SIDE // max(rows * depth, depth * columns, rows * columns, 1))
     wide_bias = None if bias is None else bias.float()
     with torch.autocast("cpu", enabled=False):
@@ -205,8 +206,8 @@ def _compute_product(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
 def _float_product(x: Tensor, y: Tensor, total: Tensor) -> Tensor:
     """x y + total of float32 matrices, by the faster of torch's two libraries."""
     if len(x) == 1 and onednn.is_faster():
-        found = onednn.product(x[0], y[0].mT, total if total.dim() == 1 else None)[None]
-        return found.add_(total) if total.dim() == 3 else found
+        sums = onednn.product(x[0], y[0].mT, total if total.dim() == 1 else None)[None]
+        return sums.add_(total) if total.dim() == 3 else sums
     return torch.bmm(x, y) if total.dim() == 0 else torch.baddbmm(total, x, y)
 
 
@@ -276,8 +277,8 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
 @torch.library.register_fake("burnlike::half_convolution_backward", lib=_library)
 def _(grad: Tensor, x: Tensor, weight: Tensor, *options: Any) -> tuple[Tensor, Tensor, Tensor]:
     shapes = (x, weight, grad.new_empty(grad.shape[1]))
-    given = [torch.empty_like(it) if on else it.new_empty(0) for it, on in zip(shapes, options[-1], strict=True)]
-    return given[0], given[1], given[2]
+    grads = [torch.empty_like(it) if on else it.new_empty(0) for it, on in zip(shapes, options[-1], strict=True)]
+    return grads[0], grads[1], grads[2]
 
 
 @flops("half_product")
@@ -310,8 +311,8 @@ def _save_convolution(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None
 
 def _convolution_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     needed = [*ctx.needs_input_grad[:3]]
-    found = _half_convolution_backward(grad, *ctx.saved_tensors, *ctx.options, needed)
-    return *(it if on else None for it, on in zip(found, needed, strict=True)), *(None for _ in ctx.options)
+    grads = _half_convolution_backward(grad, *ctx.saved_tensors, *ctx.options, needed)
+    return *(it if on else None for it, on in zip(grads, needed, strict=True)), *(None for _ in ctx.options)
 
 
 def _gradients(grad: Tensor, x: Tensor, weight: Tensor, *options: Any) -> tuple[Tensor, ...]:
@@ -319,8 +320,10 @@ def _gradients(grad: Tensor, x: Tensor, weight: Tensor, *options: Any) -> tuple[
     *how, needed = options
     bias = grad.new_zeros(grad.shape[1], requires_grad=True)
     result = torch.ops.aten.convolution(x, weight, bias, *how)
-    found = partial(torch.autograd.grad, result, grad_outputs=grad, create_graph=True)
-    return tuple(found([it])[0] if on else it.flatten()[:0] for it, on in zip((x, weight, bias), needed, strict=True))
+    gradient_of = partial(torch.autograd.grad, result, grad_outputs=grad, create_graph=True)
+    return tuple(
+        gradient_of([it])[0] if on else it.flatten()[:0] for it, on in zip((x, weight, bias), needed, strict=True)
+    )
 
 
 def _register(name: str, backward: Any, save: Any) -> None:

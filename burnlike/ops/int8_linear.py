@@ -134,9 +134,9 @@ class _Reference(torch.autograd.Function):
         columns, column_scales = _rounded(weight)
         with torch.autocast(x.device.type, enabled=False):
             sums = (rows @ columns.mT).float()
-        found = sums * column_scales.mT * row_scales
-        found = found if bias is None else found + bias.float()
-        return found.bfloat16() if to_bfloat16 else found
+        result = sums * column_scales.mT * row_scales
+        result = result if bias is None else result + bias.float()
+        return result.bfloat16() if to_bfloat16 else result
 
     setup_context = staticmethod(_save)
 
@@ -150,6 +150,7 @@ def _rounded(x: Tensor) -> tuple[Tensor, Tensor]:
     x = x.float()
     largest = x.abs().amax(1, keepdim=True) if x.shape[1] else x.new_zeros(len(x), 1)
     scale = largest / 127
+    # Below 2^-120, 1 / scale would overflow in float32.
     scale = torch.where(largest.isfinite(), torch.where(scale < 2.0**-120, 0.0, scale), torch.nan)
     factor = torch.where(scale > 0, 1 / scale, 0.0)
     return (x * factor).round().nan_to_num(0.0).double(), scale

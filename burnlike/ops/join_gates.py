@@ -37,11 +37,11 @@ def join_gates(tensors: Sequence[Tensor], gates: int) -> list[Tensor]:
 
 def join_gates_reference(tensors: Sequence[Tensor], gates: int) -> list[Tensor]:
     """The same as `join_gates` in plain torch."""
-    found: list[Tensor] = []
+    joined: list[Tensor] = []
     for begin in range(0, len(tensors), gates):
         parts = [it.mT if it.dim() == 2 else it for it in tensors[begin : begin + gates]]
-        found.append(torch.cat(parts) if gates > 1 else parts[0])
-    return found
+        joined.append(torch.cat(parts) if gates > 1 else parts[0])
+    return joined
 
 
 def _is_native(tensors: Sequence[Tensor]) -> bool:
@@ -76,7 +76,7 @@ class _JoinGates(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         gates: int = ctx.gates
-        if torch.is_grad_enabled() or not _is_native(grads):
+        if torch.is_grad_enabled() or not _is_native(grads):  # torch's own functions have the second derivative
             parts = [[part.mT if part.dim() == 2 else part for part in grad.chunk(gates)] for grad in grads]
         else:
             with below_autograd():

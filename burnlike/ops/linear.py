@@ -53,7 +53,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _divided(x: Any, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """By torch's rules for DTensors, which in torch 2.11 flatten no rows that are divided but along the first."""
+    """The layer on DTensors by torch's rules, which in torch 2.11 flatten rows only if divided along the first one."""
     middle = [it.dim for it in x.placements if type(it).__name__ == "Shard" and 0 < it.dim < x.dim() - 1]
     if not middle:
         return functional.linear(x, weight, bias)
@@ -61,7 +61,7 @@ def _divided(x: Any, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def is_faster(x: Tensor, weight: Tensor) -> bool:
-    """Whether `linear` multiplies these in a faster way than `functional.linear` does."""
+    """True if `linear` multiplies these in a faster way than `functional.linear` does."""
     if x.dtype != torch.float32 or weight.dtype != torch.float32 or not _MACHINE_GAINS:
         return False
     if x.device.type != "cpu" or weight.device.type != "cpu" or type(x) not in _TYPES or type(weight) not in _TYPES:
@@ -85,12 +85,12 @@ _MACHINE_GAINS = onednn.is_faster()
 
 
 def machine_gains(weight: Tensor) -> bool:
-    """Whether `linear` has faster products than torch on this machine: in float32, within autocast, or of a weight."""
+    """True if `linear` has faster products than torch on this machine: in float32, within autocast, or of a weight."""
     return _MACHINE_GAINS or torch.bfloat16 in half_products.SLOW or weight.dtype in half_products.SLOW
 
 
 def multiplies_faster(dtype: torch.dtype) -> bool:
-    """Whether there may be faster products of weights of this dtype."""
+    """True if there may be faster products of weights of this dtype."""
     return dtype == torch.float32 or dtype in half_products.SLOW
 
 
@@ -102,8 +102,8 @@ _library.define("matrix_product(Tensor x, Tensor y, Tensor? bias) -> Tensor")
 def _compute(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
     if x.dim() != 2 or y.dim() != 2:
         raise ShapeError(f"linear: expected two matrices, got {list(x.shape)} and {list(y.shape)}")
-    given = {"x": x, "y": y, "bias": bias}
-    check_storage("linear", {name: it for name, it in given.items() if it is not None})
+    named = {"x": x, "y": y, "bias": bias}
+    check_storage("linear", {name: it for name, it in named.items() if it is not None})
     return onednn.product(x, y, bias)
 
 

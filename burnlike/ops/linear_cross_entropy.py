@@ -169,16 +169,16 @@ def _linear_cross_entropy(
 
     The mean's division is in the factor as far as it is a power of two, so that float16 does not lose small gradients.
     """
-    given = {"hidden": hidden, "weight": weight, "bias": bias}
-    check_storage("linear_cross_entropy", {name: it for name, it in given.items() if it is not None})
+    named = {"hidden": hidden, "weight": weight, "bias": bias}
+    check_storage("linear_cross_entropy", {name: it for name, it in named.items() if it is not None})
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     all_rows, classes = len(hidden), len(weight)
     options = (ignore_index, label_smoothing, z_loss, soft_cap, "sum")
     factor = hidden.new_ones((), dtype=dtype)
     count = factor.double()
-    if reduction == "mean":
+    if reduction == "mean":  # nothing is read here: the number of rows that count stays on the device
         count = (targets != ignore_index).sum().double()
-        factor = factor / 2 ** all_rows.bit_length()
+        factor = factor / 2 ** all_rows.bit_length()  # a power of two is exact in every type
     slope = (1 / (count * factor)).to(dtype)
     same_weight, same_bias = weight.to(hidden.dtype), None if bias is None else bias.to(hidden.dtype)
     counted = _counted_rows(targets, ignore_index)

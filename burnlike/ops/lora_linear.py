@@ -48,8 +48,8 @@ def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | 
     if weight.requires_grad or is_transformed():
         return lora_linear_reference(x, weight, a, b, bias, scale)
     if not torch.compiler.is_compiling():
-        given = {"x": x, "weight": weight, "a": a, "b": b, "bias": bias}
-        check_storage("lora_linear", {name: it for name, it in given.items() if it is not None})
+        named = {"x": x, "weight": weight, "a": a, "b": b, "bias": bias}
+        check_storage("lora_linear", {name: it for name, it in named.items() if it is not None})
     # As functional.linear does; the passes run without autocast, in which its casts would be repeated.
     x, weight, a, b = for_products(x), for_products(weight), for_products(a), for_products(b)
     bias = None if bias is None else for_products(bias)

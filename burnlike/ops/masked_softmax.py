@@ -105,8 +105,8 @@ def _gradients(grad: Tensor, y: Tensor, mask: Tensor | None, scale: float, causa
     weights = y.to(dtype)
     if hidden is not None:
         upper, weights = upper.masked_fill(hidden, 0.0), weights.masked_fill(hidden, 0.0)
-    found = weights * (upper - (upper * weights).sum(-1, keepdim=True)) * scale
-    return ((found if hidden is None else found.masked_fill(hidden, 0.0)).to(y.dtype),)
+    grad_scores = weights * (upper - (upper * weights).sum(-1, keepdim=True)) * scale
+    return ((grad_scores if hidden is None else grad_scores.masked_fill(hidden, 0.0)).to(y.dtype),)
 
 
 autograd("masked_softmax", _backward, _save)

@@ -15,7 +15,7 @@ _KINDS = {dtype: number for number, dtype in enumerate(FLOATS)}
 
 
 def can_read_values(target: Tensor, source: torch.dtype) -> bool:
-    """Whether `read_values_` reads values of type `source` into `target`."""
+    """True if `read_values_` reads values of type `source` into `target`."""
     return source in _KINDS and target.dtype in _KINDS and target.device.type == "cpu" and target.is_contiguous()
 
 

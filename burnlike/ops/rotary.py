@@ -90,7 +90,7 @@ def _turned_both(
 
 
 def _are_whole(query: Tensor, cos: Tensor, interleaved: bool) -> bool:
-    """Whether a table has a column for each value, not for each pair."""
+    """True if a table has a column for each value, not for each pair."""
     width = query.shape[-1]
     return not interleaved and width > 0 and width % 2 == 0 and cos.shape[-1] == width
 

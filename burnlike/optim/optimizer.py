@@ -1,5 +1,6 @@
 """Optimizer: the interface of everything that trains a module."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,6 @@ from torch import nn
 
 from ..errors import ArgumentError
 from ..record.methods import RecordMethods
-from .core.gradient_transform import WarnsOfMissingGradients
 from .gradients.gradients import GradientsParams
 
 if TYPE_CHECKING:
@@ -27,6 +27,32 @@ def step_arguments_error(module: Any, grads: Any) -> ArgumentError:
         f"expected step(lr, module, grads) with a module and a GradientsParams, got {type(module).__name__} and"
         f" {type(grads).__name__}; {advice}"
     )
+
+
+class WarnsOfMissingGradients:
+    """Warns once if a step finds no gradient for any parameter."""
+
+    _has_warned = False
+
+    def _without_gradients(self, module: Module) -> Module:
+        """`module` after a step that found no gradient at all, which is said once."""
+        if self._has_warned:
+            return module
+        self._has_warned = True
+        if any(parameter.requires_grad for parameter in module.parameters()):
+            causes = (
+                "Is there a loss.backward() before step(), of a loss that this very module computed, not a copy of it?"
+                " Note that zero_grad(), from_module() and from_grads() take gradients away, and"
+                " backward(create_graph=True) leaves none in .grad"
+            )
+        else:
+            causes = "All are frozen"
+        warnings.warn(
+            f"step: no parameter of the {type(module).__name__} that is to be trained has a gradient, so nothing has"
+            f" changed. {causes}.",
+            stacklevel=4,
+        )
+        return module
 
 
 class Optimizer(RecordMethods, WarnsOfMissingGradients, ABC):
@@ -51,8 +77,7 @@ class Optimizer(RecordMethods, WarnsOfMissingGradients, ABC):
         """Replace the state by that of `record`; returns the optimizer."""
 
     def use_eval_weights(self, module: nn.Module) -> bool:
-        """Put the weights to evaluate with into `module`, where they are others than those to train with; whether they
-        are.
+        """Put the weights to evaluate with into `module`, where they differ from those to train with; True if so.
 
         Optimizers that average weights, such as `ScheduleFreeAdamW`, have such. The weights to train with go into the
         state, as they are: what is saved now is a module to be used, and a state to go on from.

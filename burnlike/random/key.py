@@ -39,7 +39,7 @@ class Key:
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, int) and not torch.compiler.is_compiling():  # there, it came from here
-            object.__setattr__(self, "seed", (self.seed + 2**63) % 2**64 - 2**63)
+            object.__setattr__(self, "seed", (self.seed + 2**63) % 2**64 - 2**63)  # frozen: written here alone
 
     def split(self, count: int = 2) -> "tuple[Key, ...]":
         """`count` new keys; this one should not be used after that."""
@@ -53,8 +53,9 @@ class Key:
         self, shape: Sequence[int], *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Tensor:
         """Uniform numbers in [0, 1), multiples of the distance of `dtype`'s (floating-point) numbers below 1."""
-        made = dtype or torch.get_default_dtype()
-        digits = 1 - round(math.log2(torch.finfo(made).eps))
+        float_dtype = dtype or torch.get_default_dtype()
+        # As many random bits as the dtype has digits: more would be rounded, and could give 1.
+        digits = 1 - round(math.log2(torch.finfo(float_dtype).eps))
         count = math.prod(shape)
         if digits > 32:
             high, low = self._words(torch.arange(count, device=device), _DRAW)
@@ -62,7 +63,7 @@ class Key:
         else:
             words = self._words(torch.arange((count + 1) // 2, device=device), _DRAW)
             bits = torch.stack(words, dim=-1).reshape(-1)[:count] >> (32 - digits)
-        return bits.to(made).mul(2.0**-digits).reshape(list(shape))
+        return bits.to(float_dtype).mul(2.0**-digits).reshape(list(shape))
 
     def randn(
         self, shape: Sequence[int], *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
@@ -71,10 +72,11 @@ class Key:
 
         A compiler may round them differently in the last digit.
         """
-        made = dtype or torch.get_default_dtype()
-        wide = torch.promote_types(made, torch.float32)
+        float_dtype = dtype or torch.get_default_dtype()
+        wide = torch.promote_types(float_dtype, torch.float32)
         radius, angle = self.rand((2, *shape), dtype=wide, device=device).unbind()
-        return ((-2 * torch.log1p(-radius)).sqrt() * (2 * math.pi * angle).cos()).to(made)
+        # log1p(-u), since u may be 0 and is never 1.
+        return ((-2 * torch.log1p(-radius)).sqrt() * (2 * math.pi * angle).cos()).to(float_dtype)
 
     def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
         """A generator on `device` that starts at this key; its numbers are others than those of `rand`.

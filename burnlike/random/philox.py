@@ -40,10 +40,10 @@ def _(counter: Tensor, counter_high: Tensor, key: Tensor) -> tuple[Tensor, Tenso
 
 
 @traced_philox.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], *given: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-    rank = max(tensor.dim() - (dim is not None) for tensor, dim in zip(given, in_dims, strict=True))
+def _(info: Any, in_dims: tuple[int | None, ...], *words: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    rank = max(tensor.dim() - (dim is not None) for tensor, dim in zip(words, in_dims, strict=True))
     aligned = []
-    for tensor, dim in zip(given, in_dims, strict=True):
+    for tensor, dim in zip(words, in_dims, strict=True):
         if dim is not None:
             tensor = tensor.movedim(dim, 0)
             tensor = tensor.reshape(tensor.shape[0], *[1] * (rank + 1 - tensor.dim()), *tensor.shape[1:])

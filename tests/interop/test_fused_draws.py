@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from burnlike.interop import fuse
-from burnlike.interop.fused import draws
+from burnlike.interop.fused import functions
 from burnlike.ops import native_status
 
 from .fused_calls import FLOATS, TOLERANCE, leaf
 
-pytestmark = pytest.mark.skipif(not draws.draws_as_torch(), reason="torch draws by another library on this machine")
+pytestmark = pytest.mark.skipif(not functions.draws_as_torch(), reason="torch draws by another library on this machine")
 
 
 def drawn(call: Callable[[], Any], seed: int = 5, odd: int = 1) -> tuple[Any, Tensor]:
@@ -37,7 +37,7 @@ def test_dropout_is_torchs_bit_by_bit(dtype: torch.dtype) -> None:
         x.data[..., 0] = torch.inf
         before = count()
         (one, state), (other, stock_state) = (
-            drawn(partial(call, x, p), odd=odd) for call in (draws.dropout, F.dropout)
+            drawn(partial(call, x, p), odd=odd) for call in (functions.dropout, F.dropout)
         )
         assert count() == before + 1
         assert torch.equal(one.nan_to_num(7.0), other.nan_to_num(7.0))
@@ -63,7 +63,7 @@ def test_dropout_is_torchs_bit_by_bit(dtype: torch.dtype) -> None:
 def test_what_the_op_does_not_draw_torch_does(call: Callable[..., Any]) -> None:
     x, before = torch.randn(30, 40), count()
     results: list[Any] = []
-    for of in (draws.dropout, F.dropout):
+    for of in (functions.dropout, F.dropout):
         try:
             results.append(drawn(partial(call, of, x)))
         except Exception as error:
@@ -74,7 +74,7 @@ def test_what_the_op_does_not_draw_torch_does(call: Callable[..., Any]) -> None:
     else:
         torch.testing.assert_close(*results, rtol=0, atol=0)
     with pytest.raises(ValueError, match="between 0 and 1"):
-        draws.dropout(x, 1.5)
+        functions.dropout(x, 1.5)
 
 
 def test_a_fused_model_draws_what_the_stock_one_does() -> None:
@@ -104,7 +104,7 @@ def test_attention_with_dropout(dtype: torch.dtype, autocast: bool) -> None:
         few = (2, 2, 20, 8) if "enable_gqa" in case else heads
         given = leaf(*heads, dtype=dtype), leaf(*few, dtype=dtype, seed=1), leaf(*few, dtype=dtype, seed=2)
         before, found = count(), []
-        for call in (draws.attention, F.scaled_dot_product_attention):
+        for call in (functions.attention, F.scaled_dot_product_attention):
             with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
                 result, state = drawn(partial(call, *given, dropout_p=0.2, **case))
             found.append((result, *torch.autograd.grad(result.float().sin().sum(), given), state))

@@ -13,7 +13,7 @@ from burnlike.errors import ArgumentError
 from burnlike.interop import quantize_
 from burnlike.interop.adapters.adding import AdapterOptions, add_adapters, merge_adapters
 from burnlike.interop.adapters.layers import select
-from burnlike.module.torch_objects.quantized import dequantized
+from burnlike.module.torch_objects.wrappers import dequantized
 from burnlike.nn import LinearConfig
 from burnlike.record import Record, load, save
 

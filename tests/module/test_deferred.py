@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.models import DecoderLmConfig
-from burnlike.module.torch_objects.deferred import Deferred
-from burnlike.module.torch_objects.deferred_tensors import at_once
+from burnlike.module.torch_objects.deferred import Deferred, at_once
 from burnlike.record import open_record, save
 
 pytestmark = pytest.mark.slow

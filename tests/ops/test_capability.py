@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from burnlike.ops import _library
-from burnlike.ops._capability import runs_on
+from burnlike.ops._library import runs_on
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,13 @@ from ...errors import ArgumentError, ModuleTreeError
 from ...module import LoraConfig
 from ...module.adapters.layers import Dequantized, Lora, kind_of
 from ...module.adapters.parametrized import give_back, restoring, take_over
-from ...module.torch_objects.quantized import dequantized, is_quantized
-from ...module.torch_objects.wrappers import own_class, parametrizations_of
+from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from .layers import AdaptedLayer, adaptable, adapted
 from .tables import part_from_the_rest, say_untied, tied_tables
 
 
 class AdapterOptions(NamedTuple):
-    """Of one layer's adapter, whose part is scaled by alpha / rank, or alpha / sqrt(rank) (`rslora`)."""
+    """The options of one layer's adapter, whose part is scaled by alpha / rank, or alpha / sqrt(rank) (`rslora`)."""
 
     rank: int
     alpha: float
@@ -52,7 +51,7 @@ def add_adapters(
         for layer, options in layers.items():
             lora = _add(layer, options, shared if layer.path in tied else None)
             shared = lora if layer.path in tied else shared
-    except BaseException:
+    except BaseException:  # also of Ctrl-C: a model with half of its adapters would train without a word
         for restore in before:
             restore()
         raise
@@ -71,10 +70,11 @@ def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> L
         if len(list_of._modules) != 1 or not isinstance(list_of._modules["0"], Dequantized):
             raise ModuleTreeError(f"'{layer.path}' has a parametrized weight already: fold it in, or leave it out")
         give_back(layer.module, "weight")
-    own, weight = own_class(layer.module), layer.weight
-    is_computed = kind_of(own) not in (None, "embedding") or own.__module__.startswith("burnlike.nn.linear")
+    kind, weight = own_class(layer.module), layer.weight
+    # Dropout of the adapter's input needs the layer's product split in two, which these kinds of layers allow.
+    is_computed = kind_of(kind) not in (None, "embedding") or kind.__module__.startswith("burnlike.nn.linear")
     if options.dropout and layer.kind != "embedding" and not is_computed:
-        raise ArgumentError(f"dropout: {own.__name__} '{layer.path}' reads its weight itself, and takes no dropout")
+        raise ArgumentError(f"dropout: {kind.__name__} '{layer.path}' reads its weight itself, and takes no dropout")
     if getattr(layer.module, "max_norm", None) is not None:
         raise ArgumentError(f"targets: the embedding '{layer.path}' has a max_norm, which changes its weight")
     if shared is not None:

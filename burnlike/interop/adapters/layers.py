@@ -14,7 +14,7 @@ from ...nn import Embedding, Linear
 
 ALL_LINEAR = "all-linear"
 ABOUT = "_burnlike_adapters"
-"""The attribute of a model with adapters that says for its files what they are added to."""
+"""The attribute of a model with adapters: the base that they are added to, for their files."""
 _SHOWN = 12
 
 
@@ -34,14 +34,14 @@ class AdaptedLayer(NamedTuple):
     @property
     def lora(self) -> Lora | None:
         list_of = parametrizations_of(self.module).get("weight")
-        found = None if list_of is None else list_of._modules["0"]
-        return found if isinstance(found, Lora) else None
+        parametrization = None if list_of is None else list_of._modules["0"]
+        return parametrization if isinstance(parametrization, Lora) else None
 
 
 def adaptable(model: nn.Module) -> dict[str, AdaptedLayer]:
     """The linear layers and embeddings, of torch, transformers and ours, by their paths."""
-    found = ((path, module, _kind(own_class(module))) for path, module in model.named_modules())
-    return {path: AdaptedLayer(path, module, kind) for path, module, kind in found if kind is not None}
+    kinds = ((path, module, _kind(own_class(module))) for path, module in model.named_modules())
+    return {path: AdaptedLayer(path, module, kind) for path, module, kind in kinds if kind is not None}
 
 
 def adapted(model: nn.Module) -> dict[str, AdaptedLayer]:
@@ -55,28 +55,28 @@ def module_paths(model: nn.Module) -> list[str]:
 
 
 def has_adapters(model: nn.Module) -> bool:
-    """Whether a model was made by `type: LoRA`."""
+    """True if a model was made by `type: LoRA`."""
     return ABOUT in vars(model)
 
 
-def _kind(own: type) -> Any:
-    if issubclass(own, Linear | Embedding):
-        return "conv1d" if issubclass(own, Linear) else "embedding"  # weights are `[d_input, d_output]`
-    if (kind := kind_of(own)) is not None:
+def _kind(layer: type) -> Any:
+    if issubclass(layer, Linear | Embedding):
+        return "conv1d" if issubclass(layer, Linear) else "embedding"  # weights are `[d_input, d_output]`
+    if (kind := kind_of(layer)) is not None:
         return kind
-    return "linear" if issubclass(own, nn.Linear) else "embedding" if issubclass(own, nn.Embedding) else None
+    return "linear" if issubclass(layer, nn.Linear) else "embedding" if issubclass(layer, nn.Embedding) else None
 
 
 def output_layers(model: nn.Module) -> set[str]:
     """The paths of the layer of a model of transformers that gives the logits of tokens."""
     ask = getattr(model, "get_output_embeddings", None)
     try:
-        found = ask() if callable(ask) else None
+        head = ask() if callable(ask) else None
     except (AttributeError, NotImplementedError):
-        found = None
-    own = {path for path, it in model.named_modules() if it is found}
+        head = None
+    heads = {path for path, it in model.named_modules() if it is head}
     inputs = {id(it.weight) for it in adaptable(model).values() if it.kind == "embedding"}
-    return own | {path for path, it in adaptable(model).items() if it.kind != "embedding" and id(it.weight) in inputs}
+    return heads | {path for path, it in adaptable(model).items() if it.kind != "embedding" and id(it.weight) in inputs}
 
 
 def select(
@@ -102,13 +102,13 @@ def select(
         ArgumentError: an expression is none.
     """
     left_aside = _fitting(exclude)
-    known, modules = adaptable(model), module_paths(model)
+    candidates, modules = adaptable(model), module_paths(model)
     if targets == ALL_LINEAR or [*targets] == [ALL_LINEAR]:
-        left_out = output_layers(model) | {it for it in known if inside_of(it, saved)}
-        found = {path: it for path, it in known.items() if it.kind != "embedding" and path not in left_out}
-        if not found:
-            raise ModuleTreeError(f"targets: {type(model).__name__} has no linear layer: {_listed(known)}")
-        return {path: it for path, it in found.items() if not left_aside(path)}
+        left_out = output_layers(model) | {it for it in candidates if inside_of(it, saved)}
+        linear_layers = {path: it for path, it in candidates.items() if it.kind != "embedding" and path not in left_out}
+        if not linear_layers:
+            raise ModuleTreeError(f"targets: {type(model).__name__} has no linear layer: {_listed(candidates)}")
+        return {path: it for path, it in linear_layers.items() if not left_aside(path)}
     wanted = [targets] if isinstance(targets, str) else targets
     is_wanted = _fitting(targets) if isinstance(targets, str) else None
     numbered = [Pattern(it) for it in patterns]
@@ -120,15 +120,15 @@ def select(
         if not fitting:
             if layers is not None and any(map(_fitting([one]), modules)):
                 raise ModuleTreeError(f"targets: no layer '{one}' in those of layers_to_transform")
-            ends = sorted({path.rpartition(".")[2] for path in known})
+            ends = sorted({path.rpartition(".")[2] for path in candidates})
             hint = "" if one in ends else nearest(one, ends)
-            raise ModuleTreeError(f"targets: no layer '{one}'{hint}; {_listed(known)}")
+            raise ModuleTreeError(f"targets: no layer '{one}'{hint}; {_listed(candidates)}")
         fitting = [path for path in fitting if not inside_of(path, saved)]
-        if others := [path for path in fitting if path not in known]:
+        if others := [path for path in fitting if path not in candidates]:
             kind = type(model.get_submodule(others[0])).__name__
-            raise ModuleTreeError(f"targets: '{others[0]}' is a {kind}, which takes no adapter; {_listed(known)}")
+            raise ModuleTreeError(f"targets: '{others[0]}' is a {kind}, which takes no adapter; {_listed(candidates)}")
         chosen |= {*fitting}
-    return {path: it for path, it in known.items() if path in chosen and not left_aside(path)}
+    return {path: it for path, it in candidates.items() if path in chosen and not left_aside(path)}
 
 
 def inside_of(path: str, names: Iterable[str]) -> bool:
@@ -160,8 +160,8 @@ def _number(path: str, patterns: Sequence[Pattern]) -> int | None:
     return None
 
 
-def _listed(known: Mapping[str, AdaptedLayer]) -> str:
-    ends = [*dict.fromkeys(path.rpartition(".")[2] for path, it in known.items())]
+def _listed(candidates: Mapping[str, AdaptedLayer]) -> str:
+    ends = [*dict.fromkeys(path.rpartition(".")[2] for path, it in candidates.items())]
     more = ", ..." if len(ends) > _SHOWN else ""
     return f"there are {', '.join(ends[:_SHOWN])}{more}" if ends else "there are no linear layers and no embeddings"
 
@@ -177,8 +177,8 @@ def trained_modules(model: nn.Module) -> Iterator[str]:
     for path, module in model.named_modules():
         if any(path.startswith(f"{it}.") for it in done):
             continue
-        own = [it for it in module.parameters() if id(it) not in inside]
-        if own and all(it.requires_grad for it in own) and len(own) == len([*module.parameters()]) and path:
+        weights = [it for it in module.parameters() if id(it) not in inside]
+        if weights and all(it.requires_grad for it in weights) and len(weights) == len([*module.parameters()]) and path:
             done.append(path)
             yield path
     whole = {id(it) for path in done for it in model.get_submodule(path).parameters()}

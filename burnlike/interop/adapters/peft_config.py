@@ -54,14 +54,14 @@ _SAME_BASE = (True, False, "gaussian", "orthogonal", "eva")
 
 
 class PeftConfig(NamedTuple):
-    """What an adapter's config says, and where it was read."""
+    """The values of an adapter's config, and the path where they were read."""
 
     values: Mapping[str, Any]
     path: str
 
     def get(self, key: str, default: Any = None) -> Any:
-        found = self.values.get(key)
-        return default if found is None else found
+        value = self.values.get(key)
+        return default if value is None else value
 
     def places(self, model: nn.Module) -> tuple[dict[AdaptedLayer, AdapterOptions], list[str], bool]:
         """The layers of a model with an adapter and its options, and the paths of modules that are trained whole.
@@ -84,24 +84,27 @@ class PeftConfig(NamedTuple):
         return any(it.rpartition(".")[2] in _TABLES for it in targets)
 
     def _layers(self, model: nn.Module) -> dict[AdaptedLayer, AdapterOptions]:
-        numbers = self.get("layers_to_transform")
-        found = select(
+        numbers, patterns = self.get("layers_to_transform"), self.get("layers_pattern", ())
+        chosen = select(
             model,
             self.get("target_modules", ()),
             exclude=self.get("exclude_modules", ()),
             saved=self.get("modules_to_save", ()),
             layers=None if numbers in (None, []) else [numbers] if isinstance(numbers, int) else numbers,
-            patterns=_listed(self.get("layers_pattern", ())),
+            patterns=[patterns] if isinstance(patterns, str) else [*patterns],
         )
         dropout, dora, rslora = (self.get(key, 0) for key in ("lora_dropout", "use_dora", "use_rslora"))
-        ranks, alphas = ([*map(_compiled, self.get(key, {}).items())] for key in ("rank_pattern", "alpha_pattern"))
+        ranks, alphas = (
+            [(Pattern(_ended(pattern)), value) for pattern, value in self.get(key, {}).items()]
+            for key in ("rank_pattern", "alpha_pattern")
+        )
 
         def options(path: str) -> AdapterOptions:
             rank = _by_pattern(ranks, path, self.get("r", 8))
             alpha = _by_pattern(alphas, path, self.get("lora_alpha", 8))
             return AdapterOptions(rank, alpha, dropout, bool(dora), bool(rslora))
 
-        return {layer: options(path) for path, layer in found.items()}
+        return {layer: options(path) for path, layer in chosen.items()}
 
     def saved_modules(self, model: nn.Module) -> list[str]:
         """The paths of the modules that are trained whole."""
@@ -125,17 +128,14 @@ def read_config(directory: str | os.PathLike[str]) -> PeftConfig:
         raise RecordFormatError(f"{path}: is no JSON: {error}") from error
     if not isinstance(values, dict):
         raise RecordFormatError(f"{path}: expected a mapping, got {type(values).__name__}")
-    if problems := _problems(values):
+    if values.get("peft_type") != "LORA":
+        raise RecordFormatError(f"{path}: peft_type: expected LORA, got {_shown(values.get('peft_type'))}")
+    present = {key: value for key, value in values.items() if value is not None}
+    # Types first, as the other checks rely on them.
+    problems = [problem for key, value in present.items() if (problem := _problem(key, value))]
+    if problems or (problems := [*_wrong_values(present)]):
         raise RecordFormatError(f"{path}: {'; '.join(problems)}")
     return PeftConfig(values, str(path))
-
-
-def _problems(values: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the content of a config: with its types first, as the rest relies on them."""
-    if values.get("peft_type") != "LORA":
-        return [f"peft_type: expected LORA, got {_shown(values.get('peft_type'))}"]
-    given = {key: value for key, value in values.items() if value is not None}
-    return [it for key, value in given.items() if (it := _problem(key, value))] or [*_wrong_values(given)]
 
 
 def _problem(key: str, value: Any) -> str:
@@ -154,34 +154,34 @@ def _problem(key: str, value: Any) -> str:
     return f"{_shown(key)[1:-1]}: {str(value)[:80]!r} is not known here{nearest(key, [*_READ])}"
 
 
-def _wrong_values(given: Mapping[str, Any]) -> Iterable[str]:
-    if not given.get("target_modules"):
+def _wrong_values(config: Mapping[str, Any]) -> Iterable[str]:
+    if not config.get("target_modules"):
         yield "target_modules: expected the layers with an adapter"
     for key in ("target_modules", "exclude_modules", "modules_to_save", "layers_pattern"):
-        found = given.get(key)
-        if isinstance(found, list) and not all(isinstance(it, str) and it for it in found):
-            yield f"{key}: expected names, got {_shown(found)}"
-        elif isinstance(found, str) and found != ALL_LINEAR and (problem := pattern_problem(found)):
+        names = config.get(key)
+        if isinstance(names, list) and not all(isinstance(it, str) and it for it in names):
+            yield f"{key}: expected names, got {_shown(names)}"
+        elif isinstance(names, str) and names != ALL_LINEAR and (problem := pattern_problem(names)):
             yield f"{key}: {problem}"
-    patterns = given.get("layers_pattern", [])
-    for it in patterns if isinstance(patterns, list) else []:
-        if problem := pattern_problem(it) if isinstance(it, str) else "":
+    patterns = config.get("layers_pattern", [])
+    for pattern in patterns if isinstance(patterns, list) else []:
+        if problem := pattern_problem(pattern) if isinstance(pattern, str) else "":
             yield f"layers_pattern: {problem}"
-    numbers = given.get("layers_to_transform")
+    numbers = config.get("layers_to_transform")
     if isinstance(numbers, list) and not all(type(it) is int for it in numbers):
         yield f"layers_to_transform: expected numbers of layers, got {_shown(numbers)}"
-    if not 0 <= given.get("lora_dropout", 0) < 1:
-        yield f"lora_dropout: expected a share >= 0 and < 1, got {_shown(given['lora_dropout'])}"
-    counts = {"r": given.get("r", 8), **{f"rank_pattern.{it}": n for it, n in given.get("rank_pattern", {}).items()}}
-    sizes = {f"alpha_pattern.{it}": n for it, n in given.get("alpha_pattern", {}).items()}
-    for key, value in {"lora_alpha": given.get("lora_alpha", 8), **sizes, **counts}.items():
+    if not 0 <= config.get("lora_dropout", 0) < 1:
+        yield f"lora_dropout: expected a share >= 0 and < 1, got {_shown(config['lora_dropout'])}"
+    counts = {"r": config.get("r", 8), **{f"rank_pattern.{it}": n for it, n in config.get("rank_pattern", {}).items()}}
+    sizes = {f"alpha_pattern.{it}": n for it, n in config.get("alpha_pattern", {}).items()}
+    for key, value in {"lora_alpha": config.get("lora_alpha", 8), **sizes, **counts}.items():
         is_number = isinstance(value, int if key in counts else int | float) and not isinstance(value, bool)
         if not is_number or not 0 < value <= _HIGHEST:
             limit = "> 0" if not is_number or not value > _HIGHEST else f"<= {_HIGHEST}"
             kind = "a whole number" if key in counts else "a number"
             yield f"{key}: expected {kind} {limit}, got {_shown(value)}"
     for key in ("rank_pattern", "alpha_pattern"):
-        patterns = given.get(key, {})
+        patterns = config.get(key, {})
         if len(patterns) > _MOST_PATTERNS:
             yield f"{key}: expected at most {_MOST_PATTERNS} patterns, got {len(patterns)}"
         else:
@@ -192,14 +192,6 @@ def _wrong_values(given: Mapping[str, Any]) -> Iterable[str]:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
-
-
-def _listed(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
-
-
-def _compiled(item: tuple[str, Any]) -> tuple[Pattern, Any]:
-    return Pattern(_ended(item[0])), item[1]
 
 
 def _ended(pattern: str) -> str:
@@ -246,17 +238,18 @@ def _targets(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[s
     """Ends of paths that mean just these layers, or else a regular expression."""
     ends = sorted({path.rpartition(".")[2] for path in layers})
     if not any(it.isdigit() for it in ends):
-        found = {path for path in module_paths(model) if path in ends or path.endswith(tuple(f".{it}" for it in ends))}
-        if found == {*layers}:
+        paths = {path for path in module_paths(model) if path in ends or path.endswith(tuple(f".{it}" for it in ends))}
+        if paths == {*layers}:
             return ends
     return "|".join(re.escape(path) for path in sorted(layers))
 
 
 def _most(values: Iterable[Any]) -> Any:
-    found = [*values]
-    return max({*found}, key=found.count)
+    counted = [*values]
+    return max({*counted}, key=counted.count)
 
 
 def _whole(value: float) -> int | float:
     near = round(value)
+    # alpha / rank * rank may be off by a rounding, and peft writes whole numbers.
     return near if math.isclose(value, near, rel_tol=1e-15) else value

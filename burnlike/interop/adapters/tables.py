@@ -16,13 +16,13 @@ FILLED = "_burnlike_filled_tables"
 
 def tables_of(model: nn.Module) -> dict[str, nn.Module]:
     """The input and the output table of a model of transformers, by their paths."""
-    found: list[Any] = []
+    tables: list[Any] = []
     for ask in ("get_input_embeddings", "get_output_embeddings"):
         try:
-            found.append(getattr(model, ask, lambda: None)())
+            tables.append(getattr(model, ask, lambda: None)())
         except (AttributeError, NotImplementedError):  # as transformers says that a model has none
             continue
-    return {path: it for path, it in model.named_modules() if any(it is one for one in found)}
+    return {path: it for path, it in model.named_modules() if any(it is one for one in tables)}
 
 
 def tied_tables(model: nn.Module) -> list[AdaptedLayer]:
@@ -105,9 +105,9 @@ def resize_tables(model: Any, count: int) -> None:
 
 def parameters_of(model: nn.Module, path: str) -> dict[str, Tensor]:
     """The parameters of a layer by their paths; of one with an adapter the weight that this is added to."""
-    own: dict[str, Tensor] = dict(model.get_submodule(path).named_parameters(prefix=path, recurse=False))
+    parameters: dict[str, Tensor] = dict(model.get_submodule(path).named_parameters(prefix=path, recurse=False))
     layer = adaptable(model).get(path)
-    return own if layer is None else {**own, f"{path}.weight": layer.weight}
+    return parameters if layer is None else {**parameters, f"{path}.weight": layer.weight}
 
 
 def filled_tables(model: nn.Module) -> dict[str, Tensor]:

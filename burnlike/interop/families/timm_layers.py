@@ -25,8 +25,8 @@ class _ChannelsFirst:
     """A norm of the last dimension, for `[batch, channels, height, width]`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        found = super().forward(x.permute(0, 2, 3, 1))  # pyright: ignore[reportAttributeAccessIssue]
-        return found.permute(0, 3, 1, 2)
+        channels_last = super().forward(x.permute(0, 2, 3, 1))  # pyright: ignore[reportAttributeAccessIssue]
+        return channels_last.permute(0, 3, 1, 2)
 
 
 class _SamePadding:

@@ -26,7 +26,7 @@ from .rebinding import is_plain, uses_of_globals
 from .trials import numbers, same_attention
 
 _LEAST_SEEN = -1e4
-"""What masks add to the scores of keys that are hidden is less."""
+"""Masks add less than this to the scores of keys that are hidden."""
 
 _ARGUMENTS = ("module", "query", "key", "value", "attention_mask", "dropout", "scaling", "softcap", "kwargs")
 
@@ -39,11 +39,16 @@ def with_soft_cap(stock: Any) -> Callable[..., Any] | None:
     helpers = {name: names.get(name) for name in uses_of_globals(stock.__code__)}
 
     def attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **keywords: Any) -> Any:
+        # A program may replace a helper (`repeat_kv`) after the proof; then its own code runs.
         is_proven = all(names.get(name) is helper for name, helper in helpers.items())
         if not is_proven or not _takes(module, query, key, value, attention_mask, keywords):
             return stock(module, query, key, value, attention_mask, **keywords)
         output = _attended(module, query, key, value, attention_mask, **keywords)
-        return output, _lazy_weights(stock, (module, query, key, value, attention_mask), keywords)
+        shape = (*query.shape[:-1], key.shape[-2])
+        strides = torch.empty(shape, device="meta").stride()
+        weights = tensor_without_memory(LazyWeights, shape, strides, query.dtype, query.device)
+        weights.recipe = _Weights(stock, (module, query, key, value, attention_mask), keywords)
+        return output, weights
 
     return attend
 
@@ -55,7 +60,7 @@ def _attended(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tens
 
 
 def _is_same(stock: Callable[..., Any]) -> bool:
-    """Tried in bfloat16, the only dtype for which it is taken, where it is."""
+    """True if both attend alike in bfloat16, the only dtype for which the op is taken, on CPUs that multiply it."""
     module = SimpleNamespace(head_dim=8, num_key_value_groups=2, training=True)
     if cpu_isa() != "avx512_bf16":
         return False
@@ -68,7 +73,7 @@ def _is_same(stock: Callable[..., Any]) -> bool:
 
 
 def _takes(module: Any, query: Any, key: Any, value: Any, mask: Any, keywords: dict[str, Any]) -> bool:
-    """In training alone, where autograd sees to it that nobody writes to what the weights are made of."""
+    """True for arguments that the op takes. In training alone: there autograd refuses writes to what it has saved."""
     cap, scale = keywords.get("softcap"), keywords.get("scaling")
     if not isinstance(cap, int | float) or not 0.0 < cap < float("inf") or keywords.get("dropout", 0.0) != 0:
         return False
@@ -89,7 +94,7 @@ def _takes(module: Any, query: Any, key: Any, value: Any, mask: Any, keywords: d
 
 
 class _Weights:
-    """How the weights are computed: by the steps, with the grad mode of the forward pass."""
+    """The recipe of lazy weights: the library's steps, with the grad mode of the forward pass."""
 
     def __init__(self, stock: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self.stock, self.arguments, self.keywords = stock, arguments, keywords
@@ -114,12 +119,3 @@ class _Weights:
 
 class LazyWeights(LazyTensor):
     """Weights of attention `[batch, heads, queries, keys]`, of which nothing is computed yet, or all."""
-
-
-def _lazy_weights(stock: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> LazyWeights:
-    query, key = arguments[1:3]
-    shape = (*query.shape[:-1], key.shape[-2])
-    strides = torch.empty(shape, device="meta").stride()
-    made = tensor_without_memory(LazyWeights, shape, strides, query.dtype, query.device)
-    made.recipe = _Weights(stock, arguments, keywords)
-    return made

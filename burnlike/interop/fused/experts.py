@@ -48,7 +48,7 @@ class _Chosen(torch.autograd.Function):
 
 
 class _Summed(torch.autograd.Function):
-    """The sums of the rows of each of n, `[n * choices, d] -> [n, d]`."""
+    """The sums of the rows of each of n, `[n * choices, d] -> [n, d]`: the derivative of `_Chosen`, and it of this."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: _Order) -> Tensor:
@@ -67,10 +67,10 @@ class _Grouped(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, counts: list[int]) -> Tensor:
         ctx.counts = counts
         ctx.save_for_backward(x, weight)
-        made = x.new_empty(x.shape[0], weight.shape[2])
-        for rows, out, matrix in zip(x.split(counts), made.split(counts), weight.unbind(), strict=True):
+        product = x.new_empty(x.shape[0], weight.shape[2])
+        for rows, out, matrix in zip(x.split(counts), product.split(counts), weight.unbind(), strict=True):
             _multiply(rows, matrix, out)
-        return made
+        return product
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -93,13 +93,13 @@ class _GroupedWeights(torch.autograd.Function):
         ctx.counts = counts
         ctx.save_for_backward(x, y)
         one, other = (x, y) if by_row else (y, x)
-        made = x.new_empty(len(counts), one.shape[1], other.shape[1])
-        for rows, others, out in zip(one.split(counts), other.split(counts), made.unbind(), strict=True):
+        product = x.new_empty(len(counts), one.shape[1], other.shape[1])
+        for rows, others, out in zip(one.split(counts), other.split(counts), product.unbind(), strict=True):
             if len(rows):
                 _multiply(rows.mT, others, out)
             else:
                 out.zero_()
-        return made if by_row else made.mT
+        return product if by_row else product.mT
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -120,12 +120,12 @@ def _multiply(x: Tensor, y: Tensor, out: Tensor) -> None:
 
 def _grouped(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool, counts: list[int], at: Tensor) -> Tensor:
     with torch.autocast(x.device.type, enabled=False):  # torch's function knows no autocast
-        made: Any = _Grouped.apply(x.to(weight.dtype), weight if transposed else weight.mT, counts)
-        return made if bias is None else made.add_(bias[at])
+        product: Any = _Grouped.apply(x.to(weight.dtype), weight if transposed else weight.mT, counts)
+        return product if bias is None else product.add_(bias[at])
 
 
 def computed(module: Any, hidden: Tensor, index: Tensor, weights: Tensor, gate: Gate | None) -> Tensor:
-    """What `grouped_mm_experts_forward` computes, in its order: `hidden` `[n, d]`, the others `[n, choices]`."""
+    """The result of `grouped_mm_experts_forward`, in its order: `hidden` `[n, d]`, the others `[n, choices]`."""
     experts, sorting = torch.sort(index.reshape(-1))
     order = _Order(sorting, index.shape[1])
     counts = torch.bincount(experts, minlength=module.num_experts).tolist()
@@ -134,8 +134,8 @@ def computed(module: Any, hidden: Tensor, index: Tensor, weights: Tensor, gate: 
     biases = [getattr(module, f"{name}_bias") if module.has_bias else None for name in names]
     first, second = (getattr(module, name) for name in names)
     x = _grouped(x, first, biases[0], module.is_transposed, counts, experts)
-    own_gate = module._apply_gate if module.has_gate else module.act_fn
-    x = own_gate(x) if gate is None else gate.op(*x.chunk(2, -1))
+    stock_gate = module._apply_gate if module.has_gate else module.act_fn
+    x = stock_gate(x) if gate is None else gate.op(*x.chunk(2, -1))
     x = _grouped(x, second, biases[1], module.is_transposed, counts, experts)
     if module.has_post_expert_norm:
         x = module.post_expert_norm(x)
@@ -144,11 +144,12 @@ def computed(module: Any, hidden: Tensor, index: Tensor, weights: Tensor, gate: 
 
 
 def _library() -> Any:
+    # Modules of it are here only if it is loaded; importing it would take seconds.
     return sys.modules.get("transformers.integrations.moe")
 
 
 def is_experts(module: nn.Module) -> bool:
-    """Whether transformers' table says how the module computes, and its weights are those of that function."""
+    """True if transformers' table says how the module computes, and its weights are those of that function."""
     library, forward = _library(), type(module).forward
     is_theirs = library is not None and getattr(forward, "__globals__", None) is vars(library)
     names = {name for name, _ in module.named_parameters(recurse=False)}
@@ -156,7 +157,7 @@ def is_experts(module: nn.Module) -> bool:
 
 
 def is_usual(module: Any) -> bool:
-    """Whether the module computes by transformers' own `grouped_mm_experts_forward` now."""
+    """True if the module computes by transformers' own `grouped_mm_experts_forward` now."""
     library = _library()
     stock = getattr(library, "grouped_mm_experts_forward", None)
     is_stock = isinstance(stock, types.FunctionType) and stock.__globals__ is vars(library)
@@ -173,19 +174,20 @@ def _has_default_gate(module: Any) -> bool:
 
 
 def prove_experts(module: Any, stock: Any) -> tuple[Any, str]:
-    """What the forward depends on: the op of its gate, the kind of its activation, the dtypes."""
+    """Op of the gate, kind of the activation, dtypes: what a proven forward depends on; or None and why not."""
     if not is_usual(module):
         return None, "it computes by another function than transformers' grouped_mm"
     kind = kind_of(module.act_fn) if module.has_gate and _has_default_gate(module) else None
     reason = ""
+    # The empty name, which runs the module's own gate, comes last: it fits where no op does.
     for name, gate in _GATES.items():
         if gate is not None and kind is None:
             continue
         dtypes, reason = proven_dtypes(
             lambda: _made_small(module),
             # torch's grouped products take no float64, which the class's own code does.
-            lambda made, x: (stock.__wrapped__ if x.dtype == torch.float64 else stock)(made, *_routed(x)),
-            lambda made, x, gate=gate: computed(made, *_routed(x), gate),
+            lambda small, x: (stock.__wrapped__ if x.dtype == torch.float64 else stock)(small, *_routed(x)),
+            lambda small, x, gate=gate: computed(small, *_routed(x), gate),
             _WIDTH,
         )
         if not reason:
@@ -194,14 +196,6 @@ def prove_experts(module: Any, stock: Any) -> tuple[Any, str]:
 
 
 def _made_small(module: Any) -> nn.Module:
-    made: Any = with_weights(
-        stand_in(module, {name: stand_in(child) for name, child in module.named_children()}), _small_shapes(module)
-    )
-    made.num_experts = 3
-    return made
-
-
-def _small_shapes(module: Any) -> dict[str, torch.Size]:
     inner = {"gate_up_proj": 2 * _INNER, "up_proj": _INNER}
     shapes: dict[str, Any] = {}
     for name, _ in module.named_parameters(recurse=False):
@@ -209,7 +203,11 @@ def _small_shapes(module: Any) -> dict[str, torch.Size]:
         wide, narrow = (_WIDTH, _INNER) if is_down else (inner[name.removesuffix("_bias")], _WIDTH)
         sizes = (narrow, wide) if module.is_transposed else (wide, narrow)
         shapes[name] = (3, wide) if name.endswith("_bias") else (3, *sizes)
-    return shapes
+    small: Any = with_weights(
+        stand_in(module, {name: stand_in(child) for name, child in module.named_children()}), shapes
+    )
+    small.num_experts = 3
+    return small
 
 
 def _routed(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -230,11 +228,12 @@ def experts_forward(proven: tuple[str, Any, Proven]) -> Any:
     def compute(module: Any, hidden: Any, index: Any, weights: Any) -> Tensor | None:
         if not all(isinstance(it, Tensor) for it in (hidden, index, weights)) or not hidden.is_cpu:
             return None
-        own = tuple(module.parameters(recurse=False))
-        if torch.compiler.is_compiling() or not takes(hidden, weights, *own) or not is_usual(module):
+        parameters = tuple(module.parameters(recurse=False))
+        if torch.compiler.is_compiling() or not takes(hidden, weights, *parameters) or not is_usual(module):
             return None
-        is_fit = hidden.dim() == 2 and index.dim() == 2 and index.shape == weights.shape and index.dtype == torch.int64
-        if not is_fit or hidden.dtype not in dtypes or any(it.dtype != hidden.dtype for it in own) or len(hidden) == 0:
+        fits = hidden.dim() == 2 and index.dim() == 2 and index.shape == weights.shape and index.dtype == torch.int64
+        is_one_dtype = all(it.dtype == hidden.dtype for it in parameters)
+        if not fits or not is_one_dtype or hidden.dtype not in dtypes or len(hidden) == 0:
             return None
         if gate is not None and not (_has_default_gate(module) and is_still(module.act_fn, kind)):
             return None

@@ -46,7 +46,7 @@ class StockForward:
 
     def __init__(self, owner: type[nn.Module], stock: types.FunctionType) -> None:
         self.owner, self.stock = owner, stock
-        self.made: dict[Any, FusedForward] = {}
+        self.by_key: dict[Any, FusedForward] = {}
 
     def __get__(self, module: nn.Module | None, owner: Any = None) -> Any:
         if module is None:
@@ -57,6 +57,7 @@ class StockForward:
         return mark.function.__get__(module, owner)
 
 
+# By itself torch.compile can't compile it: it could not return a method that no attribute of the module has.
 never_compile_alone(StockForward.__get__)
 
 
@@ -69,7 +70,7 @@ def stock_forward(module_class: type[nn.Module]) -> tuple[type[nn.Module], types
 
 
 def is_written_in(owner: type[nn.Module], forward: types.FunctionType) -> bool:
-    """Whether a forward is code of the module that defines the class: a program may have put another one there."""
+    """True if a forward is code of the module that defines the class: a program may have put another one there."""
     lifted = forward.__globals__ is lift.__globals__
     code = getattr(forward, "__wrapped__", None) if lifted else forward
     return code is not None and code.__globals__ is vars(sys.modules[owner.__module__])
@@ -83,17 +84,17 @@ def fused_forward(
     if not isinstance(forward, StockForward):
         forward = StockForward(owner, forward)
         owner.forward = forward  # pyright: ignore[reportAttributeAccessIssue]
-    if key not in forward.made:
-        forward.made[key] = FusedForward(owner, *make())
-    return forward.made[key]
+    if key not in forward.by_key:
+        forward.by_key[key] = FusedForward(owner, *make())
+    return forward.by_key[key]
 
 
 def code_forward(owner: type[nn.Module], replace: Replace) -> FusedForward | None:
     """The class's own code with native ops behind what it calls; None where no op computes any of it."""
     stock = stock_forward(owner)[1]
     forward = vars(owner)["forward"]
-    if isinstance(forward, StockForward) and replace in forward.made:
-        return forward.made[replace]
+    if isinstance(forward, StockForward) and replace in forward.by_key:
+        return forward.by_key[replace]
     if stock is None:
         return None
     function, ops = rebound(stock, replace)

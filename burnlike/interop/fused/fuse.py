@@ -41,7 +41,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class FuseReport:
-    """What `fuse` did: printed, a line for each class of modules and what came of it.
+    """The report of `fuse`: printed, a line for each class of modules and what became of it.
 
     Containers that stay as they are, and only call their children, are not listed.
     """
@@ -102,12 +102,12 @@ def fuse(model: nn.Module, *, lazy_logits: bool = False) -> FuseReport:
                 "; call fuse first, then torch.compile"
             )
     fused, kept = [], []
-    proven: dict[Any, tuple[Any, str]] = {}
-    found = {path: _fuse_module(module, proven) for path, module in modules.items()}
+    proven: dict[Any, tuple[Any, str]] = {}  # layers of one class and settings are proved once
+    outcomes = {path: _fuse_module(module, proven) for path, module in modules.items()}
     if lazy_logits:
-        _fuse_heads(modules, found)
+        _fuse_heads(modules, outcomes)
     for path, module in modules.items():
-        ops, reason = found[path]
+        ops, reason = outcomes[path]
         if ops:
             fused.append(Fused(path, type(module).__name__, ops))
         elif reason:
@@ -115,17 +115,17 @@ def fuse(model: nn.Module, *, lazy_logits: bool = False) -> FuseReport:
     return FuseReport(tuple(fused), tuple(kept))
 
 
-def _fuse_heads(modules: dict[str, nn.Module], found: dict[str, tuple[tuple[str, ...], str]]) -> None:
+def _fuse_heads(modules: dict[str, nn.Module], outcomes: dict[str, tuple[tuple[str, ...], str]]) -> None:
     """Give language models and their heads lazy logits, and note it in what was found."""
     paths = {module: path for path, module in modules.items()}
     for path, module in modules.items():
-        ops, reason = found[path]
+        ops, reason = outcomes[path]
         head, why_not = fuse_head(module, "cross_entropy" in ops)
         if head is not None:
-            for it in (module, head):
-                found[paths[it]] = (tuple(dict.fromkeys(_ops_of(it))), "")
+            for part in (module, head):
+                outcomes[paths[part]] = (tuple(dict.fromkeys(_ops_of(part))), "")
         elif why_not:
-            found[path] = (ops, reason or why_not)
+            outcomes[path] = (ops, reason or why_not)
 
 
 def unfuse(model: nn.Module) -> int:
@@ -191,9 +191,9 @@ def _replace_loss(module: Any) -> tuple[str, ...]:
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
     if code is None or "loss_function" not in code.co_names:
         return ()
-    own = module.loss_function
-    new = LOSSES.get(getattr(own, "__name__", ""))
-    if new is None or not same_loss(own, new):
+    stock = module.loss_function
+    new = LOSSES.get(getattr(stock, "__name__", ""))
+    if new is None or not same_loss(stock, new):
         return ()
     module.loss_function = new
     return ("cross_entropy",)

@@ -23,7 +23,7 @@ _NAMES = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"), ("gate_up_p
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What is between the products: the op, of both or of their halves, and the activation by itself."""
+    """The step between the products: the op, of both or of their halves, and the activation by itself."""
 
     op: Callable[..., Tensor]
     activation: Callable[[Tensor], Tensor]
@@ -41,12 +41,13 @@ def kind_of(activation: Any) -> Kind | None:
     """The kind of an activation; None for one with more than settings: weights, children, hooks, other code."""
     if not isinstance(activation, nn.Module):
         return (activation,) if reads_only(activation) else None
-    own = activation.__dict__
-    if _is_watched(activation) or any(own[name] for name in ("_parameters", "_buffers", "_modules")):
+    attributes = activation.__dict__
+    if _is_watched(activation) or any(attributes[name] for name in ("_parameters", "_buffers", "_modules")):
         return None
-    settings = tuple((name, value) for name, value in own.items() if not name.startswith("_") and name != "training")
+    public = (name for name in attributes if not name.startswith("_") and name != "training")
+    settings = tuple((name, attributes[name]) for name in public)
     try:
-        hash(settings)
+        hash(settings)  # the kind is a part of the key of a proof
     except TypeError:
         return None
     is_alone = reads_only(activation, frozenset(name for name, _ in settings))
@@ -60,7 +61,7 @@ def _is_watched(module: nn.Module) -> bool:
 
 
 def is_still(activation: Any, kind: Kind) -> bool:
-    """Whether an activation is of the kind that it was, at a call."""
+    """True if an activation is still of the kind that it was, at a call."""
     if not isinstance(activation, nn.Module):
         return activation is kind[0]
     if type(activation) is not kind[0] or _is_watched(activation):
@@ -69,9 +70,9 @@ def is_still(activation: Any, kind: Kind) -> bool:
 
 
 def is_gated(module: nn.Module) -> bool:
-    """Whether it has the products, perhaps an activation, and no weights of its own."""
-    own = (*module.parameters(recurse=False), *module.buffers(recurse=False))
-    return bool(_products(module)) and not own
+    """True if a module has the products, perhaps an activation, and no weights of its own."""
+    weights = (*module.parameters(recurse=False), *module.buffers(recurse=False))
+    return bool(_products(module)) and not weights
 
 
 def _products(module: nn.Module) -> tuple[str, ...]:
@@ -99,20 +100,21 @@ def _made_small(module: nn.Module, products: tuple[str, ...], activation: str) -
     children: dict[str, nn.Module] = {
         name: _Product(name, calls, seed, *size) for seed, (name, size) in enumerate(zip(products, sizes, strict=True))
     }
-    if isinstance(own := getattr(module, activation, None), nn.Module):
-        children[activation] = stand_in(own)
-    made = stand_in(module, children)
-    vars(made)[CALLS] = calls
-    return made
+    if isinstance(child := getattr(module, activation, None), nn.Module):
+        children[activation] = stand_in(child)
+    small = stand_in(module, children)
+    vars(small)[CALLS] = calls
+    return small
 
 
 def prove_gated(gate: Gate, module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
-    """What the forward depends on: names of the products and the activation, the kind of this, the dtypes."""
+    """Names of the products and the activation, its kind, dtypes: what a proven forward depends on; or why not."""
     products = _products(module)
-    own = {*(name for name, it in vars(module).items() if callable(it)), *(name for name, _ in module.named_children())}
-    read = sorted(names_of(module, stock) & own - {*products})
+    children = {name for name, _ in module.named_children()}
+    callables = {name for name, value in vars(module).items() if callable(value)}
+    read = sorted(names_of(module, stock) & (callables | children) - {*products})
     activation = read[0] if len(read) == 1 else ""
-    others = {name for name, _ in module.named_children()} - {*products, activation}
+    others = children - {*products, activation}
     if others:
         return None, f"it has `{min(others)}` beside its products and activation"
     halves = {"chunk"} if len(products) == 2 and not hasattr(module, "chunk") else set()
@@ -121,9 +123,8 @@ def prove_gated(gate: Gate, module: nn.Module, stock: types.FunctionType) -> tup
     kind = kind_of(getattr(module, activation)) if activation else ()
     if kind is None:
         return None, "its activation has hooks, or reads more than settings"
-    dtypes, reason = proven_dtypes(
-        lambda: _made_small(module, products, activation), stock, lambda made, x: _computed(gate, made, products, x), 4
-    )
+    fused = partial(_computed, gate, products)
+    dtypes, reason = proven_dtypes(lambda: _made_small(module, products, activation), stock, fused, 4)
     return (products, activation, kind, dtypes), reason
 
 
@@ -137,12 +138,12 @@ def gated_forward(gate: Gate, proven: tuple[tuple[str, ...], str, Kind, Proven])
             return None
         if activation and not is_still(getattr(module, activation), kind):
             return None
-        return _computed(gate, module, products, x)
+        return _computed(gate, products, module, x)
 
     return compute
 
 
-def _computed(gate: Gate, module: Any, products: tuple[str, ...], x: Tensor) -> Tensor:
+def _computed(gate: Gate, products: tuple[str, ...], module: Any, x: Tensor) -> Tensor:
     if len(products) == 2:
         to_both, down = (getattr(module, name) for name in products)
         both = to_both(x)
@@ -152,7 +153,7 @@ def _computed(gate: Gate, module: Any, products: tuple[str, ...], x: Tensor) -> 
         return down(gate.activation(a) * b)
     to_gate, to_up, down = (getattr(module, name) for name in products)
     if type(to_gate) is type(to_up) is nn.Linear and not _is_watched(to_gate) and not _is_watched(to_up):
-        x = for_products(x)
+        x = for_products(x)  # cast for autocast once, not by each of the two products
     a, b = to_gate(x), to_up(x)
     is_taken = takes(a) and takes(b) and a.dtype == b.dtype and a.shape == b.shape
     return down(gate.op(a, b) if is_taken else gate.activation(a) * b)

@@ -24,6 +24,7 @@ from .lazy_logits import lazy_logits
 OP = "linear_cross_entropy"
 # Below, the logits are small, and a call takes longer than it gains.
 _FEWEST_LOGITS = 2**18
+# A context variable, since replicas of DataParallel run in threads at the same time.
 _HEAD: ContextVar[nn.Module | None] = ContextVar("head", default=None)
 
 
@@ -32,6 +33,7 @@ def fuse_head(model: nn.Module, has_fused_loss: bool) -> tuple[nn.Module | None,
 
     The reason is empty for a module that is no language model.
     """
+    # A model of transformers is here only if the library is loaded; importing it would take seconds.
     library = sys.modules.get("transformers.modeling_utils")
     if library is None or not isinstance(model, library.PreTrainedModel):
         return None, ""
@@ -44,10 +46,10 @@ def fuse_head(model: nn.Module, has_fused_loss: bool) -> tuple[nn.Module | None,
     head_owner, head_stock = stock_forward(type(head))
     if head_owner is not nn.Linear or head_stock is None or "forward" in vars(head):
         return None, f"its head is a {type(head).__name__}, not torch's linear layer"
-    own, heads_own = mark_of(model), mark_of(head)
-    if own is None or OP not in own.ops:
-        mark(model, model_forward(owner, own))
-        mark(head, head_forward(head_owner, heads_own))
+    model_mark, head_mark = mark_of(model), mark_of(head)
+    if model_mark is None or OP not in model_mark.ops:
+        mark(model, model_forward(owner, model_mark))
+        mark(head, head_forward(head_owner, head_mark))
     return head, ""
 
 
@@ -69,8 +71,8 @@ def model_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedFo
             _HEAD.reset(token)
 
     ops = (*(it for it in (() if inner is None else inner.ops) if it != "cross_entropy"), OP)
-    made = update_wrapper(forward, stock)
-    return fused_forward(owner, (OP, inner), lambda: (made, ops, (model_forward, owner, inner)))
+    function = update_wrapper(forward, stock)
+    return fused_forward(owner, (OP, inner), lambda: (function, ops, (model_forward, owner, inner)))
 
 
 def head_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedForward:
@@ -87,12 +89,12 @@ def head_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedFor
             return lazy_logits(input, self.weight, self.bias)
         return run(self, input)
 
-    made = update_wrapper(forward, stock)
-    return fused_forward(owner, (OP, inner), lambda: (made, (OP,), (head_forward, owner, inner)))
+    function = update_wrapper(forward, stock)
+    return fused_forward(owner, (OP, inner), lambda: (function, (OP,), (head_forward, owner, inner)))
 
 
 def takes_head(x: Any, weight: Any, bias: Any) -> bool:
-    """Whether the logits of these may be lazy: large enough, of torch's own tensors with values and memory."""
+    """True if the logits of these may be lazy: large enough, of torch's own tensors with values and memory."""
     if not takes(x, weight, bias) or x.is_meta or is_fake(x) or x.dtype == torch.float64 or weight.dim() != 2:
         return False
     if x.dim() < 2 or x.shape[-1] != weight.shape[1] or x.numel() == 0:

@@ -9,25 +9,25 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ... import ops
 from ..._torch_compat.modules import is_stock_convolution
 from ...ops import half_products
 from ...ops.linear import machine_gains, multiplies_faster
-from .draws import draws_as_torch, dropped, takes_dropout
+from ..torch_counterparts import torch_layers
 from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, fused_forward, stock_forward
-from .functions import takes
+from .functions import draws_as_torch, dropped, takes, takes_dropout, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
-from .norms import NORMS, is_norm, norm_forward, prove_norm
-from .reading import methods_of, one_argument, read_otherwise
+from .reading import methods_of, names_of, one_argument, read_otherwise
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
 Methods = tuple[tuple[str, types.FunctionType], ...]
 """Methods of a class, by name, that its forward calls."""
 
 Compute = Callable[..., Tensor | None]
-"""Of a module and its inputs: the result, or None for what the op does not take."""
+"""A function of a module and its inputs: the result, or None for what the op does not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,13 @@ def fuse_layer(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple[F
 
 
 def _same_proof(module: nn.Module) -> tuple[Any, ...]:
-    """What a proof may depend on: modules that share it share the proof."""
+    """The attributes that a proof may depend on: modules that share them share the proof."""
+    # Settings by value, functions by identity.
     simple = (int, float, str, bool, type(None))
-    own = tuple((name, it) for name, it in vars(module).items() if isinstance(it, simple) and name != "training")
+    settings = tuple((name, it) for name, it in vars(module).items() if isinstance(it, simple) and name != "training")
     others = tuple(id(it) for name, it in vars(module).items() if callable(it))
     children = tuple((name, kind_of(child)) for name, child in module.named_children())
-    return type(module), own, others, children, tuple(it.shape for it in module.parameters(recurse=False))
+    return type(module), settings, others, children, tuple(it.shape for it in module.parameters(recurse=False))
 
 
 def layer_forward(owner: type[nn.Module], name: str, methods: Methods, details: Any) -> FusedForward:
@@ -100,16 +101,16 @@ def _with_op(stock: types.FunctionType, count: int, methods: Methods, compute: C
     name = one_argument(stock) or ""
 
     def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
-        given = arguments if arguments or count > 1 else (keywords.get(name),)
-        is_proven = len(given) == count and len(arguments) + len(keywords) == count and given[0] is not None
+        inputs = arguments if arguments or count > 1 else (keywords.get(name),)
+        is_proven = len(inputs) == count and len(arguments) + len(keywords) == count and inputs[0] is not None
         for method, function in methods:
             is_proven = is_proven and getattr(type(module), method, None) is function and method not in module.__dict__
-        result = compute(module, *given) if is_proven else None
+        result = compute(module, *inputs) if is_proven else None
         return stock(module, *arguments, **keywords) if result is None else result
 
     # With the stock function's globals, of which it uses none: torch.jit.script compiles the stock function, by these.
-    made = types.FunctionType(forward.__code__, stock.__globals__, stock.__name__, None, forward.__closure__)
-    return update_wrapper(made, stock)
+    rebuilt = types.FunctionType(forward.__code__, stock.__globals__, stock.__name__, None, forward.__closure__)
+    return update_wrapper(rebuilt, stock)
 
 
 def _linear(module: Any, x: Any) -> Tensor | None:
@@ -184,6 +185,74 @@ def gelu_tanh_forward(proven: Proven) -> Compute:
     return lambda module, x: _gelu_tanh(module, x) if takes(x) and x.dtype in dtypes else None
 
 
+Norm = Callable[[Tensor, Tensor, float], Tensor]
+"""A function of the input, the weight and epsilon."""
+
+_EPSILONS = frozenset({"variance_epsilon", "eps", "epsilon"})
+
+
+def _shifted_rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """RMS norm as in Gemma: the weight is kept as its distance from 1, and there is one rounding, after the product."""
+    return ops.rms_norm(x, 1.0 + weight.to(torch.promote_types(weight.dtype, torch.float32)), epsilon)
+
+
+_NORMS: dict[str, Norm] = {
+    "rms_norm": ops.rms_norm,
+    "shifted_rms_norm": _shifted_rms_norm,
+    "layer_norm": lambda x, weight, epsilon: ops.layer_norm(x, weight, epsilon=epsilon),
+}
+
+
+def _is_norm(module: nn.Module) -> bool:
+    """True if its name is that of a normalization, and a weight of one dimension is all that it has."""
+    name, weights = type(module).__name__.lower(), dict(module.named_parameters(recurse=False))
+    is_called_so = "rmsnorm" in name or name.endswith("layernorm")
+    has_one_weight = list(weights) == ["weight"] and not is_lazy(weights["weight"]) and weights["weight"].dim() == 1
+    return (
+        is_called_so
+        and has_one_weight
+        and type(module) not in torch_layers()  # their code calls torch's functions
+        and next(module.children(), None) is None
+        and next(module.buffers(), None) is None
+    )
+
+
+def _prove_norm(kind: str, module: Any, stock: types.FunctionType) -> tuple[Any, str]:
+    """The name of the module's epsilon and the dtypes of its results, if it computes this kind."""
+    norm, reason = _NORMS[kind], "no native op computes it"
+    for name in sorted(_EPSILONS):
+        epsilon = vars(module).get(name)
+        if not isinstance(epsilon, float):
+            continue
+        if reason := read_otherwise(module, stock, frozenset({"weight", name})):
+            continue
+        dtypes, reason = proven_dtypes(
+            lambda: with_weights(stand_in(module), {"weight": module.weight.shape}),
+            stock,
+            lambda small, x, epsilon=epsilon: norm(x, small.weight, epsilon),
+            module.weight.shape[0],
+            (max(epsilon, 0.0) ** 0.5,),
+        )
+        if not reason and name not in names_of(module, stock):
+            reason = f"its code does not read `{name}`"
+        return (name, dtypes), reason
+    return None, reason
+
+
+def _norm_forward(kind: str, proven: tuple[str, Proven]) -> Callable[[Any, Any], Tensor | None]:
+    """The forward by the op of this kind, with the name of a module's epsilon and the dtypes that were proven."""
+    norm, epsilon, results = _NORMS[kind], proven[0], dict(proven[1])
+
+    def compute(module: Any, x: Any) -> Tensor | None:
+        weight, value = module.weight, getattr(module, epsilon)
+        if weight is None or not isinstance(value, float) or not takes_norm(x, weight.shape, weight):
+            return None
+        dtype = results.get((x.dtype, weight.dtype))
+        return None if dtype is None else norm(x, weight, value).to(dtype)
+
+    return compute
+
+
 _RULES = (
     LayerRule("experts", "experts", is_experts, prove_experts, experts_forward, 3),
     LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: _linear),
@@ -198,8 +267,10 @@ _RULES = (
         gelu_tanh_forward,
     ),
     *(
-        LayerRule(kind, kind.removeprefix("shifted_"), is_norm, partial(prove_norm, kind), partial(norm_forward, kind))
-        for kind in NORMS
+        LayerRule(
+            kind, kind.removeprefix("shifted_"), _is_norm, partial(_prove_norm, kind), partial(_norm_forward, kind)
+        )
+        for kind in _NORMS
     ),
     *(
         LayerRule(name, name.removesuffix("_tanh"), is_gated, partial(prove_gated, gate), partial(gated_forward, gate))

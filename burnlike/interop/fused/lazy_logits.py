@@ -4,6 +4,18 @@ They are a tensor with a shape, a dtype and a place in autograd's graph, but wit
 another such tensor: `float()`, rows by `view` or an index, a product with a number, `tanh`. Every other function gets
 the numbers, which are computed once, as the model's own code would have: with the grad mode of the forward pass, and
 its autocast. So views, writes in place and gradients are torch's own from there on.
+
+What happens to them in a model's code, with `hidden` `[2, 8, d]` and `weight` `[classes, d]`:
+
+    logits = self.lm_head(hidden)       # lazy: Recipe(Head(hidden, weight), steps=()), shape [2, 8, classes]
+    logits = logits.float()             # lazy: steps=(float,)
+    rows = logits[:, :-1].flatten(0, 1) # lazy for the index; `flatten` is in no list, so the numbers are read here
+    rows = logits[:, :-1].reshape(-1, classes)   # lazy: steps=(float, getitem, reshape)
+    cross_entropy(rows, labels)         # `loss_of`: linear_cross_entropy(hidden[:, :-1].reshape(-1, d), weight, labels)
+    logits.argmax(-1)                   # reads: F.linear(hidden, weight).float(), kept for the next reader
+
+Late reading is right only while nobody has written to `hidden` or `weight`. torch counts writes in place, but not those
+through `weight.data`, as some optimizers make them: `Head` keeps a sample of 256 x 16 weights, and compares it.
 """
 
 from collections.abc import Callable
@@ -21,6 +33,7 @@ from ...ops._arguments import autocast_dtype
 from ...ops.linear_cross_entropy import unrounded_loss
 
 _SAMPLED = (256, 16)
+"""Rows and columns of the weight that are compared: a step of an optimizer changes nearly all weights."""
 
 
 class Head:
@@ -39,13 +52,13 @@ class Head:
         return [0 if it.is_inference() else times_written(it) for it in parts]
 
     def _sampled(self) -> Tensor:
-        """Some weights: who writes through `weight.data` is not counted."""
+        """Some weights, evenly spaced; writes through `weight.data` leave the count of writes as it is."""
         rows, columns = (max(1, size // most) for size, most in zip(self.weight.shape, _SAMPLED, strict=True))
         return self.weight.detach()[::rows, ::columns].clone()
 
     def check(self) -> None:
         """Raise AutodiffError if something was written to since the forward pass."""
-        has_memory = self.weight.untyped_storage().nbytes() > 0
+        has_memory = self.weight.untyped_storage().nbytes() > 0  # which FSDP frees after the call
         if not has_memory or self._times_written() != self._written or not torch.equal(self._sampled(), self._sample):
             raise AutodiffError(
                 "the logits of a model with fuse(model, lazy_logits=True) are computed when they are first read, and"
@@ -54,7 +67,7 @@ class Head:
             )
 
     def logits(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """As the layer computes them."""
+        """The logits as the layer computes them."""
         if self.dtype is not None:
             hidden, weight = hidden.to(self.dtype), weight.to(self.dtype)
             bias = None if bias is None else bias.to(self.dtype)
@@ -78,7 +91,7 @@ class Step:
 
 @dataclass(slots=True)
 class Recipe:
-    """How logits are computed. `source` are the logits whose memory they share, `values` the numbers, once read."""
+    """The recipe of lazy logits. `source` are the logits whose memory they share, `values` the numbers, once read."""
 
     head: Head
     steps: tuple[Step, ...] = ()
@@ -87,7 +100,7 @@ class Recipe:
 
     def read(self) -> Tensor:
         if self.values is None:
-            if self.source is not None:
+            if self.source is not None:  # a view of other logits, which shows what is written into them
                 self.values = self.steps[-1](self.source.read())
             else:
                 self.head.check()
@@ -118,7 +131,7 @@ class LazyTensor(Tensor):
     def __torch_dispatch__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Of code that is not Python's; autograd has the call in its graph already."""
+        """The same for calls from C++, such as autograd's; the call is in autograd's graph already."""
         return func(*_read(args, below=True), **_read(kwargs or {}, below=True))
 
 
@@ -138,25 +151,25 @@ class LazyLogits(LazyTensor):
                 with as_plain():
                     return func(*args, **keywords)
             if func in _ROWS or func in _NUMBERS:
-                made = _deferred(first, func, args[1:], keywords)
-                if made is not None:
-                    return made
+                deferred = _deferred(first, func, args[1:], keywords)
+                if deferred is not None:
+                    return deferred
         return super().__torch_function__(func, types, args, kwargs)
 
 
-def _read(given: Any, *, below: bool = False) -> Any:
+def _read(value: Any, *, below: bool = False) -> Any:
     """The numbers in the place of lazy tensors; `below` autograd they have no place in a graph of their own."""
-    if isinstance(given, LazyTensor):
-        values = given.recipe.read()
+    if isinstance(value, LazyTensor):
+        values = value.recipe.read()
         if below and not values.is_inference() and times_written(values):
             raise AutodiffError("lazy values that were written to in place are read by code that autograd can't follow")
         return values.detach() if below else values
-    if isinstance(given, tuple | list):
-        items = [_read(it, below=below) for it in given]
-        return type(given)(*items) if hasattr(given, "_fields") else type(given)(items)
-    if isinstance(given, dict):
-        return {name: _read(it, below=below) for name, it in given.items()}
-    return given
+    if isinstance(value, tuple | list):
+        items = [_read(it, below=below) for it in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {name: _read(it, below=below) for name, it in value.items()}
+    return value
 
 
 class _Deferred(torch.autograd.Function):
@@ -166,18 +179,20 @@ class _Deferred(torch.autograd.Function):
     def forward(ctx: Any, recipe: Recipe, twin: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.recipe = recipe
         ctx.save_for_backward(hidden, weight, bias)
-        made = tensor_without_memory(LazyLogits, twin.shape, twin.stride(), twin.dtype, hidden.device)
-        made.recipe = recipe
-        return made
+        logits = tensor_without_memory(LazyLogits, twin.shape, twin.stride(), twin.dtype, hidden.device)
+        logits.recipe = recipe
+        return logits
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        given = [None if it is None else it.detach().requires_grad_(it.is_floating_point()) for it in ctx.saved_tensors]
+        # The logits are computed again from leaves: their graph ends at the saved tensors, whose own graphs torch runs.
+        saved = ctx.saved_tensors
+        leaves = [None if it is None else it.detach().requires_grad_(it.is_floating_point()) for it in saved]
         with torch.enable_grad():
-            logits = ctx.recipe.computed(*given)
-        found = iter(torch.autograd.grad(logits, [it for it in given if it is not None], grad))
-        return None, None, *(None if it is None else next(found) for it in given)
+            logits = ctx.recipe.computed(*leaves)
+        grads = iter(torch.autograd.grad(logits, [it for it in leaves if it is not None], grad))
+        return None, None, *(None if it is None else next(grads) for it in leaves)
 
 
 def lazy_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -189,10 +204,11 @@ def lazy_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _deferred(logits: LazyLogits, func: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """What a function gives of logits, to be computed when it is read; None where they have to be read now."""
+    """The result of a function of logits, to be computed when it is read; None where they have to be read now."""
     recipe, head = logits.recipe, logits.recipe.head
     if not all(_is_simple(it) for it in (*arguments, *keywords.values())):
         return None
+    # The function is tried on a twin without memory, which tells the result's shape, dtype and whether it is a view.
     with as_plain():
         twin = torch.empty_strided(logits.shape, logits.stride(), dtype=logits.dtype, device="meta")
     step = Step(func, arguments, keywords, torch.is_grad_enabled())
@@ -209,15 +225,15 @@ def _deferred(logits: LazyLogits, func: Any, arguments: tuple[Any, ...], keyword
         or not result.is_floating_point()
     ):
         return None
-    made = replace(
+    longer = replace(
         recipe, steps=(*recipe.steps, step), source=recipe if shares_memory(result, twin) else None, values=None
     )
-    if _hidden_of(made, torch.empty(head.hidden.shape, device="meta")) is None:
+    if _hidden_of(longer, torch.empty(head.hidden.shape, device="meta")) is None:
         return None
     parts = (head.hidden, head.weight, head.bias)
     if func is Tensor.detach:
-        parts = (None if it is None else it.detach() for it in parts)
-    return _Deferred.apply(made, result, *parts)
+        parts = (None if it is None else it.detach() for it in parts)  # so that `requires_grad` says no
+    return _Deferred.apply(longer, result, *parts)
 
 
 def _is_simple(argument: Any) -> bool:
@@ -256,6 +272,7 @@ def loss_of(
     if targets.shape != logits.shape[:1] or not 0.0 <= label_smoothing <= 1.0:
         return None
     hidden, (scale, soft_cap) = _hidden_of(recipe, head.hidden), scale_and_cap
+    # linear_cross_entropy is one node of the graph: it can't be tracked in one part and not in another.
     modes = {head.tracked, torch.is_grad_enabled(), *(step.tracked for step in recipe.steps)}
     is_detached = any(step.function is Tensor.detach for step in recipe.steps)
     if hidden is None or len(modes) > 1 or is_detached or reduction not in ("mean", "sum"):
@@ -283,7 +300,7 @@ def _scale_and_cap(recipe: Recipe) -> tuple[float, float | None] | None:
             if step.keywords or len(step.arguments) != 1 or type(step.arguments[0]) not in (int, float):
                 return None
             number = float(step.arguments[0])
-            if not 1e-6 <= number <= 1e6:
+            if not 1e-6 <= number <= 1e6:  # else the order of products could overflow or vanish
                 return None
             after = after * number if kind == "mul" else after / number
         elif kind == "to":
@@ -292,6 +309,7 @@ def _scale_and_cap(recipe: Recipe) -> tuple[float, float | None] | None:
                 return None
             dtype = new
     scale = before * after
+    # A factor and its inverse, as in `c * tanh(x / c)`, multiply to 1 but for rounding.
     return (1.0 if abs(scale - 1.0) < 1e-12 else scale), after if capped else None
 
 

@@ -1,4 +1,4 @@
-"""What the code of a forward reads: only code that reads nothing else than a native op may be replaced by it.
+"""The names that the code of a forward reads: only code that reads no more than a native op may be replaced by it.
 
 A trial shows what a module computes now, with some inputs. It does not show what a number in the module will change
 later, nor a clamp at a value that no input reaches. So this is a list of what the code may read and call, and code with
@@ -43,8 +43,8 @@ def names_of(module: nn.Module, function: types.FunctionType) -> frozenset[str]:
     return frozenset(name for it in functions for code in codes_of(it.__code__) for name in code.co_names)
 
 
-def read_otherwise(module: object, function: types.FunctionType, known: frozenset[str]) -> str:
-    """What a module's forward reads beside its attributes `known` and torch's functions; empty for nothing."""
+def read_otherwise(module: object, function: types.FunctionType, allowed: frozenset[str]) -> str:
+    """Say what a module's forward reads beside its attributes `allowed` and torch's functions; empty for nothing."""
     methods = dict(methods_of(type(module), function))
     for part in (function, *methods.values()):
         if not is_plain(part):
@@ -52,14 +52,15 @@ def read_otherwise(module: object, function: types.FunctionType, known: frozense
         if reason := _read_from_elsewhere(part):
             return reason
         uses = uses_of_globals(part.__code__)
-        for name in sorted({name for code in codes_of(part.__code__) for name in code.co_names} - uses.keys() - known):
+        names = {name for code in codes_of(part.__code__) for name in code.co_names}
+        for name in sorted(names - uses.keys() - allowed):
             if name in getattr(module, "__dict__", {}) or not (name in methods or _is_of_tensors(module, name)):
                 return f"its code reads `{name}`"
     return ""
 
 
 def _read_from_elsewhere(function: types.FunctionType) -> str:
-    """What a function reads of globals, of the function around it, and of objects in its defaults."""
+    """Say what a function reads of globals, of the function around it, and of objects in its defaults."""
     for name in sorted(uses_of_globals(function.__code__)):
         if name not in function.__globals__:  # of Python itself, such as `getattr` and `super`
             return f"its code reads `{name}`"
@@ -72,6 +73,7 @@ def _read_from_elsewhere(function: types.FunctionType) -> str:
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     if any(it is not None and not isinstance(it, bool | int | float | str) for it in defaults):
         return "its code has an object as the default of an argument"
+    # A trial with a few sizes and values can't show what happens on the other side of a comparison.
     instructions = (it for code in codes_of(function.__code__) for it in instructions_of(code))
     if any(it.opname == "COMPARE_OP" and it.argval in _ORDERS for it in instructions):
         return "its code compares sizes or values"
@@ -80,26 +82,26 @@ def _read_from_elsewhere(function: types.FunctionType) -> str:
 
 def methods_of(owner: type, function: types.FunctionType) -> tuple[tuple[str, types.FunctionType], ...]:
     """The methods of a class that a function names, and those that these name; but for those of every module."""
-    found: dict[str, types.FunctionType] = {}
+    methods: dict[str, types.FunctionType] = {}
     left = [function]
     while left:
         names = {name for code in codes_of(left.pop().__code__) for name in code.co_names}
-        for name in sorted(names - found.keys()):
+        for name in sorted(names - methods.keys()):
             method = None if hasattr(nn.Module, name) else inspect.getattr_static(owner, name, None)
             if isinstance(method, types.FunctionType) and method is not function:
-                found[name] = method
+                methods[name] = method
                 left.append(method)
-    return tuple(sorted(found.items()))
+    return tuple(sorted(methods.items()))
 
 
 def _is_of_tensors(module: object, name: str) -> bool:
-    """Whether a name stands for an attribute of tensors or torch: the module has none of this name itself."""
-    own = {*module._parameters, *module._buffers, *module._modules} if isinstance(module, nn.Module) else {}
-    return name in _ALLOWED and name not in own and (hasattr(nn.Module, name) or not hasattr(type(module), name))
+    """True if a name stands for an attribute of tensors or torch: the module has none of this name itself."""
+    held = {*module._parameters, *module._buffers, *module._modules} if isinstance(module, nn.Module) else {}
+    return name in _ALLOWED and name not in held and (hasattr(nn.Module, name) or not hasattr(type(module), name))
 
 
 def reads_only(activation: Any, settings: frozenset[str] = frozenset()) -> bool:
-    """Whether an activation is torch's, or code that reads nothing but these attributes of it."""
+    """True if an activation is torch's, or code that reads nothing but these attributes of it."""
     if isinstance(activation, partial):
         return reads_only(activation.func)
     if isinstance(activation, nn.Module):
@@ -112,6 +114,6 @@ def reads_only(activation: Any, settings: frozenset[str] = frozenset()) -> bool:
 
 
 def _is_of_torch(function: Any) -> bool:
-    """Whether it is a function of torch's under its own name, and no other that a program put there."""
+    """True if a function is torch's under its own name, and no other that a program put there."""
     is_theirs = any(getattr(function, "__globals__", vars(F)) is vars(it) for it in (torch, F))
     return is_theirs and any(getattr(it, getattr(function, "__name__", ""), None) is function for it in (torch, F))

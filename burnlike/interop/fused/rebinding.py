@@ -4,6 +4,27 @@ A stock `forward` often calls a function that a native op computes: `F.cross_ent
 The code stays the model's own, and so does the Python module in which it looks up names: a `global` counter counts, and
 a name that is assigned later is found. Only the names of such functions are replaced in the code: `F` becomes
 `_burnlike_fused_F`, a name in the same Python module. At each call, the op runs if `F` is still the stock function.
+
+A module of a library before:
+
+    import torch.nn.functional as F
+
+    def turn(q, k, cos, sin): ...
+
+    def forward(self, x):
+        q, k = turn(*self.project(x))                        # LOAD_GLOBAL turn, CALL
+        return F.layer_norm(q + k, (8,))                     # LOAD_GLOBAL F, LOAD_ATTR layer_norm, CALL
+
+and after `rebound(forward, replace)`, where `replace` knows an op for `turn` and for `F.layer_norm`:
+
+    _burnlike_fused_turn = lambda *arguments: (op if turn is stock else turn)(*arguments)     # `instead_of`
+    _burnlike_fused_F = Namespace(lambda: F)                 # its `layer_norm` is ours, other names are those of `F`
+
+    def forward(self, x):                                    # the same instructions, with two entries of `co_names` new
+        q, k = _burnlike_fused_turn(*self.project(x))
+        return _burnlike_fused_F.layer_norm(q + k, (8,))
+
+Only `co_names` changes, so no instruction moves, and line numbers, closures and exception tables stay right.
 """
 
 import dis
@@ -14,7 +35,7 @@ from functools import update_wrapper
 from typing import Any
 
 PREFIX = "_burnlike_fused_"
-"""What the names in a fused function's code begin with."""
+"""The beginning of the new names in a fused function's code."""
 
 _NO_INSTRUCTIONS = ("EXTENDED_ARG", "CACHE")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
@@ -22,33 +43,30 @@ _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What code does with a global: `F.relu(x)` uses `F` with the attribute `relu`, called; else it goes elsewhere."""
+    """The way code uses a global: `F.relu(x)` uses `F` with the attribute `relu`, called; else it goes elsewhere."""
 
     attributes: tuple[str, ...]
     called: bool
 
 
 Replace = Callable[[types.FunctionType, str, list[Use]], tuple[Any, tuple[str, ...]]]
-"""What replaces a global of a function, by how its code uses it, and the native ops of that; () for no replacement."""
+"""The replacement of a global of a function, by how its code uses it, and its native ops; () for no replacement."""
 
 
-def rebound(function: Callable[..., Any], replace: Replace) -> tuple[Callable[..., Any], tuple[str, ...]]:
+def rebound(
+    function: Callable[..., Any], replace: Replace, seen: dict[Any, tuple[Any, tuple[str, ...]]] | None = None
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """The function with its globals replaced, and the native ops that it has then; itself and () without any.
 
-    Functions of the same package that it calls are rebound, too.
+    Functions of the same package that it calls are rebound, too; `seen` has the results for those met already.
     """
-    return _rebound(function, replace, {})
-
-
-def _rebound(
-    function: Callable[..., Any], replace: Replace, seen: dict[Any, tuple[Any, tuple[str, ...]]]
-) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    seen = {} if seen is None else seen
     if not isinstance(function, types.FunctionType):
         return function, ()
     if (inner := getattr(function, "__wrapped__", None)) is not None:
-        new, ops = _rebound(inner, replace, seen)
-        made = _around(function, inner, new) if ops else None
-        return (function, ()) if made is None else (made, ops)
+        new, ops = rebound(inner, replace, seen)
+        wrapper = _around(function, inner, new) if ops else None
+        return (function, ()) if wrapper is None else (wrapper, ops)
     if function in seen:
         return seen[function]
     seen[function] = function, ()  # a function that calls itself
@@ -57,10 +75,11 @@ def _rebound(
     for name, uses in sorted(uses_of_globals(function.__code__).items()):
         value: Any = function.__globals__.get(name)
         new, ops = replace(function, name, uses)
-        is_own = is_plain(value) and _package(value) == _package(function)
-        if not ops and is_own and all(it == Use((), called=True) for it in uses):
-            new, ops = _rebound(value, replace, seen)
+        is_same_package = is_plain(value) and _package(value) == _package(function)
+        if not ops and is_same_package and all(it == Use((), called=True) for it in uses):
+            new, ops = rebound(value, replace, seen)
             new = instead_of(function, name, new) if ops else None
+        # An attribute `x.F`, or an assignment, has the same entry in `co_names`: renaming it would change that, too.
         if ops and _is_only_global(function.__code__, name):
             changed[name] = new
             all_ops += ops
@@ -88,21 +107,22 @@ def _around(decorated: Any, inner: Callable[..., Any], new: Callable[..., Any]) 
     """A decorator's function made again around another one, which it finds in its closure; None if it doesn't."""
     cells = decorated.__closure__ or ()
     try:
+        # A new cell: writing into the old one would change the stock function for all its users.
         made_cells = tuple(types.CellType(new) if cell.cell_contents is inner else cell for cell in cells)
     except ValueError:  # an empty cell
         return None
     if made_cells == cells:
         return None
-    made = types.FunctionType(
+    wrapper = types.FunctionType(
         decorated.__code__, decorated.__globals__, decorated.__name__, decorated.__defaults__, made_cells
     )
-    made.__kwdefaults__ = decorated.__kwdefaults__
-    vars(made).update({**vars(decorated), "__wrapped__": new})
-    return made
+    wrapper.__kwdefaults__ = decorated.__kwdefaults__
+    vars(wrapper).update({**vars(decorated), "__wrapped__": new})
+    return wrapper
 
 
 def is_plain(value: object) -> bool:
-    """Whether it is a function whose code is all that it does: a decorator's result is not."""
+    """True if a value is a function whose code is all that it does: a decorator's result is not."""
     return isinstance(value, types.FunctionType) and not hasattr(value, "__wrapped__")
 
 
@@ -120,14 +140,14 @@ def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
 
 
 def uses_of_globals(code: types.CodeType) -> dict[str, list[Use]]:
-    """By the name of a global, what the code and functions within it do with it."""
-    found: dict[str, list[Use]] = {}
+    """The uses of each global by its name, in the code and in functions within it."""
+    uses: dict[str, list[Use]] = {}
     for part in codes_of(code):
         instructions = instructions_of(part)
         for place, instruction in enumerate(instructions):
             if instruction.opname == "LOAD_GLOBAL":
-                found.setdefault(instruction.argval, []).append(_use(instructions, place))
-    return found
+                uses.setdefault(instruction.argval, []).append(_use(instructions, place))
+    return uses
 
 
 def _use(instructions: list[dis.Instruction], place: int) -> Use:
@@ -146,7 +166,7 @@ def _use(instructions: list[dis.Instruction], place: int) -> Use:
 
 
 def _is_only_global(code: types.CodeType, name: str) -> bool:
-    """Whether the name stands for nothing but the global: no attribute of the same name, nothing that assigns it."""
+    """True if the name stands for nothing but the global: no attribute of the same name, nothing that assigns it."""
     instructions = (it for part in codes_of(code) for it in instructions_of(part))
     return all(
         it.opname == "LOAD_GLOBAL" for it in instructions if it.argval == name and it.opcode in (*dis.hasname, *_GLOBAL)
@@ -172,8 +192,8 @@ def _package(function: Callable[..., Any]) -> str:
 
 def _with(function: Any, code: types.CodeType, namespace: dict[str, Any] | None = None) -> Any:
     names = function.__globals__ if namespace is None else namespace
-    made = types.FunctionType(code, names, function.__name__, function.__defaults__, function.__closure__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    update_wrapper(made, function)
-    del vars(made)["__wrapped__"]  # it is no wrapper: its code is the function's
-    return made
+    copied = types.FunctionType(code, names, function.__name__, function.__defaults__, function.__closure__)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    update_wrapper(copied, function)
+    del vars(copied)["__wrapped__"]  # it is no wrapper: its code is the function's
+    return copied

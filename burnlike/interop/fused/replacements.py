@@ -1,4 +1,4 @@
-"""What replaces the functions of torch and transformers that a fused model's code calls."""
+"""Native ops in place of the functions of torch and transformers that a fused model's code calls."""
 
 import types
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from torch import nn
 
 from ..._torch_compat.modules import recurrent_kernels
 from ...ops import half_products
-from . import draws, functions
+from . import functions
 from .eager_attention import with_soft_cap
 from .forwards import fuse_code
 from .rebinding import Use, instead_of, rebound
@@ -30,12 +30,12 @@ _STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
     F.cross_entropy: (functions.cross_entropy, "cross_entropy"),
     F.layer_norm: (functions.layer_norm, "layer_norm"),
     F.rms_norm: (functions.rms_norm, "rms_norm"),
-    F.scaled_dot_product_attention: (draws.attention, "attention"),
-    F.dropout: (draws.dropout, "dropout"),
+    F.scaled_dot_product_attention: (functions.attention, "attention"),
+    F.dropout: (functions.dropout, "dropout"),
     nn.CrossEntropyLoss: (cross_entropy_loss, "cross_entropy"),
 }
 if half_products.SLOW:
-    # Torch's fail in 16 bits on such a CPU, or are slow.
+    # torch's own fail in 16 bits on such a CPU, or are slow.
     _STAND_INS |= {
         it: (partial(functions.recurrent, it), f"{it.__name__} in float32")
         for it in (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
@@ -53,6 +53,7 @@ class Namespace(types.ModuleType):
 
     def __init__(self, find: Callable[[], Any]) -> None:
         super().__init__(find().__name__)
+        # Long names, since any short one may be asked for as a name of torch.
         vars(self).update(_burnlike_find=find, _burnlike_parts={})
 
     def __getattr__(self, name: str) -> Any:
@@ -81,12 +82,12 @@ class AttentionFunctions:
             self.new[eager] = capped
 
     def get_interface(self, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
-        found: Callable[..., Any] = self.find().get_interface(*arguments, **keywords)
-        return self.new.get(found, found)
+        stock: Callable[..., Any] = self.find().get_interface(*arguments, **keywords)
+        return self.new.get(stock, stock)
 
 
 def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tuple[Any, tuple[str, ...]]:
-    """What replaces a global of a stock function, by how it is used, and the native ops of that."""
+    """The fused replacement of a global of a stock function, by how it is used, and its native ops."""
     namespace = function.__globals__
     value: Any = namespace.get(name)
     if isinstance(value, types.ModuleType):
@@ -112,13 +113,13 @@ def _ops_of(value: Any, uses: list[Use]) -> tuple[str, ...]:
     """The ops behind uses of a module of torch; none where one of their functions is more than called."""
     ops: set[str] = set()
     for use in uses:
-        found = value
-        for name in use.attributes:
-            found = getattr(found, name, None)
-        if any(found is it for it in _NAMESPACES):
+        value_used = value
+        for name in use.attributes:  # from `torch` by `nn.functional` to `relu`
+            value_used = getattr(value_used, name, None)
+        if any(value_used is it for it in _NAMESPACES):
             return ()
-        if isinstance(found, _CALLED) and found in _STAND_INS:
+        if isinstance(value_used, _CALLED) and value_used in _STAND_INS:
             if not use.called:
                 return ()
-            ops.add(_STAND_INS[found][1])
+            ops.add(_STAND_INS[value_used][1])
     return tuple(sorted(ops))

@@ -28,7 +28,7 @@ _ARGUMENTS = ("q", "k", "cos", "sin", "unsqueeze_dim")
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """How a function turns queries and keys by tables `[batch, sequence, r]`, of which it may not read all columns.
+    """A way to turn queries and keys by tables `[batch, sequence, r]`, some of whose columns may not be read.
 
     Attributes:
         neighbours: whether pairs are neighbours, or of both halves.
@@ -52,8 +52,8 @@ class Rotation:
         narrow = table[..., :4] if self.neighbours else table[..., :2].repeat(1, 1, 1, 2)
         return (table, narrow) if self.partial else (table,)
 
-    def turned(self, query: Any, key: Any, cos: Any, sin: Any, unsqueeze_dim: Any) -> Turned | None:
-        """What the op computes; None for what it does not take."""
+    def turned(self, query: Any, key: Any, cos: Any, sin: Any, unsqueeze_dim: Any = 1) -> Turned | None:
+        """The queries and keys by the op; None for arguments that it does not take."""
         if not _takes(query, key, cos, sin, unsqueeze_dim):
             return None
         width, columns = query.shape[-1], cos.shape[-1] * (2 if self.half else 1)
@@ -107,7 +107,7 @@ def _takes(query: Any, key: Any, cos: Any, sin: Any, unsqueeze_dim: Any) -> bool
 
 
 def _has_pairs(table: Tensor, neighbours: bool) -> bool:
-    """Whether both columns of each pair are equal, which the op for these needs, and all of transformers' tables are.
+    """True if both columns of each pair are equal, which the op for these needs, and all of transformers' tables are.
 
     What was found is kept with the tensor, as all layers get the same one. Code that is compiled or transformed can't
     depend on values, and on a GPU it would wait for them.
@@ -115,17 +115,17 @@ def _has_pairs(table: Tensor, neighbours: bool) -> bool:
     if torch.compiler.is_compiling() or is_fake(table) or not table.is_cpu or is_transformed():
         return False
     version = -1 if table.is_inference() else times_written(table)
-    known = vars(table).get("_burnlike_pairs")
-    if version >= 0 and known is not None and known[:2] == (version, neighbours):
-        return known[2]
+    remembered = vars(table).get("_burnlike_pairs")
+    if version >= 0 and remembered is not None and remembered[:2] == (version, neighbours):
+        return remembered[2]
     first, second = (table[..., ::2], table[..., 1::2]) if neighbours else table.chunk(2, -1)
-    found = torch.equal(first, second)
-    vars(table)["_burnlike_pairs"] = (version, neighbours, found)
-    return found
+    has_pairs = torch.equal(first, second)
+    vars(table)["_burnlike_pairs"] = (version, neighbours, has_pairs)
+    return has_pairs
 
 
 def rotation_of(function: Any) -> Rotation | None:
-    """How a function with transformers' signature turns; None for one of other arguments, or that turns otherwise."""
+    """The rotation of a function with transformers' signature; None for other arguments, or another computation."""
     if not is_plain(function):
         return None
     parameters = inspect.signature(function).parameters
@@ -134,14 +134,7 @@ def rotation_of(function: Any) -> Rotation | None:
     with_dim = "unsqueeze_dim" in parameters
     if with_dim and parameters["unsqueeze_dim"].default != 1:
         return None
-    return next((it for it in ROTATIONS if _is_same(function, it, with_dim)), None)
-
-
-def _is_same(function: Callable[..., Any], rotation: Rotation, with_dim: bool) -> bool:
-    def turned(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> Turned | None:
-        return rotation.turned(q, k, cos, sin, unsqueeze_dim)
-
-    return same_rotation(function, turned, rotation.tables, with_dim=with_dim)
+    return next((it for it in ROTATIONS if same_rotation(function, it.turned, it.tables, with_dim=with_dim)), None)
 
 
 def rotating(stock: Any, rotation: Rotation) -> Callable[..., Any]:
@@ -154,10 +147,11 @@ def rotating(stock: Any, rotation: Rotation) -> Callable[..., Any]:
             keywords["unsqueeze_dim"], dim = dim[0], ()
         is_proven = not dim and all(names.get(name) is value for name, value in helpers.items())
         unsqueeze_dim = keywords.get("unsqueeze_dim", 1)
-        turned = rotation.turned(q, k, cos, sin, unsqueeze_dim) if is_proven and keywords.keys() <= _NAMED else None
+        turned = (
+            rotation.turned(q, k, cos, sin, unsqueeze_dim)
+            if is_proven and keywords.keys() <= {"unsqueeze_dim"}
+            else None
+        )
         return stock(q, k, cos, sin, *dim, **keywords) if turned is None else turned
 
     return apply
-
-
-_NAMED = {"unsqueeze_dim"}

@@ -1,4 +1,4 @@
-"""Whether another forward gives what a module's own gives: tried on a stand-in with random weights.
+"""The proof that another forward gives what a module's own gives: tried on a stand-in with random weights.
 
 What a class computes is not in its name: one RMSNorm adds 1 to its weight, another does not. So a forward takes the
 place of another only after both gave the same: values, dtypes, gradients and use of random numbers, in training and
@@ -39,22 +39,25 @@ _DIFFERENT = "its forward gives other results than the fused op"
 
 def stand_in(module: nn.Module, children: Mapping[str, nn.Module] | None = None) -> nn.Module:
     """A module of the same class and attributes, without its hooks, parameters and children; with the given ones."""
-    made = object.__new__(type(module))
-    nn.Module.__init__(made)
-    private = {*vars(made), "forward"}
-    own = {name: value for name, value in vars(module).items() if name not in private and not name.startswith("_burn")}
-    vars(made).update({name: copy.copy(it) if type(it) in (list, dict, set) else it for name, it in own.items()})
+    # Without the class's `__init__`, whose arguments nobody knows here.
+    twin = object.__new__(type(module))
+    nn.Module.__init__(twin)
+    private = {*vars(twin), "forward"}
+    for name, value in vars(module).items():
+        if name not in private and not name.startswith("_burn"):
+            # Containers are copied, since a forward may append to them.
+            vars(twin)[name] = copy.copy(value) if type(value) in (list, dict, set) else value
     for name, child in (children or {}).items():
-        made.add_module(name, child)
-    return made
+        twin.add_module(name, child)
+    return twin
 
 
-def with_weights(made: nn.Module, shapes: Mapping[str, torch.Size]) -> nn.Module:
+def with_weights(twin: nn.Module, shapes: Mapping[str, torch.Size]) -> nn.Module:
     """The stand-in with random float32 parameters of these shapes."""
     generator = torch.Generator().manual_seed(0)
     for name, shape in shapes.items():
-        made.register_parameter(name, nn.Parameter(2 * torch.randn(shape, generator=generator, dtype=torch.float32)))
-    return made
+        twin.register_parameter(name, nn.Parameter(2 * torch.randn(shape, generator=generator, dtype=torch.float32)))
+    return twin
 
 
 def numbers(*sizes: int) -> Tensor:
@@ -68,6 +71,7 @@ def untouched_state() -> Iterator[None]:
 
     What is proved is kept with the class, so it may not depend on where it was proved first.
     """
+    # A forward that draws by NumPy has loaded it.
     numpy: Any = sys.modules.get("numpy")
     python_state, numpy_state = random.getstate(), None if numpy is None else numpy.random.get_state()
     with (
@@ -90,7 +94,7 @@ Forward = Callable[[Any, Any], Any]
 def proven_dtypes(
     make: Callable[[], nn.Module], stock: Forward, other: Forward, width: int, magnitudes: tuple[float, ...] = ()
 ) -> tuple[Proven, str]:
-    """For which dtypes of input and weights `other` gives what `stock` gives, and the dtype of the stock result.
+    """The dtypes of input and weights for which `other` gives what `stock` gives, and the dtype of the stock result.
 
     Of a stand-in in float32, which `make` gives, the same at each call, and inputs `[..., width]` of the usual and
     these `magnitudes`. It has to be the same for float32, bfloat16 and float16; else there are none, and the reason.
@@ -134,20 +138,21 @@ def _same_values(
 
 def _with_state(forward: Forward, module: nn.Module, x: Tensor) -> tuple[Any, ...]:
     """The result, and what else the call did: to random numbers, to its input, to its children; () for no tensor."""
-    given = x.clone()
+    # A copy, since a forward may write into its input, which the op does not do.
+    passed = x.clone()
     random.seed(0)
     torch.default_generator.manual_seed(0)
-    log: list[str] = vars(module).get(CALLS, [])
+    log: list[str] = vars(module).get(CALLS, [])  # hooks of children run in the order of their calls
     log.clear()
-    result = forward(module, given)
-    if not isinstance(result, Tensor) or not torch.equal(given, x):
+    result = forward(module, passed)
+    if not isinstance(result, Tensor) or not torch.equal(passed, x):
         return ()
     state = (random.getstate(), torch.get_rng_state().view(torch.int64).tolist())
     return result, result.shape, state, tuple(log)
 
 
 def _is_near(stock: Tensor, other: Tensor, exact: Tensor) -> bool:
-    """Whether two results of one dtype are equal within rounding, where `exact` is what float64 gives."""
+    """True if two results of one dtype are equal within rounding, where `exact` is what float64 gives."""
     if not torch.equal(stock.isfinite(), other.isfinite()):
         return False
     dtype, finite = stock.dtype, stock.isfinite()
@@ -169,21 +174,23 @@ def _size(values: Tensor) -> float:
 
 
 def _same_gradients(make: Callable[[], nn.Module], stock: Forward, other: Forward, width: int) -> bool:
-    found: list[list[Tensor]] = []
+    gradients: list[list[Tensor]] = []
     for forward in (stock, other):
         module, x = make(), numbers(2, 3, width).requires_grad_()
         result = forward(module, x)
         if not result.requires_grad:
             return False
+        # Weights that differ along the row: with equal ones, most of the gradient of a normalization cancels.
         leaves, weights = [x, *module.parameters()], torch.ones_like(result).cumsum(-1)
-        found.append(list(torch.autograd.grad(result, leaves, weights, materialize_grads=True)))
-    return all((a - b).abs().max() <= 1e-4 * a.abs().max() for a, b in zip(*found, strict=True))
+        gradients.append(list(torch.autograd.grad(result, leaves, weights, materialize_grads=True)))
+    # Relative to the largest value: gradients of weights are sums over all rows, in another order.
+    return all((a - b).abs().max() <= 1e-4 * a.abs().max() for a, b in zip(*gradients, strict=True))
 
 
 def same_rotation(
     stock: Callable[..., Any], other: Callable[..., Any], tables: Callable[[], Sequence[Tensor]], *, with_dim: bool
 ) -> bool:
-    """Whether a function turns queries and keys `[2, 4, 3, 8]` as another does, by the tables of cosines and sines.
+    """True if a function turns queries and keys `[2, 4, 3, 8]` as another does, by the tables of cosines and sines.
 
     `tables` gives them when it is called: where the trials run, new tensors have values.
     """
@@ -192,8 +199,9 @@ def same_rotation(
         query, key = numbers(2, 4, 3, 8), numbers(2, 2, 3, 8)
         if dim == (2,):
             query, key = query.transpose(1, 2), key.transpose(1, 2)
-        given = [query.to(dtype), key.to(dtype), *table.to(torch.float32 if in_float else dtype).unbind()]
-        expected, actual, exact = stock(*given, *dim), other(*given, *dim), stock(*(it.double() for it in given), *dim)
+        inputs = [query.to(dtype), key.to(dtype), *table.to(torch.float32 if in_float else dtype).unbind()]
+        expected, actual = stock(*inputs, *dim), other(*inputs, *dim)
+        exact = stock(*(it.double() for it in inputs), *dim)
         return all(a.dtype == b.dtype and _is_near(a, b, c) for a, b, c in zip(expected, actual, exact, strict=True))
 
     def is_same(*options: Any) -> bool:
@@ -205,7 +213,7 @@ def same_rotation(
 def same_attention(
     stock: Callable[..., Any], other: Callable[..., Any], module: Any, inputs: Callable[[], Sequence[Tensor]]
 ) -> bool:
-    """Whether a function attends as another does in bfloat16, from queries to keys and values, with a mask or without.
+    """True if a function attends as another does in bfloat16, from queries to keys and values, with a mask or without.
 
     `inputs` gives queries, keys, values and a mask in float32. The stock function returns more than the other's tensor.
     """
@@ -214,17 +222,17 @@ def same_attention(
         if dtype != torch.bfloat16:
             return True
         query, key, value, mask = (it.to(dtype) for it in inputs())
-        given = [query * size, key, value, mask if masked else None]
+        arguments = [query * size, key, value, mask if masked else None]
         options = {"dropout": 0.0, "scaling": scale, "softcap": cap}
-        expected, actual = stock(module, *given, **options)[0], other(module, *given, **options)
-        exact = stock(module, *(None if it is None else it.double() for it in given), **options)[0]
+        expected, actual = stock(module, *arguments, **options)[0], other(module, *arguments, **options)
+        exact = stock(module, *(None if it is None else it.double() for it in arguments), **options)[0]
         return expected.shape == actual.shape and expected.dtype == actual.dtype and _is_near(expected, actual, exact)
 
     return _holds(is_same, (None, 0.3), (1.0, 30.0), (False, True), _MAGNITUDES)
 
 
 def same_loss(stock: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Whether two losses of language models are the same, for each dtype of logits and way to divide."""
+    """True if two losses of language models are the same, for each dtype of logits and way to divide."""
 
     def is_same(dtype: torch.dtype, keywords: dict[str, int]) -> bool:
         labels, logits = torch.tensor([[1, 2, 4, 0], [2, 2, 3, 1]]), numbers(2, 4, 5).to(dtype)
@@ -235,9 +243,9 @@ def same_loss(stock: Callable[..., Any], other: Callable[..., Any]) -> bool:
 
 
 def _holds(is_same: Callable[..., bool], *options: Sequence[Any]) -> bool:
-    """Whether it is so for each dtype and combination of options."""
+    """True if `is_same` holds for each dtype and combination of options."""
     try:
         with untouched_state(), torch.no_grad():
-            return all(is_same(dtype, *given) for dtype, _ in _REQUIRED for given in product(*options))
+            return all(is_same(dtype, *chosen) for dtype, _ in _REQUIRED for chosen in product(*options))
     except Exception:  # a foreign function may raise anything
         return False

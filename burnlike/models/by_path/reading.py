@@ -9,7 +9,7 @@ import torch
 
 from ..._env import in_one_thread
 from ...errors import ConfigError
-from ...module.torch_objects.deferred_tensors import current
+from ...module.torch_objects.deferred import current
 from ...record import Record
 from ...record.files.stored_tensors import dtype_in, shape_in
 from ..pretrained_description import DTYPES

@@ -14,8 +14,7 @@ from ...errors import ArgumentError, ModuleTreeError
 from ...ops import linear, lora_linear
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
-from ..torch_objects.quantized import dequantized, is_quantized
-from ..torch_objects.wrappers import own_class, parametrizations_of
+from ..torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from ..tree.paths import listed
 from .configs import LoraConfig
 from .reparameterization import Reparameterization, attach, candidates
@@ -50,8 +49,8 @@ class Lora(Reparameterization):
     ) -> None:
         """For `weight`, `[d_0, d_1]` in whatever layout; but for DoRA only shape, element type and device matter."""
         super().__init__()
-        own = weight.dtype if weight.dtype in _COMPUTED_IN else torch.get_default_dtype()
-        dtype = own if config.dtype is None else getattr(torch, config.dtype)
+        own_dtype = weight.dtype if weight.dtype in _COMPUTED_IN else torch.get_default_dtype()
+        dtype = own_dtype if config.dtype is None else getattr(torch, config.dtype)
         std = 1 / config.rank if config.init_std is None else config.init_std
         first, second = reversed(weight.shape) if transposed else weight.shape
         self.a = nn.Parameter(torch.empty(first, config.rank, dtype=dtype, device=weight.device).normal_(0, std))
@@ -63,25 +62,29 @@ class Lora(Reparameterization):
     def forward(self, base: Tensor) -> Tensor:
         base = dequantized(base)
         if self.transposed:
-            found = torch.addmm(base.mT.to(self.a.dtype), self.a, self.b, alpha=self.scale).mT
+            effective = torch.addmm(base.mT.to(self.a.dtype), self.a, self.b, alpha=self.scale).mT
         else:
-            found = torch.addmm(base.to(self.a.dtype), self.a, self.b, alpha=self.scale)
-        return found if self.magnitude is None else found * self._rescaled(self.magnitude / self._norm(found).detach())
+            effective = torch.addmm(base.to(self.a.dtype), self.a, self.b, alpha=self.scale)
+        if self.magnitude is None:
+            return effective
+        # Detached, as DoRA's section 4.3 has it: gradients of the norm cost memory and gain nothing.
+        factor = self.magnitude / self._norm(effective).detach()
+        return effective * (factor[:, None] if self.transposed else factor)
 
     def delta(self) -> Tensor:
         product = self.scale * (self.a @ self.b)
         return product.mT if self.transposed else product
 
-    def layer_forward(self, layer: nn.Module, own: type, *arguments: Any, **keywords: Any) -> Tensor | None:
-        """What a layer computes, without its sum of weights; None of a layer of another kind, or watched by hooks."""
-        kind = kind_of(own)
-        given = (*arguments, *keywords.values())
-        if kind is None or len(given) != 1 or (adapted := adapter_of(layer, "weight")) is None:
+    def layer_forward(self, layer: nn.Module, layer_class: type, *arguments: Any, **keywords: Any) -> Tensor | None:
+        """The layer's result without its sum of weights; None for a layer of another kind, or watched by hooks."""
+        kind = kind_of(layer_class)
+        inputs = (*arguments, *keywords.values())
+        if kind is None or len(inputs) != 1 or (adapted := adapter_of(layer, "weight")) is None:
             return None
         base, bias = adapted[1], cast("Tensor | None", getattr(layer, "bias", None))
         if kind == "embedding":
-            return self.of_rows(given[0], layer, base)
-        return self.linear(given[0], base, bias, outputs_first=kind == "linear")
+            return self.of_rows(inputs[0], layer, base)
+        return self.linear(inputs[0], base, bias, outputs_first=kind == "linear")
 
     def linear(self, x: Tensor, base: Tensor, bias: Tensor | None, *, outputs_first: bool = False) -> Tensor:
         """x @ (the effective weight, or its transpose) + bias, with the dropout of `x` in training."""
@@ -101,8 +104,8 @@ class Lora(Reparameterization):
             return (result + low).to(result.dtype)
         factor = self._factor(base)
         is_own = not is_dropped and bias is None
-        own = result if is_own else frozen_linear(dropped, base, None, outputs_first=outputs_first)
-        return (result + (factor - 1) * own + factor * low).to(result.dtype)
+        base_part = result if is_own else frozen_linear(dropped, base, None, outputs_first=outputs_first)
+        return (result + (factor - 1) * base_part + factor * low).to(result.dtype)
 
     def of_rows(self, indices: Tensor, layer: Any, base: Tensor) -> Tensor:
         """Rows of the effective table of an `nn.Embedding`."""
@@ -111,7 +114,7 @@ class Lora(Reparameterization):
         return (result if self.magnitude is None else result * self._factor(base)).to(rows.dtype)
 
     def _factor(self, base: Tensor) -> Tensor:
-        """Of DoRA, `[d_output]`: what the sum is multiplied by."""
+        """The factor of the sum in DoRA, `[d_output]`: the magnitude by the norm."""
         assert self.magnitude is not None
         with torch.no_grad():
             weight = dequantized(base).to(self.a.dtype)
@@ -122,9 +125,6 @@ class Lora(Reparameterization):
     def _norm(self, weight: Tensor) -> Tensor:
         return torch.linalg.vector_norm(weight, dim=1 if self.transposed else 0)
 
-    def _rescaled(self, factor: Tensor) -> Tensor:
-        return factor[:, None] if self.transposed else factor
-
 
 class Dequantized(Reparameterization):
     """A quantized weight that a layer computes with as a plain one."""
@@ -134,12 +134,12 @@ class Dequantized(Reparameterization):
     def forward(self, base: Tensor) -> Tensor:
         return dequantized(base)
 
-    def layer_forward(self, layer: nn.Module, own: type, *arguments: Any, **keywords: Any) -> Tensor | None:
-        kind, given = kind_of(own), (*arguments, *keywords.values())
-        if kind is None or kind == "embedding" or len(given) != 1 or (adapted := adapter_of(layer, "weight")) is None:
+    def layer_forward(self, layer: nn.Module, layer_class: type, *arguments: Any, **keywords: Any) -> Tensor | None:
+        kind, inputs = kind_of(layer_class), (*arguments, *keywords.values())
+        if kind is None or kind == "embedding" or len(inputs) != 1 or (adapted := adapter_of(layer, "weight")) is None:
             return None
         bias = cast("Tensor | None", layer.bias)
-        return self.linear(given[0], adapted[1], bias, outputs_first=kind == "linear")
+        return self.linear(inputs[0], adapted[1], bias, outputs_first=kind == "linear")
 
     def linear(self, x: Tensor, base: Tensor, bias: Tensor | None, *, outputs_first: bool = False) -> Tensor:
         return frozen_linear(x, base, bias, outputs_first=outputs_first)
@@ -151,6 +151,7 @@ def kind_of(layer: type) -> Literal["linear", "conv1d", "embedding"] | None:
         return "linear"
     if issubclass(layer, nn.Embedding) and layer.forward is nn.Embedding.forward:
         return "embedding"
+    # Its layers are here only if it is loaded; importing it would take seconds.
     library = sys.modules.get("transformers.pytorch_utils")
     return "conv1d" if library is not None and layer.forward is library.Conv1D.forward else None
 
@@ -162,8 +163,8 @@ def frozen_linear(x: Tensor, base: Tensor, bias: Tensor | None, *, outputs_first
     """
 
     def weight(dtype: torch.dtype) -> Tensor:
-        found = dequantized(base).to(dtype)
-        return found if outputs_first else found.mT
+        plain = dequantized(base).to(dtype)
+        return plain if outputs_first else plain.mT
 
     x = for_products(x)
     bias = None if bias is None else bias.to(x.dtype)
@@ -216,14 +217,15 @@ def apply_lora(module: M, config: LoraConfig) -> M:
             The module is as it was.
         ParamPathError: the group names a path that the module does not have. The module is as it was.
     """
-    found = [param for param in candidates(module) if param.tensor.dim() == 2 and param.tensor.is_floating_point()]
+    floats = [param for param in candidates(module) if param.tensor.is_floating_point()]
+    two_dimensional = [param for param in floats if param.tensor.dim() == 2]
     chosen = {param.id for param in config.param_group.select(module)}
-    matrices = [param for param in found if param.id in chosen]
+    matrices = [param for param in two_dimensional if param.id in chosen]
     if not matrices:
         raise ModuleTreeError(
             f"no parameter of {own_class(module).__name__} gets an adapter: expected floating-point ones of rank 2 in"
-            f" {config.param_group}; of rank 2 there are {listed([param.path for param in found])}. The module is as it"
-            " was"
+            f" {config.param_group}; of rank 2 there are {listed([param.path for param in two_dimensional])}."
+            " The module is as it was"
         )
     attach([(param, Lora(config, param.tensor)) for param in matrices])
     for param in candidates(module):

@@ -79,7 +79,7 @@ def _properties(module: nn.Module) -> dict[str, property]:
     return {name: vars(type(module))[name] for name in parametrizations_of(module)}
 
 
-def _parametrized_class(own: Any, properties: dict[str, property]) -> Any:
+def _parametrized_class(layer_class: Any, properties: dict[str, property]) -> Any:
     """A class like the one that torch makes, but with the name of `own`, and with pickling and copying.
 
     Its forward is that of a parametrization which computes the layer by itself (`layer_forward`), or else the layer's.
@@ -88,20 +88,20 @@ def _parametrized_class(own: Any, properties: dict[str, property]) -> Any:
     def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
         for list_of in parametrizations_of(module).values():
             compute = getattr(list_of._modules["0"], "layer_forward", None)
-            result = None if compute is None else compute(module, own, *arguments, **keywords)
+            result = None if compute is None else compute(module, layer_class, *arguments, **keywords)
             if result is not None:
                 return result
         return super(cls, module).forward(*arguments, **keywords)
 
     extras = {
-        "forward": update_wrapper(forward, own.forward),
+        "forward": update_wrapper(forward, layer_class.forward),
         "__module__": parametrize.__name__,
-        "__qualname__": own.__qualname__,
-        "__getstate__": own.__getstate__,
+        "__qualname__": layer_class.__qualname__,
+        "__getstate__": layer_class.__getstate__,
         "__reduce_ex__": _reduce,
         "_burnlike_ordered": True,
     }
-    cls = type(own.__name__, (own,), extras | properties)
+    cls = type(layer_class.__name__, (layer_class,), extras | properties)
     return cls
 
 
@@ -119,9 +119,9 @@ def _without_history(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) and not value.is_leaf else value
 
 
-def _rebuild(own: type[nn.Module], names: tuple[str, ...]) -> nn.Module:
+def _rebuild(layer_class: type[nn.Module], names: tuple[str, ...]) -> nn.Module:
     """A module with these tensors parametrized, to be filled with a state."""
-    cls = _parametrized_class(own, {name: _torchs_parts(name)[0] for name in names})
+    cls = _parametrized_class(layer_class, {name: _torchs_parts(name)[0] for name in names})
     return cls.__new__(cls)
 
 

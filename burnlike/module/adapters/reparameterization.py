@@ -16,8 +16,7 @@ from ..attributes.plain_attributes import USER_CONTAINER
 from ..module import Module
 from ..torch_objects.lazy_parameter import is_lazy
 from ..torch_objects.wrappers import is_distributed, is_sharded, own_class, parametrizations_of, reparameterization_of
-from ..tree.param import Param
-from ..tree.param_values import differentiable
+from ..tree.param import Param, differentiable
 from ..tree.walk import params, weights
 from .parametrized import give_back, restoring, take_over
 
@@ -70,11 +69,11 @@ def apply_reparameterization(module: M, make: Callable[[Param], Reparameterizati
     """
     plan: Plan = []
     for param in candidates(module):
-        made = make(param)
-        if made is None:
+        reparameterization = make(param)
+        if reparameterization is None:
             continue
-        _check_made(param, made)
-        plan.append((param, made))
+        _check_made(param, reparameterization)
+        plan.append((param, reparameterization))
     attach(plan)
     return module
 
@@ -92,16 +91,17 @@ def materialize(module: M) -> M:
     _check_tree(module)
     parts = [(part, parametrizations_of(part)) for part in module.modules()]
     places = {id(list_of): (part, name) for part, lists in parts for name, list_of in lists.items()}
-    found = [param for param in weights(module) if _is_reparameterized(param)]
-    for param in found:
+    folding = [param for param in weights(module) if _is_reparameterized(param)]
+    for param in folding:
         _check_foldable(param)
     with torch.no_grad():
-        effective_and_base = [(param.val().detach(), param.tensor) for param in found]
+        effective_and_base = [(param.val().detach(), param.tensor) for param in folding]
         folded = [
+            # A reparameterization may give its base back, or a view of it.
             value.clone() if value.untyped_storage().data_ptr() == base.untyped_storage().data_ptr() else value
             for value, base in effective_and_base
         ]
-    for param, effective in zip(found, folded, strict=True):
+    for param, effective in zip(folding, folded, strict=True):
         base = param.tensor
         base.data, base.grad = effective, None
         for owner, _ in dict.fromkeys(param.owners):
@@ -123,10 +123,10 @@ def attach(plan: Plan) -> None:
         _check_free(param)
     before = [restoring(owner) for owner in dict.fromkeys(owner for param, _ in plan for owner, _ in param.owners)]
     try:
-        for param, made in plan:
+        for param, reparameterization in plan:
             for owner, name in dict.fromkeys(param.owners):
-                take_over(owner, name, made)
-    except BaseException:
+                take_over(owner, name, reparameterization)
+    except BaseException:  # also of Ctrl-C: all are applied, or none
         for restore in before:
             restore()
         raise
@@ -145,30 +145,30 @@ def _check_tree(module: nn.Module) -> None:
             )
 
 
-def _check_made(param: Param, made: object) -> None:
-    where = f"the reparameterization of '{param.path}'"
-    if not isinstance(made, Reparameterization):
-        raise ModuleTreeError(f"{where}: expected a Reparameterization or None, got {type(made).__name__}")
-    name = made.reparameterization_name
+def _check_made(param: Param, reparameterization: object) -> None:
+    where, kind = f"the reparameterization of '{param.path}'", type(reparameterization).__name__
+    if not isinstance(reparameterization, Reparameterization):
+        raise ModuleTreeError(f"{where}: expected a Reparameterization or None, got {kind}")
+    name = reparameterization.reparameterization_name
     if not name.isidentifier():
         raise ModuleTreeError(
-            f"{where}: expected {type(made).__name__}.reparameterization_name to be a name, which becomes a part of"
-            f" paths, got {name!r}"
+            f"{where}: expected {kind}.reparameterization_name to be a name, which becomes a part of paths,"
+            f" got {name!r}"
         )
     if is_lazy(param.tensor):
         return  # to compute with it would give it values that a record may be about to bring
     try:
         with torch.no_grad():
-            effective = made(param.tensor)
-    except Exception as error:
+            effective = reparameterization(param.tensor)
+    except Exception as error:  # from the user's class, anything
         raise ModuleTreeError(
-            f"{where}: {type(made).__name__} failed on {list(param.tensor.shape)} of {param.tensor.dtype}: {error};"
+            f"{where}: {kind} failed on {list(param.tensor.shape)} of {param.tensor.dtype}: {error};"
             " the module is as it was"
         ) from error
     if not isinstance(effective, Tensor) or effective.shape != param.tensor.shape:
         got = list(effective.shape) if isinstance(effective, Tensor) else type(effective).__name__
         raise ModuleTreeError(
-            f"{where}: expected {type(made).__name__}(base) to be a tensor of base's shape"
+            f"{where}: expected {kind}(base) to be a tensor of base's shape"
             f" {list(param.tensor.shape)}, got {got}; the module is as it was"
         )
 

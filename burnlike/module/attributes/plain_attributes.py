@@ -118,9 +118,9 @@ def untrack_plain(module: nn.Module) -> None:
 
 def _candidates(module: nn.Module) -> list[tuple[str, Any]]:
     parts, kinds = module.__dict__, (Tensor, TensorBase, list, tuple, dict)
-    found = [(name, parts[name]) for name in plain_names(parts) if isinstance(parts[name], kinds)]
-    references = references_of(module) if found else ()
-    return [field for field in found if field[0] not in references]
+    fields = [(name, parts[name]) for name in plain_names(parts) if isinstance(parts[name], kinds)]
+    references = references_of(module) if fields else ()
+    return [field for field in fields if field[0] not in references]
 
 
 def _applied(value: Any, function: Callable[[Tensor], Tensor], untrack: bool = False, depth: int = 0) -> Any:
@@ -156,11 +156,11 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
     return wrap(moved, family_of(backend)[moved.dtype][moved.ndim])
 
 
-def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], known: Container[int]) -> None:
+def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], in_tree: Container[int]) -> None:
     """Raise ModuleTreeError if a plain collection has a part whose address is not `known`, as one of the tree."""
     for module, name, value in fields:
         for part in _parts_in(value):
-            if id(part) not in known:
+            if id(part) not in in_tree:
                 raise ModuleTreeError(
                     f"{type(module).__name__}.{name} was assigned before it held the {type(part).__name__} that it"
                     " holds now, which is no part of the module: it would be neither trained nor saved. Assign a"

@@ -113,14 +113,10 @@ class ModuleArray(ModuleTuple):
     def _check(self, items: list[Any], first: int) -> None:
         kinds = {own_class(item) if isinstance(item, nn.Module) else type(item): None for item in items}
         if len(kinds) > 1:
+            names = (f"{it.__module__}.{it.__name__}".removeprefix("builtins.") for it in kinds)
             raise ModuleTreeError(
-                f"expected items of one class in a ModuleArray, got {', '.join(map(_full_name, kinds))};"
-                " a list or tuple holds any"
+                f"expected items of one class in a ModuleArray, got {', '.join(names)}; a list or tuple holds any"
             )
-
-
-def _full_name(cls: type) -> str:
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
 
 
 class ModuleVec(ModuleTuple, MutableSequence[Any]):
@@ -182,7 +178,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         places[where] = put
         try:
             self._fill(fresh, where.indices(count)[0])
-        except Exception:
+        except Exception:  # a value was refused: what was put before is taken out again
             self._arrange(list(range(count)))
             raise
         self._arrange(places)
@@ -191,13 +187,13 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         """The place where each tensor of `values` is already; it keeps the id, label and trainability."""
         if not any(isinstance(value, Tensor) for value in values):
             return [None] * len(values)
-        known = {
+        place_of = {
             id(tensor): int(name)
             for group in (self._parameters, self._buffers)
             for name, tensor in group.items()
             if tensor is not None and name not in self._non_persistent_buffers_set and name.isdecimal()
         }
-        return [known.get(id(value)) for value in values]
+        return [place_of.get(id(value)) for value in values]
 
     def _arrange(self, places: list[int]) -> None:
         """Make the items those that are at `places` now, in this order; they are renamed, not assigned again."""

@@ -45,7 +45,7 @@ def looks_like_container(kind: type) -> bool:
 
 
 def is_container(value: Any) -> bool:
-    """Whether `value` is a user's container or a named tuple."""
+    """True for a user's container or a named tuple."""
     return looks_like_container(type(value)) and not isinstance(value, nn.Module)
 
 
@@ -131,49 +131,49 @@ class ContainerModule(Module):
         return owner if owner is not None and any(child is self for child in owner._modules.values()) else None
 
     def _refresh(self) -> None:
-        known, children = self.__dict__["_known"], _children(self.container)
-        for name in [name for name in known if name not in children]:
+        noted, children = self.__dict__["_known"], _children(self.container)
+        for name in [name for name in noted if name not in children]:
             self._forget(name)
         for name, child in children.items():
             if not self._knows(name, child):
                 self._register(name, child)
-        if any(self._registered(name) is not child for name, child in known.items()):
+        if any(self._registered(name) is not child for name, child in noted.items()):
             self.rebuild()
 
     def _knows(self, name: str, child: Any) -> bool:
-        """Whether `child` is what the container held as `name`, or a list, tuple or dict in place of one."""
-        known, inner = self.__dict__["_known"], self._modules.get(name)
+        """True if `child` is what the container held as `name`, or a list, tuple or dict in place of one."""
+        noted, inner = self.__dict__["_known"], self._modules.get(name)
         if not isinstance(inner, ContainerModule):
-            return name in known and known[name] is child
+            return name in noted and noted[name] is child
         if child is not inner.container and _built_in(child) is not (_built_in(inner.container) or self):
             return False
-        inner.__dict__[USER_CONTAINER] = known[name] = child
+        inner.__dict__[USER_CONTAINER] = noted[name] = child
         inner._refresh()
         return True
 
     def _registered(self, name: str) -> Any:
-        """What is registered here in place of a child; a name that a tool took away is as it was."""
-        found = getattr(self, name, self.__dict__["_known"][name])
-        return found.container if isinstance(found, ContainerModule) else found
+        """The part registered here in place of a child; a removed name is restored."""
+        part = getattr(self, name, self.__dict__["_known"][name])
+        return part.container if isinstance(part, ContainerModule) else part
 
     def _register(self, name: str, child: Any) -> None:
-        known, where = self.__dict__["_known"], f"{type(self.container).__name__}.module_children"
+        noted, where = self.__dict__["_known"], f"{type(self.container).__name__}.module_children"
         if isinstance(child, MarkedConstant):
             raise ModuleTreeError(f"{where}: '{name}' is only referred to: leave it out, and keep it in the container")
         if is_part(child):
-            if name not in known:
+            if name not in noted:
                 check_name(self, name, where)
             elif self._parameters.get(name) is not None and not isinstance(child, nn.Parameter):
                 self._forget(name)
             several = is_container(child) or _built_in(child)
             super().__setattr__(name, ContainerModule(child, f"{where}: '{name}'") if several else child)
-        elif name in known or (isinstance(name, str) and not hasattr(self, name)):
+        elif name in noted or (isinstance(name, str) and not hasattr(self, name)):
             self._forget(name)
             self.__dict__[name] = child
             remember_field(self, name)
         else:  # a constant whose name is taken
             return
-        known[name] = child
+        noted[name] = child
 
     def _forget(self, name: str) -> None:
         self.__dict__["_known"].pop(name, None)
@@ -265,7 +265,7 @@ def as_module(value: Any, where: str, current: Any = None) -> Any:
 
 
 def holds_part(value: Any, around: tuple[Any, ...] = ()) -> bool:
-    """Whether `value` is a container with a part of a module tree in it; `around` it are those it lies in."""
+    """True for a container with a part of a module tree in it; `around` are those it lies in."""
     if any(outer is value for outer in around):  # a constant may hold itself
         return False
     if is_container(value) and not isinstance(value, tuple):
@@ -284,9 +284,9 @@ def check_hidden_parts(value: Any, where: str, owner: nn.Module) -> None:
     if not hidden:
         return
     modules = [*owner.modules()] if "_modules" in owner.__dict__ else [owner]
-    known = {id(part) for module in modules for part in (module, *module.__dict__.get("_parameters", {}).values())}
+    in_tree = {id(part) for module in modules for part in (module, *module.__dict__.get("_parameters", {}).values())}
     for part, holder in hidden:
-        if id(part) not in known:
+        if id(part) not in in_tree:
             raise ModuleTreeError(
                 f"{where}: a {type(holder).__name__} holds a {type(part).__name__}, which would be neither trained nor"
                 " saved there. Use a list, tuple or dict, or attributes of the module; a class of your own can be a"
@@ -310,5 +310,5 @@ def _hidden_parts(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
 
 
 def is_part(value: Any, around: tuple[Any, ...] = ()) -> bool:
-    """Whether `value` is a part of a module tree, or holds one."""
+    """True for a part of a module tree, or a container that holds one."""
     return isinstance(value, _PARTS) or holds_part(value, around)

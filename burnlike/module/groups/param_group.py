@@ -124,14 +124,14 @@ class ParamGroup(Config):
         return self.replace(excludes=_joined(self.excludes, group.match))
 
     def matches(self, param: "Param") -> bool:
-        """Whether `param` is meant. One that is in no module has an id and no path.
+        """True if `param` is meant. One that is in no module has an id and no path.
 
         It is a ModuleTreeError if a function of the group raised, or returned neither true nor false.
         """
         return self._holds(lambda rule: rule.matches(param))
 
     def matches_id_path(self, param_id: ParamId, path: str | None = None) -> bool:
-        """Whether the parameter with this id and path is meant; without a path only ids (and `all`) can tell.
+        """True if the parameter with this id and path is meant; without a path only ids (and `all`) can tell.
 
         It is a ModuleTreeError if the group has a function, which needs the Param.
         """
@@ -152,13 +152,13 @@ class ParamGroup(Config):
         """
         from ..tree.walk import params
 
-        found = params(module)
-        known = dict.fromkeys(path for param in (*others, *found) for path in (param.path, *param.aliases))
+        every = params(module)
+        paths = dict.fromkeys(path for param in (*others, *every) for path in (param.path, *param.aliases))
         for rule in (*self.match, *self.excludes):
             for path in rule.named_paths():
-                if path not in known:
-                    raise no_parameter(module, path, known)
-        return [param for param in found if self.matches(param)]
+                if path not in paths:
+                    raise no_parameter(module, path, paths)
+        return [param for param in every if self.matches(param)]
 
 
 def check_group(group: object) -> None:

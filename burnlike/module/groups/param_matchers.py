@@ -14,7 +14,7 @@ class ParamMatcher(Config):
     """Role of the rules that a ParamGroup is made of; a tagged subclass of your own is one more `type:`."""
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Whether the rule holds for the parameter of this id and these canonical paths, none where they are not
+        """True if the rule holds for the parameter of this id and these canonical paths, none where they are not
         known.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define accepts(param_id, paths)")
@@ -146,12 +146,12 @@ class MatchCallable(ParamMatcher):
         end = "; no parameter was changed"
         try:
             answer = self.predicate(param)
-        except Exception as error:
+        except Exception as error:  # from the user's function, anything
             what = f"raised {type(error).__name__} at '{param.path}': {error}"
             raise ModuleTreeError(f"the predicate {self._name} {what}{end}") from error
         try:
             return bool(answer)
-        except Exception as error:
+        except Exception as error:  # as of a tensor of several values, whose truth is not defined
             shape = getattr(answer, "shape", None)
             got = type(answer).__name__ + (f" of shape {list(shape)}" if isinstance(shape, tuple) else "")
             what = f"returned a {got} at '{param.path}': expected True or False, as of `.any()` or `.all()`"

@@ -95,7 +95,7 @@ _CHANGES = count(1)
 
 
 def made_elsewhere(module: nn.Module, tensor: Tensor | None) -> bool:
-    """Whether the id on a tensor was made for another module, which still lives."""
+    """True if the id on a tensor was made for another module, which still lives."""
     kept = None if tensor is None else tensor.__dict__.get(ON_TENSOR)
     return type(kept) is KeptId and kept.home is not None and kept.home() not in (None, module)
 

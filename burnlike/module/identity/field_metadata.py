@@ -50,11 +50,11 @@ class Meta:
     kind: Kind = "weight"
 
     def intent(self, tensor: Tensor) -> bool:
-        """Whether `tensor`, to which this belongs, is meant to be trained."""
+        """True if `tensor`, to which this belongs, is meant to be trained."""
         return self.tracks(tensor) if self.trainable is None else self.trainable
 
     def tracks(self, tensor: Tensor) -> bool:
-        """Whether `tensor`, or the parameter in whose place it is, requires grad."""
+        """True if `tensor`, or the parameter in whose place it is, requires grad."""
         if self.stood_for is not None and not isinstance(tensor, nn.Parameter):
             return self.stood_for
         return tensor.requires_grad
@@ -81,16 +81,18 @@ class KeptId:
 
     def __init__(self, param_id: ParamId, module: nn.Module | None = None) -> None:
         self.id = param_id
+        # Weakly: tensors have the id, too, and would keep the module alive.
         self.home = None if module is None else weakref.ref(module)
         self.moved = False
 
     def has_left(self, module: nn.Module) -> bool:
-        """Whether the tensor of this id was moved away from `module`, of which no copy is meant."""
+        """True if the tensor of this id was moved away from `module`, of which no copy is meant."""
         return self.moved and self.home is not None and self.home() is module
 
     def __reduce__(self) -> tuple[Any, ...]:
         return bytearray, (self.id.value.to_bytes(8, "little"),)
 
+    # The same object in copies: that a place and its tensor agree is seen by `is`.
     def __deepcopy__(self, memo: dict[int, Any]) -> "KeptId":
         return self
 
@@ -126,8 +128,8 @@ _NO_FIELDS: dict[str, Field] = {}
 
 def fields_of(module: nn.Module) -> Mapping[str, Field]:
     """The Fields of `module`, to be read only."""
-    found = module.__dict__.get(KEPT)
-    return _NO_FIELDS if found is None else found
+    fields = module.__dict__.get(KEPT)
+    return _NO_FIELDS if fields is None else fields
 
 
 def fields_with(module: nn.Module, key: str, value: object = None) -> list[str]:
@@ -195,7 +197,7 @@ def order_fields(module: nn.Module, names: Iterable[str]) -> None:
 
 
 def held_as(module: nn.Module, name: str) -> Holds | None:
-    """What is noted that the attribute `name` holds."""
+    """The kind of value that the attribute `name` holds, as far as it is noted."""
     return fields_of(module).get(name, NO_FIELD).get("holds")
 
 

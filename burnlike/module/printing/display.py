@@ -174,7 +174,7 @@ class _Display:
     @cached_property
     def ids(self) -> dict[int, ParamId]:
         """The id of each tensor of the tree, by address; draws what is missing as any traversal does."""
-        found: dict[int, ParamId] = {}
+        ids: dict[int, ParamId] = {}
         # Whoever looks for the mistake wants to see the ids that there are.
         with suppress(ModuleTreeError):
             with suppress(DuplicateParamIdError):
@@ -182,8 +182,8 @@ class _Display:
             for slot in slots_of(self.root):
                 param_id = known_id(slot.home_module, slot.home_name, noting(slot.kind, slot.tensor))
                 if param_id is not None:
-                    found.setdefault(id(slot.tensor), param_id)
-        return found
+                    ids.setdefault(id(slot.tensor), param_id)
+        return ids
 
     def module_text(self, module: nn.Module, passed: DisplaySettings, level: int) -> str:
         """The text of `module`, whose attributes are on `level`."""

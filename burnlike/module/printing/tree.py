@@ -28,12 +28,12 @@ def branch_of(module: "nn.Module") -> Branch:
 
 def _branch(module: "nn.Module", path: str, tensors: dict[int, str], modules: dict[int, str]) -> Branch:
     """The branch at `path`; `tensors` and `modules` have the first path of each that was met, by its address."""
-    own = []
+    lines = []
     for name, tensor in (*module.named_parameters("", False), *module.named_buffers("", False)):
         if name in module._non_persistent_buffers_set:
             continue
         first = tensors.setdefault(id(tensor), f"{path}{name}")
-        own.append(f"{name} {list(tensor.shape)}" if first == f"{path}{name}" else f"{name} = {first}")
+        lines.append(f"{name} {list(tensor.shape)}" if first == f"{path}{name}" else f"{name} = {first}")
     children = []
     for name, child in module._modules.items():
         if child is None:
@@ -45,7 +45,7 @@ def _branch(module: "nn.Module", path: str, tensors: dict[int, str], modules: di
         else:
             below = Branch(f"{type(child).__name__} = {first}", (), (), count)
         children.append((name, below))
-    return Branch(type(module).__name__, tuple(own), tuple(children), sum(it.numel() for it in module.parameters()))
+    return Branch(type(module).__name__, tuple(lines), tuple(children), sum(it.numel() for it in module.parameters()))
 
 
 def tree_lines(tree: Branch, depth: int | None = None) -> Iterator[str]:

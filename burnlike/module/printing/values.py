@@ -1,4 +1,4 @@
-"""What a display shows, as text: values in Rust's two ways, and the names, counts and texts of the parts of a tree."""
+"""The texts of a display: values in Rust's two ways, and the names, counts and texts of the parts of a tree."""
 
 import ast
 import dataclasses
@@ -59,10 +59,10 @@ def tensor_text(tensor: Any, name: str = "Tensor") -> str:
 @cache
 def optional_fields(cls: type) -> frozenset[str]:
     """The names that `cls` annotates with a type that may be None."""
-    found: dict[str, bool] = {}
+    optional_of: dict[str, bool] = {}
     for base in reversed(cls.__mro__):
-        found |= {name: _is_optional(annotation) for name, annotation in inspect.get_annotations(base).items()}
-    return frozenset(name for name, optional in found.items() if optional)
+        optional_of |= {name: _is_optional(annotation) for name, annotation in inspect.get_annotations(base).items()}
+    return frozenset(name for name, optional in optional_of.items() if optional)
 
 
 def _is_optional(annotation: Any) -> bool:
@@ -209,8 +209,8 @@ def shown_names(module: nn.Module, tensors_and_modules: dict[str, None]) -> Iter
         if not name.startswith("_") and name != "training" and not (callable(value) and hasattr(cls, name))
     ]
     fields = ordered_fields(module)
-    known = {*constants, *tensors_and_modules}
-    placed = [name for name in fields if name in known]
+    shown = {*constants, *tensors_and_modules}
+    placed = [name for name in fields if name in shown]
     return dict.fromkeys([*(name for name in constants if name not in fields), *placed, *tensors_and_modules])
 
 
@@ -225,8 +225,8 @@ def param_text(tensor: Tensor, is_weight: bool, param_id: ParamId | None) -> str
     if not is_weight and kind == "float":
         return "RunningState"
     # Those of torch's lazy layers have no shape before the first forward.
-    known = "ParamTensor {uninitialized" if is_shapeless(tensor) else tensor_text(tensor, "ParamTensor")[:-1]
-    text = f"{known}, kind: {kind}"
+    start = "ParamTensor {uninitialized" if is_shapeless(tensor) else tensor_text(tensor, "ParamTensor")[:-1]
+    text = f"{start}, kind: {kind}"
     return f"{text}}}" if param_id is None else f"{text}, id: {param_id}}}"
 
 
@@ -246,7 +246,7 @@ def missing_text(module: nn.Module, name: str) -> str:
 
 
 def has_missing(module: nn.Module) -> bool:
-    """Whether a tensor of the tree is to be there and is not: then fields show what is left."""
+    """True if a tensor of the tree is to be there and is not: then fields show what is left."""
     return any(
         missing_text(part, name) and part._modules.get(name) is None
         for part in module.modules()

@@ -1,1 +1,1 @@
-"""What there is to know of one module or tensor of torch: wrappers, lazy parameters, memory, devices."""
+"""Facts about one module or tensor of torch: wrappers, lazy parameters, memory, devices."""

@@ -7,17 +7,17 @@ looks at values gets these: they are made for it, and let go of.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..._torch_compat.dispatch import TorchDispatchMode, inner_tensors, is_traceable_wrapper_subclass, schema_of
 from ..._torch_compat.fake_tensors import adopt, forget, is_fake, new_mode
 from ..._torch_compat.pytree import tree_leaves, tree_map
-from .deferred_operations import Operation, Place, inputs_of, named, placed, storage_of
-from .deferred_tensors import Part, Read, current
 
 _FILLING = ("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "geometric_", "random_")
 """In-place draws that do not depend on what was there before."""
@@ -25,6 +25,53 @@ _FILLING = ("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "ge
 
 _VIEWS, _COPIES = ("detach", "alias", "view_as"), ("_to_copy", "clone", "lift_fresh", "copy_")
 """Operations whose result has each value in the place that it had before, in the same memory or in another."""
+
+
+class Part(Protocol):
+    """A box of a tensor: where it begins, and its sizes."""
+
+    @property
+    def offsets(self) -> Sequence[int]: ...
+    @property
+    def sizes(self) -> Sequence[int]: ...
+
+
+Read = Callable[[Part | None], Tensor]
+"""Gives a part of a tensor, or None for all of it."""
+
+current: ContextVar[Any] = ContextVar("burnlike.Deferred", default=None)
+"""The innermost block of this thread."""
+
+
+class Place:
+    """The place of a fake tensor in memory: the tensor itself may get other memory, as by `parameter.data = ...`."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.memory = tensor.untyped_storage()  # held, so that no other gets its address
+        self.storage = _storage_of(tensor)
+        self.dtype, self.shape, self.offset = tensor.dtype, tensor.shape, tensor.storage_offset()
+        self.stride = tensor.stride()
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        return self.dtype, self.shape, self.stride, self.offset
+
+    def of(self, values: Tensor) -> bool:
+        """True if a tensor lies in its memory as this one does."""
+        return (values.dtype, values.shape, values.stride(), values.storage_offset()) == self.form
+
+
+class Operation(NamedTuple):
+    """A call of an operator, with its results, and the state of the generator that it drew from.
+
+    In the places of fake tensors are `Place`s.
+    """
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    results: Any
+    state: Tensor | None
 
 
 class Deferred(TorchDispatchMode):
@@ -53,28 +100,28 @@ class Deferred(TorchDispatchMode):
     def given(self, shape: Sequence[int], dtype: torch.dtype, read: Read) -> Tensor:
         """A tensor that `read` gives, such as one of a file."""
         with self._fake:
-            made = torch.empty(tuple(shape), dtype=dtype)
+            fake = torch.empty(tuple(shape), dtype=dtype)
         self._operations.pop()  # that made it
-        del self._of_storage[storage_of(made)]
+        del self._of_storage[_storage_of(fake)]
         forget(self._fake)
-        self._note(read, (None,), {}, made)
-        return made
+        self._note(read, (None,), {}, fake)
+        return fake
 
     def part(self, tensor: Tensor, box: Part | None) -> Tensor:
         """As `values`, of a part, or None for all: of a tensor that is read no more than that."""
         read, types = self._read_by(Place(tensor))
         if read is not None:
-            found = read(box)
+            values = read(box)
             for dtype in reversed(types):
-                found = found.to(dtype)
-            return found
-        found = self.values(tensor)
+                values = values.to(dtype)
+            return values
+        values = self.values(tensor)
         for dim, (start, length) in enumerate(zip(box.offsets, box.sizes, strict=True) if box else ()):
-            found = found.narrow(dim, start, length)
-        return found
+            values = values.narrow(dim, start, length)
+        return values
 
     def _read_by(self, place: Place) -> tuple[Read | None, list[torch.dtype]]:
-        """What reads a tensor, if its values are those of a file, and the types that it had since, the last one first.
+        """The function that reads a tensor whose values are a file's, and its types since then, the last one first.
 
         Its operations are followed back to the last one that wrote all of it, whatever was there before.
         """
@@ -97,7 +144,7 @@ class Deferred(TorchDispatchMode):
             types.append(place.dtype)
 
     def _name(self, number: int) -> str:
-        """Of an operator; empty for what reads."""
+        """The name of an operator; empty for a function that reads a file."""
         function = self._operations[number].function
         return "" if schema_of(function) is None else function.overloadpacket.__name__
 
@@ -115,9 +162,11 @@ class Deferred(TorchDispatchMode):
         is_random = torch.Tag.nondeterministic_seeded in func.tags
         if torch.Tag.data_dependent_output in func.tags or self._writes_to_real(func, args, kwargs):
             return func(*self._real(args), **self._real(kwargs))
-        for it in fakes:
-            adopt(it, self._fake)
-        state = _generator(kwargs).get_state() if is_random else None
+        for tensor in fakes:
+            adopt(tensor, self._fake)
+        generator = kwargs.get("generator")
+        generator = torch.default_generator if generator is None else generator
+        state = generator.get_state() if is_random else None
         with self._fake:
             results = func(*args, **kwargs)
         forget(self._fake)
@@ -129,7 +178,7 @@ class Deferred(TorchDispatchMode):
         return results
 
     def at_once(self, function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
-        """What a function makes of the values of a tensor: with values, which stay."""
+        """The result of a function of the values of a tensor: with values, which stay."""
         self._is_paused = True
         try:
             return function(self.values(tensor) if is_fake(tensor) else tensor)
@@ -176,12 +225,12 @@ class Deferred(TorchDispatchMode):
 
     def _origin(self, tensor: Tensor) -> list[int]:
         """The operations that a tensor's values come from, in order."""
-        needed, at, left = {storage_of(tensor)}, set[int](), [storage_of(tensor)]
+        needed, at, left = {_storage_of(tensor)}, set[int](), [_storage_of(tensor)]
         while left:
             for number in self._of_storage.get(left.pop(), ()):
                 if number not in at:
                     at.add(number)
-                    inputs = {it.storage for it in inputs_of(self._operations[number])} - needed
+                    inputs = {it.storage for it in _inputs_of(self._operations[number])} - needed
                     needed |= inputs
                     left += inputs
         return sorted(at)
@@ -192,46 +241,46 @@ class Deferred(TorchDispatchMode):
         All other tensors of the module get their values. RuntimeError: some come from another thread, or are made of
         several without values.
         """
-        for name, it in module.named_parameters():
-            if is_traceable_wrapper_subclass(it) and any(map(is_fake, inner_tensors(it))):
-                raise RuntimeError(f"'{name}' is a {type(it).__name__}, which is made of other tensors")
-        found = {name: it for name, it in module.named_parameters(remove_duplicate=False) if is_fake(it)}
-        for name, it in found.items():
-            inputs = (place for number in self._origin(it) for place in inputs_of(self._operations[number]))
-            if not all(self._is_made(place.storage) for place in (Place(it), *inputs)):
+        for name, tensor in module.named_parameters():
+            if is_traceable_wrapper_subclass(tensor) and any(map(is_fake, inner_tensors(tensor))):
+                raise RuntimeError(f"'{name}' is a {type(tensor).__name__}, which is made of other tensors")
+        fakes = {name: it for name, it in module.named_parameters(remove_duplicate=False) if is_fake(it)}
+        for name, tensor in fakes.items():
+            inputs = (place for number in self._origin(tensor) for place in _inputs_of(self._operations[number]))
+            if not all(self._is_made(place.storage) for place in (Place(tensor), *inputs)):
                 raise RuntimeError(f"'{name}' was made in another thread, where nothing is noted")
         meta: dict[int, nn.Parameter] = {}
         for part in module.modules():
-            for name, it in part._parameters.items():
-                if it is not None and is_fake(it):
-                    if id(it) not in meta:
-                        empty = torch.empty_strided(it.shape, it.stride(), dtype=it.dtype, device="meta")
-                        meta[id(it)] = nn.Parameter(empty, requires_grad=it.requires_grad)
-                    part._parameters[name] = meta[id(it)]
-            for name, it in part._buffers.items():
-                if it is not None and is_fake(it):
-                    part._buffers[name] = self.values(it)
-        return found
+            for name, tensor in part._parameters.items():
+                if tensor is not None and is_fake(tensor):
+                    if id(tensor) not in meta:
+                        empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+                        meta[id(tensor)] = nn.Parameter(empty, requires_grad=tensor.requires_grad)
+                    part._parameters[name] = meta[id(tensor)]
+            for name, tensor in part._buffers.items():
+                if tensor is not None and is_fake(tensor):
+                    part._buffers[name] = self.values(tensor)
+        return fakes
 
     def _is_made(self, storage: int) -> bool:
-        """Whether the first operation on some memory is one that was not given it."""
+        """True if the first operation on some memory is one that was not given it."""
         first = self._of_storage.get(storage, [None])[0]
-        return first is not None and all(it.storage != storage for it in inputs_of(self._operations[first]))
+        return first is not None and all(it.storage != storage for it in _inputs_of(self._operations[first]))
 
     def _note(self, function: Any, args: Any, kwargs: Any, results: Any, state: Tensor | None = None) -> None:
         written = [it for it in tree_leaves(results) if is_fake(it)]
         schema, shared = schema_of(function), set[int]()
-        for argument, value in named(schema, args, kwargs):
+        for argument, value in _named(schema, args, kwargs):
             if argument.alias_info is not None:
-                found = [it for it in tree_leaves(value) if is_fake(it)]
-                shared |= {*map(storage_of, found)}
-                written += found if argument.alias_info.is_write else []
+                arguments = [it for it in tree_leaves(value) if is_fake(it)]
+                shared |= {*map(_storage_of, arguments)}
+                written += arguments if argument.alias_info.is_write else []
         shares = schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None
-        if shares and shared and not {*map(storage_of, written)} <= shared:
+        if shares and shared and not {*map(_storage_of, written)} <= shared:
             raise RuntimeError(f"{function} does not give the memory that it says")
-        for storage in {*map(storage_of, written)}:
+        for storage in {*map(_storage_of, written)}:
             self._of_storage.setdefault(storage, []).append(len(self._operations))
-        self._operations.append(Operation(function, placed(args), placed(kwargs), placed(results), state))
+        self._operations.append(Operation(function, _placed(args), _placed(kwargs), _placed(results), state))
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> None:
         """Let the generator go on as far as the operation moves it."""
@@ -247,7 +296,7 @@ class Deferred(TorchDispatchMode):
     def _writes_to_real(self, func: Any, args: Any, kwargs: Any) -> bool:
         return any(
             isinstance(value, Tensor) and not is_fake(value)
-            for argument, value in named(schema_of(func), args, kwargs)
+            for argument, value in _named(schema_of(func), args, kwargs)
             if argument.alias_info is not None and argument.alias_info.is_write
         )
 
@@ -263,6 +312,34 @@ def _device(kwargs: Mapping[str, Any]) -> str:
     return "cpu" if device is None else torch.device(device).type
 
 
-def _generator(kwargs: Mapping[str, Any]) -> torch.Generator:
-    given = kwargs.get("generator")
-    return torch.default_generator if given is None else given
+def _named(schema: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
+    """The arguments of a schema that were given, with their values."""
+    if schema is None:  # of what reads
+        return
+    for number, argument in enumerate(schema.arguments):
+        if number < len(args):
+            yield argument, args[number]
+        elif argument.name in kwargs:
+            yield argument, kwargs[argument.name]
+
+
+def _placed(tree: Any) -> Any:
+    return tree_map(lambda leaf: Place(leaf) if is_fake(leaf) else leaf, tree)
+
+
+def _inputs_of(operation: Operation) -> list[Place]:
+    return [it for it in tree_leaves((operation.args, operation.kwargs)) if isinstance(it, Place)]
+
+
+def _storage_of(tensor: Tensor) -> int:
+    return StorageWeakRef(tensor.untyped_storage()).cdata
+
+
+def at_once(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+    """The result of a function of a tensor; within a `Deferred` block, of its values, which are let go of again."""
+    return function(tensor) if (block := current.get()) is None else block.at_once(function, tensor)
+
+
+def deferred_tensor(shape: Sequence[int], dtype: torch.dtype, read: Read) -> Tensor | None:
+    """Within a `Deferred` block, a tensor that `read` gives when its values are made; None where there is no block."""
+    return None if (block := current.get()) is None else block.given(shape, dtype, read)

@@ -36,7 +36,8 @@ class LazyCell:
 
     def __init__(self, init: Init) -> None:
         self.init = init
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # clones on several threads are to get the values of one draw
+        # Weakly: clones that are gone need no values.
         self.waiting: list[weakref.ref[LazyParameter]] = []
         self.drawing: int | None = None  # the thread that the initializer runs in
 
@@ -55,8 +56,8 @@ class LazyCell:
             def draw() -> None:
                 self.drawing = threading.get_ident()
                 values = _checked(self.init(device), first._form)
-                own = [values.to(it._form.device, it._form.dtype, copy=it is not first) for it in everyone]
-                for param, start in zip(everyone, own, strict=True):
+                copies = [values.to(it._form.device, it._form.dtype, copy=it is not first) for it in everyone]
+                for param, start in zip(everyone, copies, strict=True):
                     _fill(param, start)
 
             try:
@@ -109,12 +110,12 @@ class LazyParameter(nn.Parameter):
     ) -> "LazyParameter":
         form = _nan(shape, dtype, device)
         # Memory on meta could not be exchanged for other memory.
-        made = super().__new__(cls, _nan(shape, dtype, torch.device("cpu")) if form.is_meta else form, requires_grad)
-        made._cell = cell
-        made._form = form
+        lazy = super().__new__(cls, _nan(shape, dtype, torch.device("cpu")) if form.is_meta else form, requires_grad)
+        lazy._cell = cell
+        lazy._form = form
         with cell.lock:
-            cell.waiting.append(weakref.ref(made))
-        return made
+            cell.waiting.append(weakref.ref(lazy))
+        return lazy
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
@@ -192,7 +193,7 @@ def _fill(param: LazyParameter, values: Tensor) -> None:
     # The class comes last: as long as it is this one, other threads wait for the lock.
     param.__class__ = nn.Parameter  # pyright: ignore[reportAttributeAccessIssue]
     del param._cell, param._form
-    cell.waiting = [found for found in cell.waiting if found() is not None and found() is not param]
+    cell.waiting = [other for other in cell.waiting if other() is not None and other() is not param]
 
 
 def _set_memory(param: LazyParameter, values: Tensor) -> None:
@@ -259,14 +260,17 @@ def _set_data(func: Any, param: LazyParameter, value: Any) -> None:
 def _convert(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tensor:
     swaps = torch.__future__.get_swap_module_params_on_conversion()
     cell = _cell_of(param)
+    # torch then needs the values: for its graph, to exchange tensors, or to order their memory.
     if torch.is_grad_enabled() or swaps or "memory_format" in kwargs or cell is None:
         return func(_with_values(param), *args, **kwargs)
     like = torch.empty(0, dtype=param.dtype, device=param.device)
     try:
-        made = func(like, *args, **kwargs)
+        converted = func(like, *args, **kwargs)
     except NotImplementedError:  # from meta, where torch has nothing to copy; here there are no values to be lost
-        made = func(like.new_empty(0, device="cpu"), *args, **kwargs)
-    return param if made is like else LazyParameter(cell, param.shape, made.device, made.dtype, requires_grad=False)
+        converted = func(like.new_empty(0, device="cpu"), *args, **kwargs)
+    if converted is like:
+        return param
+    return LazyParameter(cell, param.shape, converted.device, converted.dtype, requires_grad=False)
 
 
 def _empty(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tensor:

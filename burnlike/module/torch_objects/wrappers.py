@@ -1,4 +1,4 @@
-"""What torch puts around modules and tensors: wrappers, classes of its own, parametrizations."""
+"""The wrappers, classes and parametrizations that torch puts around modules and tensors."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
 from ..._torch_compat.fsdp import is_managed, sharded
 from ..._torch_compat.modules import INFIX, WRAPPED, WRAPPERS
 
@@ -45,14 +46,14 @@ def wrapped_name(cls: type) -> str | None:
 
 
 def is_sharded(module: nn.Module) -> bool:
-    """Whether `fully_shard` was applied to `module` itself, or to one above it that has its parameters sharded."""
+    """True if `fully_shard` was applied to `module` itself, or to one above it that has its parameters sharded."""
     return "FSDPModule" in [base.__name__ for base in type(module).__mro__] or is_managed(module)
 
 
 def is_distributed(tensor: Tensor) -> bool:
-    """Whether it is a DTensor, of which each rank has a part."""
-    found = distributed_type()
-    return found is not None and isinstance(tensor, found)
+    """True for a DTensor, of which each rank has a part."""
+    dtensor = distributed_type()
+    return dtensor is not None and isinstance(tensor, dtensor)
 
 
 def distributed_type() -> Any:
@@ -73,6 +74,28 @@ def part_of(whole: Tensor, like: Any, placements: Sequence[Any] | None = None) -
 
     # Every rank has the whole: nothing is sent.
     return distribute_tensor(whole.to(like.device), like.device_mesh, placements or like.placements, src_data_rank=None)
+
+
+def is_quantized(tensor: Tensor) -> bool:
+    """True for a tensor made of integers and their scales, as those of torchao are."""
+    return is_traceable_wrapper_subclass(tensor) and not is_distributed(tensor) and hasattr(tensor, "dequantize")
+
+
+def division_problem(tensor: Tensor, count: int) -> str:
+    """Why torchao can't divide one among so many processes, as `fully_shard` asks it to; empty if it can."""
+    try:
+        tensor.detach().chunk(count)
+    except (NotImplementedError, AssertionError) as error:
+        return " ".join(str(error).split())[:120] or type(error).__name__
+    return ""
+
+
+def dequantized(tensor: Tensor) -> Tensor:
+    """The plain tensor that one of torchao stands for; any other as it is."""
+    if not is_quantized(tensor):
+        return tensor
+    of_nf4 = getattr(tensor, "get_original_weight", None)  # the `dequantize` of NF4Tensor is for its parts
+    return tensor.dequantize() if of_nf4 is None else of_nf4()
 
 
 _ELSEWHERE = "_burnlike_elsewhere"
@@ -129,20 +152,22 @@ def base_tensor(module: nn.Module, name: str) -> Tensor | None:
 
 def reparameterization_of(module: nn.Module, name: str) -> nn.Module | None:
     """The burnlike reparameterization (LoRA, ...) of the tensor `name` of `module`, or None."""
-    found = parametrizations_of(module).get(name)
-    first = found._modules.get("0") if found is not None else None
+    list_of = parametrizations_of(module).get(name)
+    first = list_of._modules.get("0") if list_of is not None else None
     return first if hasattr(type(first), "reparameterization_name") else None
 
 
 def base_name(list_of: nn.Module) -> str:
-    """Which of a parametrization's tensors takes the place of the original: the largest, of equal ones the last.
+    """The name of the parametrization's tensor in place of the original: the largest, of equal ones the last.
 
     In a part of a module, from which tensors were filtered out, it is noted which it was.
     """
     if "_base_name" in list_of.__dict__:
         return list_of.__dict__["_base_name"]
-    tensors = {**list_of._parameters, **list_of._buffers}
-    return max(tensors, key=lambda key: (0 if (it := tensors[key]) is None else it.numel(), key))
+    sizes = {
+        key: 0 if it is None else it.numel() for key, it in (*list_of._parameters.items(), *list_of._buffers.items())
+    }
+    return max(sizes, key=lambda key: (sizes[key], key))
 
 
 def note_base_name(list_of: nn.Module) -> None:

@@ -1,7 +1,8 @@
 """Maps every tensor of a module tree, into a new tree or in place."""
 
 import copy
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
@@ -15,7 +16,6 @@ from ...errors import MapperError, ModuleTreeError
 from ..identity.field_ids import place_id
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..torch_objects.lazy_parameter import initialize_param, is_lazy
-from ..torch_objects.memory import Memory, is_unfilled
 from ..torch_objects.wrappers import is_distributed
 from ..tree.param import Param
 from ..tree.paths import first_difference
@@ -80,9 +80,10 @@ def map(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     lent: dict[int, Tensor] = {}  # what still lies in the memory of `module`
 
     def place(owner: nn.Module, name: str, kind: Kind, tensor: Tensor) -> Tensor:
-        if is_unfilled(tensor):
+        if _is_unfilled(tensor):
             return copy.deepcopy(tensor)
         at_once = is_traceable_wrapper_subclass(tensor) or tensor.is_inference()
+        # These can't get other memory later, as `make_own` gives it to the rest.
         value = tensor.detach().clone() if at_once else tensor.detach()
         new_tensor = nn.Parameter(value, requires_grad=tensor.requires_grad) if kind == "weight" else value
         if not at_once:
@@ -94,12 +95,12 @@ def map(module: M, mapper: Mapping, *rest: nn.Module) -> M:
             tensor.data = tensor.detach().clone()
 
     def replace(param: Param) -> None:
-        given = param.tensor
-        make_own(given)
-        memory.add(given)
+        present = param.tensor
+        make_own(present)
+        memory.add(present)
         result = call(param)
         value = _tensor(result)
-        if value is not given:
+        if value is not present:
             if is_lazy(value) and param.kind == "weight":
                 param.assign(copy.deepcopy(value))
             else:
@@ -144,7 +145,7 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
 
     try:
         traverse(module, mapper, collect)
-    except BaseException:
+    except BaseException:  # also of Ctrl-C
         for restore in before:
             restore()
         raise
@@ -194,6 +195,67 @@ def _tensor(result: Tensor | Param) -> Tensor:
     return result.tensor if isinstance(result, Param) else result
 
 
+def _is_unfilled(tensor: Tensor) -> bool:
+    """True if a parameter has no values yet: a lazy one, or torch's own (`nn.LazyLinear`) that has no shape either."""
+    return is_lazy(tensor) or is_shapeless(tensor)
+
+
+class Memory:
+    """The memory of some tensors, to find out whether another tensor uses a part of it."""
+
+    def __init__(self, tensors: Iterable[Tensor] = ()) -> None:
+        # Ranges of addresses, sorted and without overlap.
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for tensor in tensors:
+            self.add(tensor)
+
+    def add(self, tensor: Tensor) -> None:
+        for start, end in _ranges(tensor) or ():
+            first, last = bisect_right(self._ends, start), bisect_left(self._starts, end)
+            if first < last:
+                start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
+            self._starts[first:last] = [start]
+            self._ends[first:last] = [end]
+
+    def holds(self, tensor: Tensor) -> bool:
+        """True if `tensor` uses a part of the memory, or where it lies is not known."""
+        ranges = _ranges(tensor)
+        if ranges is None:
+            return True
+        return any(bisect_right(self._ends, start) < bisect_left(self._starts, end) for start, end in ranges)
+
+    def separate(self, tensor: Tensor) -> Tensor:
+        """The values of `tensor`, detached, in memory that none of those taken in uses, and that is now taken in.
+
+        That is the tensor's own memory if it can be trained there, else a copy. Called outside of inference mode.
+        """
+        value = tensor.detach()
+        copied = value.is_inference() or self.holds(value)
+        if not copied and not is_traceable_wrapper_subclass(value):  # a part of something larger, or expanded
+            copied = value.untyped_storage().nbytes() != value.numel() * value.element_size()
+        if copied:
+            value = value.clone()
+        self.add(value)
+        return value
+
+
+def _ranges(tensor: Tensor) -> list[tuple[int, int]] | None:
+    """The addresses that the memory of `tensor` begins and ends at; None where torch can't tell."""
+    if is_traceable_wrapper_subclass(tensor):
+        names, _ = tensor.__tensor_flatten__()
+        parts = [_ranges(part) for name in names if isinstance(part := getattr(tensor, name), Tensor)]
+        return None if None in parts else [it for part in parts for it in part or ()]
+    if tensor.is_meta or _is_unfilled(tensor):
+        return []
+    try:
+        storage = tensor.untyped_storage()
+        start = storage.data_ptr()
+    except (NotImplementedError, RuntimeError):  # sparse tensors, and those that have no storage
+        return None
+    return [(start, start + storage.nbytes())] if storage.nbytes() else []
+
+
 def _memory_of(*modules: nn.Module) -> Memory:
     return Memory(param.tensor for module in modules for param in params(module))
 
@@ -203,7 +265,7 @@ def _write(param: Param, value: Tensor) -> None:
     target = param.tensor
     wrapped = is_traceable_wrapper_subclass(target) or is_traceable_wrapper_subclass(value)
     if (
-        not is_unfilled(target)
+        not _is_unfilled(target)
         and not target.is_inference()
         and (not wrapped or is_distributed(target))
         and _form(target) == _form(value)
@@ -220,13 +282,13 @@ def _replace_tensor(param: Param, value: Tensor) -> None:
     """
     target = param.tensor
     if is_traceable_wrapper_subclass(target) or is_traceable_wrapper_subclass(value):
-        made = nn.Parameter(value, requires_grad=target.requires_grad) if param.kind == "weight" else value
+        other = nn.Parameter(value, requires_grad=target.requires_grad) if param.kind == "weight" else value
         try:
-            torch.utils.swap_tensors(target, made)
+            torch.utils.swap_tensors(target, other)
         except RuntimeError:  # others hold on to it
             param.assign(value)
         return
-    if is_unfilled(target):
+    if _is_unfilled(target):
         target.data = value
         if is_shapeless(target):
             target.__class__ = target.cls_to_become  # pyright: ignore[reportAttributeAccessIssue]
@@ -257,17 +319,17 @@ def _layout(tensor: Any) -> tuple[Any, ...]:
     return tensor.device_mesh, tensor.placements, tensor.shape, tensor.dtype
 
 
-def _describe(param: Param, given: Param | None) -> None:
+def _describe(param: Param, result: Param | None) -> None:
     """Let `param` have the trainability of `given`, if there is another one, and the label and mappers it has."""
-    if given is None or given.home == param.home:
+    if result is None or result.home == param.home:
         return
-    other = meta_of(*given.home)
-    known = {"name": other.name, "load_mapper": other.load_mapper, "save_mapper": other.save_mapper}
-    changes = {key: value for key, value in known.items() if value is not None}
+    other = meta_of(*result.home)
+    described = {"name": other.name, "load_mapper": other.load_mapper, "save_mapper": other.save_mapper}
+    changes = {key: value for key, value in described.items() if value is not None}
     if changes:
         set_meta(*param.home, **changes)
-    if given.trainable != param.trainable:
-        param.set_require_grad(given.trainable)
+    if result.trainable != param.trainable:
+        param.set_require_grad(result.trainable)
 
 
 def _restoring(param: Param) -> Callable[[], None]:

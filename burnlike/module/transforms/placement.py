@@ -16,8 +16,8 @@ from ..groups.param_group import ParamGroup, selected
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..torch_objects.lazy_parameter import initialize_param
 from ..torch_objects.wrappers import unwrap
-from ..tree.new_ids import fresh_ids
-from ..tree.param_values import differentiable, track
+from ..tree.identities import fresh_ids
+from ..tree.param import differentiable, track
 from ..tree.traversal import slots_of
 from ..tree.walk import params, weights
 from .structural_copy import Copies, check_copyable
@@ -85,7 +85,7 @@ def copy_with(module: M, replaced: Mapping[int, Any]) -> M:
     begin_references(memo)
     try:
         copied = copy.deepcopy(module, memo)
-    except Exception as error:
+    except Exception as error:  # which doesn't say the field's name
         raise _uncopied(module, error) or error from error
     resolve_references(memo)
     return copied
@@ -99,7 +99,7 @@ def _uncopied(module: nn.Module, error: Exception) -> ModuleTreeError | None:
                 continue
             try:
                 copy.deepcopy(value, {id(it): it for it in module.modules()})
-            except Exception:
+            except Exception:  # anything: the field is what is looked for
                 field = f"{path}.{name}" if path else name
                 return ModuleTreeError(
                     f"the field '{field}' of {type(module).__name__}, a {type(value).__name__}, can't be copied"

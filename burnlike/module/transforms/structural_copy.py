@@ -148,8 +148,8 @@ def _keep_intent(module: nn.Module, name: str, before: Tensor, now: Tensor) -> N
     meta = meta_of(module, name)
     if isinstance(now, nn.Parameter):
         if meta.stood_for is not None:
-            known = meta.trainable is now.requires_grad
-            set_meta(module, name, trainable=None if known else meta.trainable, stood_for=None)
+            is_intent = meta.trainable is now.requires_grad
+            set_meta(module, name, trainable=None if is_intent else meta.trainable, stood_for=None)
     elif isinstance(before, nn.Parameter):
         intent = before.requires_grad if meta.trainable is None else meta.trainable
         set_meta(module, name, trainable=intent, stood_for=before.requires_grad)
@@ -166,9 +166,9 @@ def rebind_attributes(module: nn.Module, copy_of: CopyOf) -> None:
         value = parts[name]
         if type(value) in _PLAIN:
             continue
-        found = _rebound_handle(value, parts) if isinstance(value, RemovableHandle) else _rebound(value, copy_of, 0)
-        if found is not value:
-            parts[name] = found
+        rebound = _rebound_handle(value, parts) if isinstance(value, RemovableHandle) else _rebound(value, copy_of, 0)
+        if rebound is not value:
+            parts[name] = rebound
 
 
 def rebind_hooks(module: nn.Module, copy_of: CopyOf) -> None:
@@ -207,20 +207,20 @@ def _rebound_handle(handle: RemovableHandle, parts: dict[str, Any]) -> Removable
     """The handle of the copy's hook: hooks keep the number that they have in the original."""
     for name in HOOKS:
         if (hooks := parts.get(name)) and handle.id in hooks:
-            found = RemovableHandle(hooks)
-            found.id = handle.id
-            return found
+            copied = RemovableHandle(hooks)
+            copied.id = handle.id
+            return copied
     return handle
 
 
 def copy_plain_tensors(root: nn.Module) -> None:
     """Give the modules of a copied tree their own copies of plain tensors in attributes, constants excepted."""
     modules = list(root.modules())
-    known = {id(tensor) for module in modules for tensor in (*module._parameters.values(), *module._buffers.values())}
+    registered = {id(it) for part in modules for it in (*part._parameters.values(), *part._buffers.values())}
     copies: dict[int, Tensor] = {}
 
     def copied(tensor: Tensor) -> Tensor:
-        if id(tensor) in known:
+        if id(tensor) in registered:
             return tensor
         if id(tensor) not in copies:
             copies[id(tensor)] = tensor.detach().clone()

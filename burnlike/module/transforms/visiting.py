@@ -49,29 +49,29 @@ def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], T]) -> l
     Raises:
         MapperError: `visitor` is neither. What the visitor itself raises passes through, with the path as a note.
     """
-    found: list[T] = []
+    results: list[T] = []
     if has_methods(visitor, "visit"):
         methods = {kind: getattr(visitor, f"visit_{kind}", _ignore) for kind in ("float", "int", "bool")}
         traverse(module, visitor, lambda param: methods[kind_of(param.tensor)](param))
     else:
-        traverse(module, None, lambda param: found.append(visitor(param)))  # pyright: ignore[reportCallIssue]
-    return found
+        traverse(module, None, lambda param: results.append(visitor(param)))  # pyright: ignore[reportCallIssue]
+    return results
 
 
 def has_methods(guide: object, verb: str) -> bool:
-    """Whether `guide` has methods for `verb`, `visit` or `map` (`enter_module` and others), or is a function."""
+    """True if `guide` has methods for `verb`, `visit` or `map` (`enter_module` and others); False for a function."""
     names = [f"{verb}_float", f"{verb}_int", f"{verb}_bool", "enter_module", "exit_module"]
-    found = [name for name in names if callable(getattr(guide, name, None))]
-    if found and isinstance(guide, type):
+    methods = [name for name in names if callable(getattr(guide, name, None))]
+    if methods and isinstance(guide, type):
         raise MapperError(
-            f"expected an object with {found[0]}, got the class {guide.__name__}; give {guide.__name__}()"
+            f"expected an object with {methods[0]}, got the class {guide.__name__}; give {guide.__name__}()"
         )
-    if not found and not callable(guide):
+    if not methods and not callable(guide):
         raise MapperError(
             f"expected a function of a Param, or an object with {', '.join(names)} or some of them,"
             f" got {type(guide).__name__}"
         )
-    return bool(found)
+    return bool(methods)
 
 
 def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) -> None:
@@ -96,7 +96,7 @@ def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) 
             else:
                 entered.pop()
                 leave(step.name, step.container)
-    except BaseException as error:
+    except BaseException as error:  # also of Ctrl-C: visitors may hold open what they began
         if isinstance(step, Param) and not isinstance(error, MapperError):
             error.add_note(f"at the parameter '{step.path}' of {type(module).__name__}")
         for field in reversed(entered):
@@ -118,7 +118,7 @@ def param_at(module: nn.Module, path: str) -> Param:
     """The Param at a canonical path, any of a tied tensor; ParamPathError, which names the nearest, if none is."""
     if not isinstance(path, str):
         raise TypeError(f"expected the path of a parameter, as 'layers.0.weight', got {path!r}")
-    found = walk_of(module).by_path
-    if path not in found:
-        raise no_parameter(module, path, found)
-    return found[path].strong()
+    by_path = walk_of(module).by_path
+    if path not in by_path:
+        raise no_parameter(module, path, by_path)
+    return by_path[path].strong()

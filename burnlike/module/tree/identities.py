@@ -1,16 +1,20 @@
-"""Gives each tensor of a tree its id: the one it had, whatever was done to the tree, or a new one."""
+"""The id of each tensor of a tree: the one it had, whatever was done to the tree, or a new one; and new ids at will."""
 
 import hashlib
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from ...errors import DuplicateParamIdError
+from ...errors import DuplicateParamIdError, ModuleTreeError
 from ..identity.field_ids import keep_id, known_id, made_elsewhere, note_move, noted_id, noting, place_id, shape_text
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..identity.param_id import ParamId
 from ..torch_objects.wrappers import own_class, unwrap
 from .param import Param
+from .paths import first_difference
 from .traversal import slots_of
+
+M = TypeVar("M", bound=nn.Module)
 
 # The module and name that are to keep an id; whether another place has the tensor, or had it, None to leave that as it
 # is; and the tensor that the id is to be noted on.
@@ -106,7 +110,7 @@ class Identities:
 
 
 def _claim(module: nn.Module, name: str, tensor: Tensor | None, param_id: ParamId) -> str:
-    """By what a tensor has the id `param_id`: `object`, `object moved`, `place` or, the weakest, `tied`."""
+    """The claim of a tensor to the id `param_id`: `object`, `object moved`, `place` or, the weakest, `tied`."""
     tied = place_id(module, name) != param_id or meta_of(module, name).tied
     if isinstance(tensor, nn.Parameter) and noted_id(tensor) == param_id:
         return "object moved" if tied else "object"
@@ -121,3 +125,46 @@ def fingerprint_of_tree(root: nn.Module) -> str:
     content = "\n".join(f"{slot.path} {shape_text(slot.tensor)}" for slot in slots_of(root))
     # Short, as it becomes a part of the fingerprint of each tensor.
     return f"{cls.__qualname__} {hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"
+
+
+def fresh_ids(module: nn.Module) -> nn.Module:
+    """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
+    tree = fingerprint_of_tree(module)
+    drawn: dict[int, ParamId] = {}
+    for slot in slots_of(module):
+        param_id = drawn.get(id(slot.tensor)) or ParamId.new(f"{tree}/{slot.path}")
+        drawn[id(slot.tensor)] = param_id
+        keep_id(slot.home_module, slot.home_name, param_id, noting(slot.kind, slot.tensor))
+        if meta_of(slot.home_module, slot.home_name).own_id:
+            set_meta(slot.home_module, slot.home_name, own_id=False)
+    return module
+
+
+def agree_ids(module: M, group: Any = None) -> M:
+    """Give `module` on every rank the ids that it has on the first one, by one broadcast; returns the module.
+
+    Ranks draw equal ids by themselves, unless one rank alone has first built more layers of the same classes and
+    shapes, or traversed a part of the tree before the whole; or the ranks were started by hand, with neither
+    `MASTER_ADDR` and `WORLD_SIZE` nor a process group when the ids were drawn. Call it on all ranks of `group` (None:
+    all) at once, before optimizer states and gradients are kept by id. Without a process group it does nothing.
+
+    It is a ModuleTreeError on the ranks whose tree has other paths than that of the first; their ids are as they were.
+    """
+    from torch import distributed
+
+    from .walk import params  # a walk decides ids by this file
+
+    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_rank(group) < 0:
+        return module
+    params(module)  # so that each place has an id
+    slots = slots_of(module)
+    ours = [(slot.path, place_id(slot.home_module, slot.home_name)) for slot in slots]
+    box: list[Any] = [ours]
+    distributed.broadcast_object_list(box, group=group, group_src=0)
+    theirs: list[tuple[str, ParamId]] = box[0]
+    if different := first_difference((path for path, _ in ours), (path for path, _ in theirs)):
+        rank, (here, there) = distributed.get_rank(group), different
+        raise ModuleTreeError(f"rank {rank}: expected the tree of rank 0, got {here} where that has {there}")
+    for slot, (_, param_id) in zip(slots, theirs, strict=True):
+        keep_id(slot.home_module, slot.home_name, param_id, noting(slot.kind, slot.tensor))
+    return module

@@ -1,22 +1,37 @@
-"""Param, the handle of one tensor of a module tree, for visitors, records and optimizers."""
+"""Param, the handle of one tensor of a module tree, for visitors, records and optimizers; and checks of its values."""
 
+import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import MANAGED, reshard, sharded, take_over
+from ..._torch_compat.tensors import shares_memory
 from ...backend.devices import find_device
+from ...backend.torch_ops.creation import TorchCreationOps
 from ...errors import AutodiffError, DTypeError, ModuleTreeError
+from ...tensor.core.base import TensorBase
+from ...tensor.host.data import TensorData
 from ..attributes.plain_attributes import refresh_container
 from ..identity.field_ids import ensure_id, keep_id, noted_id, noting, place_id, shape_text
 from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta
 from ..identity.param_id import ParamId
 from ..torch_objects.lazy_parameter import Init, LazyCell, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from ..torch_objects.wrappers import is_distributed, reparameterization_of
-from . import param_values
-from .param_values import AnyTensor, Mappers, differentiable, track
+
+AnyTensor = Tensor | TensorBase
+"""A tensor of torch or a typed one."""
+IS_GRADIENT = "_burnlike_is_gradient"
+"""An attribute of the parameters of a module that is the gradient of another one."""
+
+
+class Mappers(NamedTuple):
+    """Functions between the form of records and that of the module; None where the forms are the same."""
+
+    load: Mapper | None
+    save: Mapper | None
 
 
 class Param:
@@ -68,22 +83,22 @@ class Param:
             AutodiffError: the tensor was computed from others that require grad.
             DTypeError: whole numbers or bools are to be trainable.
         """
-        given = param_values.torch_tensor(tensor)
-        if not given.is_leaf:
+        held = _torch_tensor(tensor)
+        if not held.is_leaf:
             raise AutodiffError("a parameter can't hold a tensor that was computed from others: give tensor.detach()")
-        if not differentiable(given):
+        if not differentiable(held):
             if trainable:
-                raise DTypeError(f"a parameter of {given.dtype} can't be trainable: use trainable=False, or floats")
-        elif not isinstance(given, nn.Parameter):
-            given = nn.Parameter(given.detach(), requires_grad=trainable is not False)
+                raise DTypeError(f"a parameter of {held.dtype} can't be trainable: use trainable=False, or floats")
+        elif not isinstance(held, nn.Parameter):
+            held = nn.Parameter(held.detach(), requires_grad=trainable is not False)
         elif trainable is not None:
-            given.requires_grad_(trainable)
-        return cls._made(given, name, id)
+            held.requires_grad_(trainable)
+        return cls._made(held, name, id)
 
     @classmethod
     def from_data(cls, data: Any, device: torch.device | str | None = None, **options: Any) -> "Param":
         """As `from_tensor`, from a copy of numbers in lists, a NumPy array, TensorData or a tensor, in their dtype."""
-        return cls.from_tensor(param_values.values_of(data, device), **options)
+        return cls.from_tensor(_values_of(data, device), **options)
 
     @classmethod
     def uninitialized(
@@ -113,7 +128,7 @@ class Param:
     @classmethod
     def running(cls, tensor: AnyTensor, *, name: str | None = None, id: ParamId | None = None) -> "Param":
         """A running statistic: saved and loaded, never optimized (Burn's RunningState)."""
-        return cls._made(param_values.torch_tensor(tensor).detach(), name, id)
+        return cls._made(_torch_tensor(tensor).detach(), name, id)
 
     @classmethod
     def _made(cls, tensor: Tensor, name: str | None, param_id: ParamId | None) -> "Param":
@@ -166,7 +181,7 @@ class Param:
 
     @property
     def trainable(self) -> bool:
-        """Whether an optimizer may change it; `valid()` does not change this, though it turns `requires_grad` off."""
+        """True if an optimizer may change it; `valid()` does not change this, though it turns `requires_grad` off."""
         if self.kind != "weight":
             return False
         intent = meta_of(*self.home).trainable
@@ -222,7 +237,7 @@ class Param:
         """
         tensor = self.tensor
         lazy = isinstance(tensor, LazyParameter)
-        self.assign(mapped_lazy(tensor, mapper) if lazy else param_values.mapped(self.base().detach(), mapper, self))
+        self.assign(mapped_lazy(tensor, mapper) if lazy else _mapped(self.base().detach(), mapper, self))
         return self
 
     def with_name(self, name: str | None) -> "Param":
@@ -230,7 +245,7 @@ class Param:
 
     def map(self, mapper: Mapper) -> "Param":
         """A parameter of its own of what `mapper` makes of `base()`, with the same id, label, mappers and intent."""
-        values = param_values.mapped(self.base().detach(), mapper, self)
+        values = _mapped(self.base().detach(), mapper, self)
         return self._with(nn.Parameter(values, self.requires_grad) if self.kind == "weight" else values)
 
     def set_require_grad(self, require_grad: bool) -> "Param":
@@ -270,11 +285,11 @@ class Param:
                 f"'{self.path}' is divided among ranks: expected a DTensor in its place, got a {type(tensor).__name__};"
                 " copy values into param.tensor, or use map_ or a record"
             )
-        made, tracked = tensor.detach() if self.kind == "state" else tensor, self.requires_grad
+        new, tracked = tensor.detach() if self.kind == "state" else tensor, self.requires_grad
         if self.kind == "weight" and not is_lazy(tensor):
-            made = nn.Parameter(tensor.detach(), requires_grad=False)
+            new = nn.Parameter(tensor.detach(), requires_grad=False)
         # A state that requires grad without being a leaf is one that torch has tracked, not one that is meant to be.
-        self.put(made.requires_grad_(tracked and (self.kind == "weight" or self.tensor.is_leaf)))
+        self.put(new.requires_grad_(tracked and (self.kind == "weight" or self.tensor.is_leaf)))
 
     def put(self, tensor: Tensor) -> None:
         reshard([self.tensor])
@@ -298,3 +313,108 @@ class Param:
     def __repr__(self) -> str:
         tensor, told = self.tensor, f"trainable={self.trainable}, id={self.id}"
         return f"Param('{self.path}', {self.kind}, {list(tensor.shape)}, {tensor.dtype}, {told})"
+
+
+class KeptParam(Param):
+    """A Param of a traversal that is kept: it holds the modules weakly, so that what is removed is free at once."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, param_id: ParamId, path: str, kind: Kind, owner: nn.Module, name: str, home: tuple[nn.Module, str]
+    ) -> None:
+        self.id = param_id
+        self.path = path
+        self.kind = kind
+        self.aliases = ()
+        self._module: Any = weakref.ref(owner)
+        self._name = name
+        self._others: Any = ()
+        module, home_name = home
+        self._home: Any = None if module is owner and home_name == name else (weakref.ref(module), home_name)
+
+    def add(self, owner: nn.Module, name: str, path: str) -> None:
+        self._others = (*self._others, (weakref.ref(owner), name))
+        self.aliases = (*self.aliases, path)
+
+    @property
+    def owners(self) -> tuple[tuple[nn.Module, str], ...]:
+        return tuple([(self._alive(module), name) for module, name in ((self._module, self._name), *self._others)])
+
+    @property
+    def home(self) -> tuple[nn.Module, str]:
+        module, name = self._home or (self._module, self._name)
+        return self._alive(module), name
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor as it is now; quicker than by `owners`, since optimizers ask for it at each step."""
+        module = self._module() or self._alive(self._module)
+        # group_of, written out
+        shown: Any = (module._parameters if self.kind == "weight" else module._buffers)[self._name]
+        return sharded(module, self._name, shown) if MANAGED in module.__dict__ else shown
+
+    def _alive(self, module: Any) -> nn.Module:
+        alive = module()
+        if alive is None:
+            raise ModuleTreeError(f"the module that held '{self.path}' is gone; traverse the tree again")
+        return alive
+
+    def strong(self) -> Param:
+        """A Param like this one that holds its modules."""
+        # Without Param's `__init__`, as there are many.
+        param = object.__new__(Param)
+        param.id, param.path, param.kind, param.aliases = self.id, self.path, self.kind, self.aliases
+        param._module, param._name = self._alive(self._module), self._name
+        param._others = self.owners[1:] if self._others else ()
+        param._home = self.home if self._home else None
+        return param
+
+
+def differentiable(tensor: Tensor) -> bool:
+    """True for a tensor that can be trained."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _torch_tensor(tensor: AnyTensor) -> Tensor:
+    inner = tensor.inner if isinstance(tensor, TensorBase) else tensor
+    if not isinstance(inner, Tensor):
+        raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}; for numbers use Param.from_data")
+    return inner
+
+
+def _values_of(data: Any, device: torch.device | str | None) -> Tensor:
+    if isinstance(data, TensorData):
+        return TorchCreationOps.from_data(data.bytes, data.shape, data.dtype, find_device(device))
+    if isinstance(data, AnyTensor):
+        values = _torch_tensor(data).detach().clone()
+        return values if device is None else values.to(find_device(device))
+    target = find_device(device)
+    try:
+        return torch.tensor(data, device=target)
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise TypeError(f"expected numbers, in lists, an array, TensorData or a tensor: {error}") from error
+
+
+def untracked(tensor: Tensor) -> Tensor:
+    """The same values without their graph, for a state, so that no step is in the graph of a later one."""
+    return tensor if tensor.is_leaf else tensor.detach()
+
+
+def _mapped(before: Tensor, mapper: Mapper, what: object) -> Tensor:
+    """The values of `what` after `mapper`, always in memory of their own; TypeError unless they are of its kind."""
+    with torch.no_grad():
+        values = mapper(before)
+    if not isinstance(values, Tensor):
+        raise TypeError(f"the mapper of {what} gave {type(values).__name__}, expected a torch.Tensor")
+    if differentiable(before) and not differentiable(values):
+        raise TypeError(f"the mapper of {what} gave {values.dtype}, expected floating-point numbers")
+    # A mapper may return its argument, or a view of it: a write to one would change the other.
+    shared = shares_memory(values, before)
+    return values.detach().clone() if shared else values.detach()
+
+
+def track(tensor: Tensor, requires_grad: bool) -> None:
+    if tensor.requires_grad != requires_grad:
+        reshard([tensor])
+        tensor.requires_grad_(requires_grad)

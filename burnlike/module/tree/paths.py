@@ -6,13 +6,13 @@ from itertools import zip_longest
 from ...errors import ParamPathError, nearest
 
 
-def no_parameter(module: object, path: str, known: Collection[str]) -> ParamPathError:
+def no_parameter(module: object, path: str, paths: Collection[str]) -> ParamPathError:
     """The error that `module` has no parameter at `path`, with what may be meant among the `known` paths."""
-    inside = [name for name in known if name.startswith(f"{path}.")]
+    inside = [name for name in paths if name.startswith(f"{path}.")]
     if inside:
         hint = f"; '{path}' is a module that holds {len(inside)}, such as '{inside[0]}'"
     else:
-        hint = nearest(path, list(known)) or f"; it has {listed([*known])}"
+        hint = nearest(path, list(paths)) or f"; it has {listed([*paths])}"
     return ParamPathError(f"{type(module).__name__} has no parameter '{path}'{hint}")
 
 

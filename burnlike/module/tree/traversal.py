@@ -65,14 +65,14 @@ def slots_of(root: nn.Module) -> list[Slot]:
 
 def traverse(
     root: nn.Module,
-    found: Callable[..., object],
-    passed: Callable[..., object],
+    on_slot: Callable[..., object],
+    on_field: Callable[..., object],
     seen: list[nn.Module],
     lists: list[tuple[nn.Module, str, Any]],
 ) -> None:
-    """Call `found` with the attributes of each Slot, and `passed` with the Enter and Exit of the fields around them.
+    """Call `on_slot` with the attributes of each Slot, and `on_field` with the Enter and Exit of the fields around it.
 
-    `found` gets no Slot, which is slow to make in large trees. `seen` collects every module that was passed, wrappers
+    `on_slot` gets no Slot, which is slow to make in large trees. `seen` collects every module that was passed, wrappers
     included; `lists` the fields that held plain lists and dicts when they were assigned: module, name, value.
 
     Raises:
@@ -82,14 +82,14 @@ def traverse(
 
     def with_sharded(path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, *home: Any) -> None:
         # A module that shows a gathered copy of a parameter has the sharded one.
-        found(path, owner, name, kind, forms.get(id(tensor), tensor), *home)
+        on_slot(path, owner, name, kind, forms.get(id(tensor), tensor), *home)
 
-    _Traversal(with_sharded if forms else found, passed, seen, lists).walk(root, "")
+    _Traversal(with_sharded if forms else on_slot, on_field, seen, lists).walk(root, "")
 
 
 @dataclass
 class _Traversal:
-    """One traversal in progress; found, passed, seen, lists are as `traverse` was given them.
+    """One traversal in progress; on_slot, on_field, seen, lists are the arguments of `traverse`.
 
     Attributes:
         above: the modules around the present one, by address, each with the prefix of the paths in it.
@@ -97,8 +97,8 @@ class _Traversal:
         ordinary: the classes met that wrap no module and have no slots, and whether their Fields are in order.
     """
 
-    found: Callable[..., object]
-    passed: Callable[..., object]
+    on_slot: Callable[..., object]
+    on_field: Callable[..., object]
     seen: list[nn.Module]
     lists: list[tuple[nn.Module, str, Any]]
     above: dict[int, str] = field(default_factory=dict)
@@ -107,6 +107,7 @@ class _Traversal:
 
     def walk(self, module: nn.Module, prefix: str) -> None:
         self.seen.append(module)
+        # Checks of the class, once for each class: a large tree has thousands of modules of a few classes.
         ordered = self.ordinary.get(type(module))
         if ordered is None:
             module = self._unwrap(module, prefix)
@@ -119,11 +120,11 @@ class _Traversal:
         fields = parts.get(KEPT)
         if fields is None:
             fields = fields_of(module)
-        found = self.found
+        on_slot = self.on_slot
         if not modules and not buffers:  # most modules: a few parameters and nothing else
             for name in _ordered_names(module, parts, fields) if ordered else parameters:
                 if (tensor := parameters.get(name)) is not None:
-                    found(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
+                    on_slot(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
                 elif (kept := fields.get(name)) and kept.get("holds") == "list":
                     self.lists.append((module, name, parts.get(name)))
             return
@@ -138,10 +139,10 @@ class _Traversal:
             if (child := modules.get(name)) is not None:
                 self._walk_field(name, container, child, f"{prefix}{name}.")
             elif (tensor := parameters.get(name)) is not None:
-                found(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
+                on_slot(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
             elif (tensor := buffers.get(name)) is not None:
                 if name not in parts["_non_persistent_buffers_set"]:
-                    found(prefix + name, module, name, "state", tensor, module, name)
+                    on_slot(prefix + name, module, name, "state", tensor, module, name)
             elif "parametrizations" in modules and name in parametrizations_of(module):
                 self._walk_parametrized(module, name, prefix)
             elif (kept := fields.get(name)) and kept.get("holds") == "list":
@@ -181,9 +182,9 @@ class _Traversal:
         marks = self.marks.get((name, container))
         if marks is None:
             marks = self.marks[name, container] = Enter(name, container), Exit(name, container)
-        self.passed(marks[0])
+        self.on_field(marks[0])
         self.walk(child, prefix)
-        self.passed(marks[1])
+        self.on_field(marks[1])
 
     def _walk_parametrized(self, module: nn.Module, name: str, prefix: str) -> None:
         """The tensor keeps its id. Its path stays under our reparameterizations, and is torch's under others."""
@@ -202,7 +203,7 @@ class _Traversal:
                 if tensor is not None:
                     path = prefix + name if ours is not None else inside + key
                     home = (module, name) if key == base else (list_of, key)
-                    self.found(path, list_of, key, kind, tensor, *home)
+                    self.on_slot(path, list_of, key, kind, tensor, *home)
         if ours is not None:
             label: str = type(ours).reparameterization_name  # pyright: ignore[reportAttributeAccessIssue]
             self._walk_field(label, "Reparameterization", ours, f"{prefix}{name}.{label}.")
@@ -216,11 +217,11 @@ class _Traversal:
 
     def _enter(self, fields: tuple[Enter, ...]) -> None:
         for begin in fields:
-            self.passed(begin)
+            self.on_field(begin)
 
     def _exit(self, fields: tuple[Enter, ...]) -> None:
         for begin in reversed(fields):
-            self.passed(Exit(*begin))
+            self.on_field(Exit(*begin))
 
 
 def _place(prefix: str) -> str:

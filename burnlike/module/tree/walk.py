@@ -1,4 +1,19 @@
-"""Walks any `nn.Module` tree: each tensor once, with its id and canonical path."""
+"""Walks any `nn.Module` tree: each tensor once, with its id and canonical path.
+
+A step of an optimizer, zero_grad and a record each ask for the parameters of a model. To walk a tree of 300 tensors in
+Python takes longer than small steps, so the `Walk` of each root is kept, and `Walk.values` tells whether it still
+holds. It does if, for the modules that it has met:
+
+* none is gone (weak references: a walk keeps no module alive);
+* their `_parameters`, `_buffers` and `_modules` have the same lengths, names and addresses of values (`_read`);
+* the sets of names of buffers that aren't saved are equal;
+* plain lists have the length that they had: one that has grown may hold a module by now, which is an error to be told;
+* no id was changed anywhere since (`RENAMED`, one counter for the process).
+
+For `layer = nn.Linear(2, 1)` that is `[[2, 0, 0], ["weight", "bias"], [address, address]]`, compared as a whole. When
+`layer.weight` is replaced, an address is another one, and the next call walks again. That an address may be reused
+doesn't matter: a Param has no tensor, it reads the module.
+"""
 
 import sys
 import weakref
@@ -22,8 +37,7 @@ from ..identity.field_ids import ON_TENSOR, RENAMED
 from ..identity.field_metadata import FIRST_USE, KEPT, Field, KeptId
 from ..torch_objects.wrappers import container_of
 from .identities import Identities
-from .kept_param import KeptParam
-from .param import Kind, Param
+from .param import KeptParam, Kind, Param
 from .traversal import Enter, Exit, traverse
 
 
@@ -51,8 +65,8 @@ def weights(module: nn.Module) -> Sequence[Param]:
 
 
 def weights_and_tensors(module: nn.Module) -> tuple[Sequence[Param], Sequence[Tensor]]:
-    """What `weights` gives, and the tensor of each as it is now: for steps, to which each parameter's own reading adds
-    up."""
+    """As `weights`, and the tensor of each as it is now: a step reads all at once, since reading
+    one parameter after the other adds up."""
     walk = _WALKS.get(id(module))
     values = None if walk is None else walk.values()
     if walk is None or values is None:
@@ -70,11 +84,12 @@ def walk_of(module: nn.Module) -> "Walk":
     walk = _WALKS.get(id(module))
     if walk is not None and walk.values() is not None:
         return walk
+    # Two threads that meet a module at the same time are to get the same ids, and the same list of weights.
     with FIRST_USE:
-        made = _WALKS.get(id(module))
-        if made is None or made is walk or made.values() is None:  # else another thread has just made it
-            made = _WALKS[id(module)] = Walk(module)
-        return made
+        current = _WALKS.get(id(module))
+        if current is None or current is walk or current.values() is None:  # else another thread has just made it
+            current = _WALKS[id(module)] = Walk(module)
+        return current
 
 
 S = TypeVar("S")
@@ -90,7 +105,7 @@ _TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
 
 
 def picker(places: Sequence[int]) -> Callable[[Sequence[T]], list[T]]:
-    """What gives those of a sequence that are at `places`, by one loop in C."""
+    """A function that gives the items of a sequence that are at `places`, by one loop in C."""
     if len(places) < 2:
         return lambda values: [values[place] for place in places]
     pick = itemgetter(*places)
@@ -114,7 +129,7 @@ class Walk:
         self._modules = list(map(weakref.ref, modules))
         self._modules[0] = weakref.ref(root, partial(_forget, id(root)))
         containers = [module for module in modules if USER_CONTAINER in module.__dict__]
-        # The outer ones refresh the inner ones.
+        # Users' containers may have changed without any assignment: the outer ones refresh the inner ones.
         inner = {id(child) for module in containers for child in module._modules.values()}
         self._containers = [weakref.ref(module) for module in containers if id(module) not in inner]
         self._lists = [(weakref.ref(module), name, item_count(value)) for module, name, value in lists]
@@ -177,14 +192,15 @@ class Walk:
         """The tensors of `weights`, found among what `values` has given."""
         if values is None:  # another thread changes the tree
             return [param.tensor for param in self.weights]
-        return self._once("pick", lambda: self._picker(values))(values)
 
-    def _picker(self, values: list[Any]) -> Callable[[Sequence[Any]], list[Any]]:
-        places = {id(value): place for place, value in enumerate(values)}
-        return picker([places[id(param.tensor)] for param in self.weights])
+        def make() -> Callable[[Sequence[Any]], list[Any]]:
+            places = {id(value): place for place, value in enumerate(values)}
+            return picker([places[id(param.tensor)] for param in self.weights])
+
+        return self._once("pick", make)(values)
 
     def values(self) -> list[Any] | None:
-        """What the tree's modules have, if these are the same modules, names, tensors and ids as they were; else None.
+        """The tree's modules' content, if these are the same modules, names, tensors and ids as they were; else None.
 
         Tensors and modules, one module after the other; sharded parameters in place of their gathered copies.
         """
@@ -198,7 +214,8 @@ class Walk:
         except TypeError:  # of None, in place of a module that is gone
             return None
         for reference, name, length in self._lists:
-            if _length(reference(), name) != length:
+            module = reference()
+            if module is None or item_count(module.__dict__.get(name)) != length:
                 return None
         values, signature = _read(parts)
         return values if signature == self._signature else None
@@ -206,7 +223,7 @@ class Walk:
     def _traverse(self, root: nn.Module, modules: list[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
         """Make the Param of each tensor, at the first of its places, and collect `modules`; returns the plain lists."""
         identities = Identities(root)
-        known = identities.known
+        param_by_id = identities.known
         param_of: dict[int, KeptParam] = {}
         add_step, add_param = self.steps.append, self.params.append
         no_field: Field = {}
@@ -221,12 +238,12 @@ class Walk:
                 param.add(owner, name, path)
                 return
             kept = home_module.__dict__.get(KEPT, no_fields).get(home_name, no_field).get("id")
-            if type(kept) is not KeptId or tensor.__dict__.get(ON_TENSOR) is not kept or kept.id.value in known:
+            if type(kept) is not KeptId or tensor.__dict__.get(ON_TENSOR) is not kept or kept.id.value in param_by_id:
                 param_id = identities.resolve(path, kind, home_module, home_name, tensor)
             else:
                 param_id = kept.id
             param = KeptParam(param_id, path, kind, owner, name, (home_module, home_name))
-            known[param_id.value] = param_of[id(tensor)] = param
+            param_by_id[param_id.value] = param_of[id(tensor)] = param
             add_step(param)
             add_param(param)
 
@@ -239,17 +256,12 @@ class Walk:
         return lists
 
 
-def _length(module: Any, name: str) -> int | None:
-    """The number of items of the plain collection that the field `name` is, None if it is none any more."""
-    return item_count(module.__dict__.get(name))
-
-
 def _forget(address: int, root: object, walks: dict[int, "Walk"] = _WALKS) -> None:
     walks.pop(address, None)  # which is an argument, as names are gone when the interpreter ends
 
 
 def _read(parts: list[dict[str, Any]]) -> tuple[list[Any], list[list[Any]]]:
-    """What modules have, and the numbers, names and addresses by which a changed tree is told from an unchanged one.
+    """The content of modules, and the lengths, names and addresses that tell a changed tree from an unchanged one.
 
     They are found by loops in C. A reused address of a tensor does no harm: handles read the module, and which slots
     share a tensor is the same.

@@ -1,11 +1,10 @@
 """Changes the gradients of a step before the rule sees them, for rules that have no kernel; and checks of gradients."""
 
-import warnings
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..._torch_compat import foreach
 from ...errors import ArgumentError
@@ -23,33 +22,33 @@ def computing_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def is_skipped(options: StepOptions) -> bool:
-    """Whether the step is to change nothing; on CUDA it waits for what was computed."""
+    """True if the step is to change nothing; on CUDA it waits for the value."""
     return options.skip is not None and bool(options.skip != 0)
 
 
 @torch.no_grad()
 def transformed_wide(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
     """The gradients that the formula is to see; where they are changed as copies, of half precision in float32."""
-    found = list(grads)
+    changed = list(grads)
     if options.factors is not None or options.grad_scale != 1.0:
         # A scaled loss is what makes small gradients fit into float16: unscaled they would not.
-        found = [grad.to(computing_dtype(grad.dtype)) for grad in found]
-    if options.grad_scale != 1.0 and found:
-        found = list(foreach.mul(found, options.grad_scale))
-    if options.factors is not None and found:
-        dtype, factors = found[0].dtype, options.factors
-        if factors.numel() == 1 and all(grad.dtype == dtype for grad in found):
-            found = list(foreach.mul(found, factors.reshape(()).to(dtype)))
+        changed = [grad.to(computing_dtype(grad.dtype)) for grad in changed]
+    if options.grad_scale != 1.0 and changed:
+        changed = list(foreach.mul(changed, options.grad_scale))
+    if options.factors is not None and changed:
+        dtype, factors = changed[0].dtype, options.factors
+        if factors.numel() == 1 and all(grad.dtype == dtype for grad in changed):
+            changed = list(foreach.mul(changed, factors.reshape(()).to(dtype)))
         else:
-            found = [grad * by for grad, by in zip(found, factors.expand(len(found)).unbind(), strict=True)]
-    if options.clip_value != float("inf") and found:
-        found = list(foreach.clamp_min(found, -options.clip_value))
-        foreach.clamp_max_(found, options.clip_value)
-    return found
+            changed = [grad * by for grad, by in zip(changed, factors.expand(len(changed)).unbind(), strict=True)]
+    if options.clip_value != float("inf") and changed:
+        changed = list(foreach.clamp_min(changed, -options.clip_value))
+        foreach.clamp_max_(changed, options.clip_value)
+    return changed
 
 
 def transformed(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
-    return [found.to(grad.dtype) for found, grad in zip(transformed_wide(grads, options), grads, strict=True)]
+    return [wide.to(grad.dtype) for wide, grad in zip(transformed_wide(grads, options), grads, strict=True)]
 
 
 def finish(tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions, *, written: bool = True) -> None:
@@ -65,18 +64,19 @@ def meshes_of(params: Sequence[Param]) -> list[tuple[Any, list[Param]]]:
     divided = distributed_type()
     if divided is None:
         return []
-    found: dict[Any, list[Param]] = {}
+    by_mesh: dict[Any, list[Param]] = {}
     for param in params:
         tensor: Any = param.tensor
         if isinstance(tensor, divided) and tensor.device.type == "cpu":
-            found.setdefault(tensor.device_mesh, []).append(param)
-    return [*found.items()]
+            by_mesh.setdefault(tensor.device_mesh, []).append(param)
+    return [*by_mesh.items()]
 
 
 def check_alike(meshes: Sequence[tuple[Any, Sequence[Param]]], stepped: Sequence[Param]) -> None:
     """Raise ArgumentError on every rank if only some have a gradient; `meshes` is from `meshes_of`."""
     ours = {param.id for param in stepped}
     for mesh, params in meshes:
+        # One reduction for all parameters of a mesh: a rank that lacks one would wait in the next exchange for ever.
         counts = torch.tensor([param.id in ours for param in params], dtype=torch.int32)
         for dim in range(mesh.ndim):
             torch.distributed.all_reduce(counts, group=mesh.get_group(dim))
@@ -88,32 +88,3 @@ def check_alike(meshes: Sequence[tuple[Any, Sequence[Param]]], stepped: Sequence
                     f" {torch.distributed.get_rank()} {here}): a step needs those of the same parameters on each;"
                     " nothing was changed"
                 )
-
-
-Module = TypeVar("Module", bound=nn.Module)
-
-
-class WarnsOfMissingGradients:
-    """Warns once if a step finds no gradient for any parameter."""
-
-    _has_warned = False
-
-    def _without_gradients(self, module: Module) -> Module:
-        """`module` after a step that found no gradient at all, which is said once."""
-        if self._has_warned:
-            return module
-        self._has_warned = True
-        if any(parameter.requires_grad for parameter in module.parameters()):
-            causes = (
-                "Is there a loss.backward() before step(), of a loss that this very module computed, not a copy of it?"
-                " Note that zero_grad(), from_module() and from_grads() take gradients away, and"
-                " backward(create_graph=True) leaves none in .grad"
-            )
-        else:
-            causes = "All are frozen"
-        warnings.warn(
-            f"step: no parameter of the {type(module).__name__} that is to be trained has a gradient, so nothing has"
-            f" changed. {causes}.",
-            stacklevel=4,
-        )
-        return module

@@ -15,6 +15,7 @@ from torch import Tensor
 from ...errors import ConfigError
 from ...module import Param, ParamId
 from ...module.torch_objects.wrappers import distributed_type, is_distributed, local as local, part_of
+from ...ops._divided import whole as whole
 from .state import map_fields
 
 
@@ -47,7 +48,7 @@ def in_place_of(values: list[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]
 
 @dataclass(frozen=True, slots=True)
 class OtherStages:
-    """Of a model that is cut into stages: what a norm of all gradients needs of the other processes.
+    """The other processes of a model that is cut into stages: what a norm of all gradients needs of them.
 
     Attributes:
         summed: the sum of a tensor over the processes; all call it in each step, and for as many values.
@@ -69,7 +70,7 @@ StateShape = Callable[[str, torch.Size], torch.Size | None]
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a parameter or a tensor of its state is divided: device mesh, placements, shape and stride of the whole,
+    """The division of a parameter or a tensor of its state: device mesh, placements, shape and stride of the whole,
     shape of this rank's part.
     """
 
@@ -85,6 +86,7 @@ class Division:
         if shape is None:
             return self
 
+        # Which dimensions a field shares is found by asking for a parameter that is longer by one along each.
         def follows(dim: int) -> bool:
             longer = torch.Size((*self.shape[:dim], self.shape[dim] + 1, *self.shape[dim + 1 :]))
             return len(shape) == len(longer) and state_shape(field, longer) != shape
@@ -97,11 +99,8 @@ class Division:
         placements = tuple(it if divided_dim(it) in shared else Replicate() for it in self.placements)
         local_shape = state_shape(field, self.local_shape)
         assert local_shape is not None
-        return Division(self.device_mesh, placements, shape, _contiguous(shape), local_shape)
-
-
-def _contiguous(shape: torch.Size) -> tuple[int, ...]:
-    return tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
+        contiguous = tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
+        return Division(self.device_mesh, placements, shape, contiguous, local_shape)
 
 
 def division_of(tensor: Any) -> Division | None:
@@ -132,9 +131,10 @@ def local_state(state: Any, tensor: Tensor, state_shape: StateShape) -> Any:
     def part(field: str, value: Tensor) -> Tensor:
         if is_distributed(value):
             return local(value)
-        own = division.of_field(field, state_shape)
-        if value.shape == own.shape != own.local_shape:
-            return local(part_of(value, tensor, own.placements)).clone()
+        divided = division.of_field(field, state_shape)
+        if value.shape == divided.shape != divided.local_shape:
+            return local(part_of(value, tensor, divided.placements)).clone()
+        # A view of a larger tensor, such as one of a gathered state, would keep all of it.
         shares = isinstance(value, Tensor) and value.nbytes < value.untyped_storage().nbytes()
         return value.clone() if shares else value
 
@@ -148,52 +148,47 @@ def divided_state(state: Any, division: Division | None, state_shape: StateShape
     from torch.distributed.tensor import DTensor
 
     def divided(field: str, value: Tensor) -> Tensor:
-        own = division.of_field(field, state_shape)
-        if is_distributed(value) or value.shape != own.local_shape:
+        of_field = division.of_field(field, state_shape)
+        if is_distributed(value) or value.shape != of_field.local_shape:
             return value
-        place = {"shape": own.shape, "stride": own.stride, "run_check": False}
-        return DTensor.from_local(value, own.device_mesh, own.placements, **place)
+        place = {"shape": of_field.shape, "stride": of_field.stride, "run_check": False}
+        return DTensor.from_local(value, of_field.device_mesh, of_field.placements, **place)
 
     return map_fields(state, divided)
 
 
-def whole(tensor: Any) -> Tensor:
-    """The whole of `tensor`, the same on each rank; `tensor` itself where it is not divided."""
-    return tensor.full_tensor() if is_distributed(tensor) else tensor
-
-
 def summed_over_ranks(sums: Tensor, tensors: Sequence[Any]) -> Tensor:
     """Sums over this rank's parts of `tensors` as sums over the whole tensors: one reduction for each mesh."""
-    found = sums.clone()
+    totals = sums.clone()
     for (mesh, dims), some in _by_division(tensors, lambda _, it: not it.is_replicate()).items():
-        found[some] = _added_up(sums[some], mesh, dims)
-    return found
+        totals[some] = _added_up(sums[some], mesh, dims)
+    return totals
 
 
 def sums_over_ranks(sums: Sequence[Tensor], tensors: Sequence[Any], dims: Sequence[int]) -> list[Tensor]:
     """Sums along one dimension of this rank's part of each tensor as sums along that of the whole: one reduction for
     each mesh.
     """
-    found = list(sums)
+    totals = list(sums)
     by_division = _by_division(tensors, lambda place, it: divided_dim(it) == dims[place] % tensors[place].dim())
     for (mesh, mesh_dims), some in by_division.items():
         flat = _added_up(torch.cat([sums[place].reshape(-1) for place in some]), mesh, mesh_dims)
         for place, part in zip(some, flat.split([sums[place].numel() for place in some]), strict=True):
-            found[place] = part.view(sums[place].shape)
-    return found
+            totals[place] = part.view(sums[place].shape)
+    return totals
 
 
 def _by_division(
     tensors: Sequence[Any], counts: Callable[[int, Any], bool]
 ) -> dict[tuple[Any, tuple[int, ...]], list[int]]:
     """Places of DTensors, by their mesh and those of its dimensions whose placement `counts`, if there are any."""
-    found: dict[Any, list[int]] = {}
+    by_division: dict[Any, list[int]] = {}
     for place, tensor in enumerate(tensors):
         if is_distributed(tensor):
             dims = [dim for dim, it in enumerate(tensor.placements) if counts(place, it)]
             if dims:
-                found.setdefault((tensor.device_mesh, tuple(dims)), []).append(place)
-    return found
+                by_division.setdefault((tensor.device_mesh, tuple(dims)), []).append(place)
+    return by_division
 
 
 def _added_up(part: Tensor, mesh: Any, dims: Sequence[int]) -> Tensor:

@@ -27,7 +27,7 @@ def shared_out(parts: Sequence[Tensor], wholes: Sequence[Any], compute: Compute,
         compute: gives matrices of the same shapes; may get an empty list.
         most: values.
     """
-    found = list(parts)
+    computed = list(parts)
     by_division: dict[Any, list[int]] = {}
     for place, whole in enumerate(wholes):
         by_division.setdefault((whole.device_mesh, _cut_last_first(whole.placements)), []).append(place)
@@ -37,12 +37,12 @@ def shared_out(parts: Sequence[Tensor], wholes: Sequence[Any], compute: Compute,
         for owners in _rounds([wholes[place].shape for place in places], counts, most):
             some = [places[place] for place in owners]
             pieces = [
-                _Piece(found[place], owner, _cuts(wholes[place], dims))
+                _Piece(computed[place], owner, _cuts(wholes[place], dims))
                 for place, owner in zip(some, owners.values(), strict=True)
             ]
             for place, values in zip(some, _computed(pieces, groups, compute), strict=True):
-                found[place] = values
-    return found
+                computed[place] = values
+    return computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What this rank has of a matrix.
+    """The piece of a matrix that this rank has.
 
     Attributes:
         owner: who computes it: the place in each group that divides it, the one that cut it last first.
@@ -98,6 +98,7 @@ def _rounds(shapes: Sequence[Size], counts: Sequence[int], most: int) -> Iterato
     ranks = list(itertools.product(*map(range, counts)))
     loads = [0] * len(ranks)
     lots: list[list[list[int]]] = [[[]] for _ in ranks]
+    # The longest work first, to the rank with the least: within 4/3 of the best division (Graham 1969).
     for place in sorted(range(len(shapes)), key=lambda place: -_work(shapes[place])):
         rank = loads.index(min(loads))
         loads[rank] += _work(shapes[place])
@@ -107,13 +108,13 @@ def _rounds(shapes: Sequence[Size], counts: Sequence[int], most: int) -> Iterato
     for turn in range(max(map(len, lots))):
         yield {
             place: rank
-            for rank, own in zip(ranks, lots, strict=True)
-            for place in (own[turn] if turn < len(own) else ())
+            for rank, lots_of_rank in zip(ranks, lots, strict=True)
+            for place in (lots_of_rank[turn] if turn < len(lots_of_rank) else ())
         }
 
 
 def _work(shape: Size) -> int:
-    return min(shape) * shape.numel()
+    return min(shape) * shape.numel()  # of a product X X^T of the shorter side, as in Newton-Schulz iterations
 
 
 def _computed(pieces: list[_Piece], groups: Sequence[_Group], compute: Compute) -> list[Tensor]:
@@ -122,28 +123,28 @@ def _computed(pieces: list[_Piece], groups: Sequence[_Group], compute: Compute) 
         return compute([piece.values for piece in pieces])
     (group, *others), like = groups, pieces[0].values
     sent = [[place for place, it in enumerate(pieces) if it.owner[0] == rank] for rank in range(group.size)]
-    own = [pieces[place] for place in sent[group.rank]]
-    shapes = [[piece.shape_at(rank) for piece in own] for rank in range(group.size)]
+    mine = [pieces[place] for place in sent[group.rank]]
+    shapes = [[piece.shape_at(rank) for piece in mine] for rank in range(group.size)]
     received = _exchanged([[pieces[place].values for place in some] for some in sent], shapes, like, group)
     joined = [
         replace(piece, values=torch.cat(values, piece.cuts[0][0]), owner=piece.owner[1:], cuts=piece.cuts[1:])
-        for piece, *values in zip(own, *received, strict=True)
+        for piece, *values in zip(mine, *received, strict=True)
     ]
     results = _computed(joined, others, compute)
-    cut = [it.split(piece.cuts[0][1], piece.cuts[0][0]) for it, piece in zip(results, own, strict=True)]
+    cut = [it.split(piece.cuts[0][1], piece.cuts[0][0]) for it, piece in zip(results, mine, strict=True)]
     back = [[it[rank] for it in cut] for rank in range(group.size)]
     shapes = [[pieces[place].values.shape for place in some] for some in sent]
-    found = list[Any](pieces)
+    computed = list[Any](pieces)
     for some, values in zip(sent, _exchanged(back, shapes, like, group), strict=True):
         for place, value in zip(some, values, strict=True):
-            found[place] = value
-    return found
+            computed[place] = value
+    return computed
 
 
 def _exchanged(
     sent: Sequence[Sequence[Tensor]], shapes: Sequence[Sequence[Size]], like: Tensor, group: _Group
 ) -> list[list[Tensor]]:
-    """What each rank of a group has sent to this one, of the given shapes; `sent` goes to each."""
+    """The tensors that each rank of a group has sent to this one, of the given shapes; `sent` goes to each."""
     flat = [it.reshape(-1).to(like.dtype) for some in sent for it in some]
     counts = [[shape.numel() for shape in some] for some in shapes]
     received = like.new_empty(sum(map(sum, counts)))

@@ -22,12 +22,12 @@ def flatten(state: Any) -> tuple[dict[str, Tensor], dict[str, Leaf]]:
     """The tensors and the plain values of a state by their dotted names; as in Burn, none of a field that is None."""
     tensors, values = to_leaves(state)
     named = leaves(values)
-    found = dict(named)
-    if len(found) < len(named):
+    leaves_by_name = dict(named)
+    if len(leaves_by_name) < len(named):
         twice = next(name for name, count in Counter(name for name, _ in named).items() if count > 1)
         raise RecordError(f"two values of a state would be named '{twice}'; take a key without a dot")
-    items = set(_none_items(state)) if None in found.values() else set()
-    return tensors, {name: value for name, value in found.items() if value is not None or name in items}
+    items = set(_none_items(state)) if None in leaves_by_name.values() else set()
+    return tensors, {name: value for name, value in leaves_by_name.items() if value is not None or name in items}
 
 
 def unflatten(state_type: type, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> Any:
@@ -54,11 +54,11 @@ def map_fields(state: Any, change: Callable[[str, Tensor], Tensor], path: str = 
     fields: dict[Any, Any] | None = state if isinstance(state, dict) else None
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         fields = {it.name: getattr(state, it.name) for it in dataclasses.fields(state)}
-    made = {
+    new_fields = {
         name: map_fields(part, change, join(path, name.name if isinstance(name, Enum) else name))
         for name, part in (fields or {}).items()
     }
-    changed = {name: part for name, part in made.items() if fields and part is not fields[name]}
+    changed = {name: part for name, part in new_fields.items() if fields and part is not fields[name]}
     if not changed:
         return state
     return {**state, **changed} if isinstance(state, dict) else dataclasses.replace(state, **changed)  # pyright: ignore

@@ -12,7 +12,7 @@ from ...backend import GradientMap
 from ...backend.devices import named_device
 from ...errors import ArgumentError, DeviceError, DTypeError, ModuleTreeError, ShapeError
 from ...module import Param, ParamId
-from ...module.tree.param_values import IS_GRADIENT
+from ...module.tree.param import IS_GRADIENT
 from ...module.tree.walk import weights, weights_and_tensors
 from ..core.gradient_transform import computing_dtype
 from ..core.sharded import placed_gradients
@@ -48,10 +48,10 @@ class GradientsParams:
         Frozen parameters and those without a gradient are absent; a gradient from before a freeze is dropped. A module
         that is itself a gradient, as `burnlike.func.grad` gives it, has its parameters taken.
         """
-        found, tensors = weights_and_tensors(module)
-        if found and hasattr(tensors[0], IS_GRADIENT):
-            return cls.of((param, tensor.detach()) for param, tensor in zip(found, tensors, strict=True))
-        return cls._taken(found, tensors)
+        trained, tensors = weights_and_tensors(module)
+        if trained and hasattr(tensors[0], IS_GRADIENT):
+            return cls.of((param, tensor.detach()) for param, tensor in zip(trained, tensors, strict=True))
+        return cls._taken(trained, tensors)
 
     @classmethod
     def from_grads(cls, grads: GradientMap, module: nn.Module) -> Self:
@@ -68,8 +68,8 @@ class GradientsParams:
         Those without a gradient and those not in `module` are absent, as in Burn. A text that is no id: ValueError.
         """
         wanted = {it if isinstance(it, ParamId) else ParamId.parse(it) for it in ids}
-        found = [param for param in weights(module) if param.id in wanted]
-        return cls._removed(grads, found) if grads is not None else cls._taken(found, [it.tensor for it in found])
+        some = [param for param in weights(module) if param.id in wanted]
+        return cls._removed(grads, some) if grads is not None else cls._taken(some, [it.tensor for it in some])
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Param, Tensor]]) -> Self:
@@ -81,41 +81,41 @@ class GradientsParams:
     def with_params(cls, its_params: Sequence[Param], values: Sequence[Tensor]) -> Self:
         """The gradients of these parameters: an optimizer sees by the list of them that nothing has changed."""
         gradients = cls()
-        # Those of plain tensors need no look at how each parameter is divided.
+        # Gradients that are plain tensors need no look at how each parameter is divided.
         placed = list(values) if {*map(type, values)} <= _UNDIVIDED else placed_gradients(its_params, values)
         gradients._lists, gradients._by_id = (its_params, placed), None
         return gradients
 
     @classmethod
-    def _taken(cls, found: Sequence[Param], tensors: Sequence[Tensor]) -> Self:
+    def _taken(cls, params: Sequence[Param], tensors: Sequence[Tensor]) -> Self:
         grads = [tensor.grad if tensor.requires_grad else None for tensor in tensors]
         values = [grad for grad in grads if grad is not None]
-        if len(values) < len(found):
-            found = [param for param, grad in zip(found, grads, strict=True) if grad is not None]
+        if len(values) < len(params):
+            params = [param for param, grad in zip(params, grads, strict=True) if grad is not None]
         for tensor in tensors:
             tensor.grad = None
-        return cls.with_params(found, values)  # the module's own list where it is whole
+        return cls.with_params(params, values)  # the module's own list where it is whole
 
     @classmethod
-    def _removed(cls, grads: GradientMap, found: Sequence[Param]) -> Self:
-        taken = ((param, grads.remove(param.tensor)) for param in found)
+    def _removed(cls, grads: GradientMap, params: Sequence[Param]) -> Self:
+        taken = ((param, grads.remove(param.tensor)) for param in params)
         return cls.of((param, grad) for param, grad in taken if grad is not None)
 
     def get(self, param: Param | ParamId) -> Tensor | None:
-        found = self._known().get(_id(param))
-        return None if found is None else found[1]
+        pair = self._pairs_by_id().get(_id(param))
+        return None if pair is None else pair[1]
 
     def remove(self, param: Param | ParamId) -> Tensor | None:
         """Take the gradient of a parameter out, or None."""
-        found = self._known().pop(_id(param), None)
-        if found is not None:
+        pair = self._pairs_by_id().pop(_id(param), None)
+        if pair is not None:
             self._lists = None
-        return None if found is None else found[1]
+        return None if pair is None else pair[1]
 
     def register(self, param: Param, grad: Tensor) -> None:
         """Put in a gradient, in place of that of the same parameter; an error if it does not fit its parameter."""
         check_gradient(param, param.tensor, grad)
-        self._known()[param.id] = param, placed_gradients([param], [grad])[0]
+        self._pairs_by_id()[param.id] = param, placed_gradients([param], [grad])[0]
         self._lists = None
 
     def to_device(self, device: torch.device | str, module: nn.Module) -> Self:
@@ -124,10 +124,10 @@ class GradientsParams:
         Move the parameters too before a step: it refuses gradients that are elsewhere. It is a DeviceError if this
         machine does not have the device.
         """
-        device, known = named_device(device), self._known()
+        device, pairs = named_device(device), self._pairs_by_id()
         for param in weights(module):
-            if param.id in known:
-                known[param.id] = param, known[param.id][1].to(device)
+            if param.id in pairs:
+                pairs[param.id] = param, pairs[param.id][1].to(device)
         self._lists = None
         return self
 
@@ -137,11 +137,11 @@ class GradientsParams:
     def lists(self) -> tuple[Sequence[Param], list[Tensor]]:
         """Both `params` and `values`."""
         if self._lists is None:
-            pairs = self._known().values()
+            pairs = self._pairs_by_id().values()
             self._lists = [param for param, _ in pairs], [grad for _, grad in pairs]
         return self._lists
 
-    def _known(self) -> dict[ParamId, tuple[Param, Tensor]]:
+    def _pairs_by_id(self) -> dict[ParamId, tuple[Param, Tensor]]:
         if self._by_id is None:
             self._by_id = {param.id: (param, grad) for param, grad in self}
         return self._by_id
@@ -153,7 +153,7 @@ class GradientsParams:
         return iter(list(zip(*self.lists(), strict=True)))
 
     def __contains__(self, param: object) -> bool:
-        return isinstance(param, Param | ParamId) and _id(param) in self._known()
+        return isinstance(param, Param | ParamId) and _id(param) in self._pairs_by_id()
 
 
 def check_gradient(param: Param, tensor: Tensor, grad: Tensor, otherwise: str = "") -> None:
@@ -209,8 +209,8 @@ class MultiGradientsParams:
 
     def summed(self, module: nn.Module) -> GradientsParams:
         """The sums for the parameters of `module`, on their devices, for a step; takes them out of the containers."""
-        found = ((param, self.remove(param)) for param in weights(module))
-        return GradientsParams.of((param, grad.to(param.tensor.device)) for param, grad in found if grad is not None)
+        sums = ((param, self.remove(param)) for param in weights(module))
+        return GradientsParams.of((param, grad.to(param.tensor.device)) for param, grad in sums if grad is not None)
 
 
 class GradientsAccumulator:
@@ -258,15 +258,15 @@ class GradientsAccumulator:
             raise ArgumentError(f"items: expected how many items the loss is a mean of, at least 0; got {items}")
         weighted = self._first is not None
         if self._weight and weighted != (items is not None):  # what has items 0 alone says nothing about the others
-            given, now = ("with", "without") if weighted else ("without", "with")
-            what = f"micro-batches before were accumulated {given} items, this one {now}"
+            before, now = ("with", "without") if weighted else ("without", "with")
+            what = f"micro-batches before were accumulated {before} items, this one {now}"
             raise ArgumentError(f"items: {what}; give them for all, or for none")
         if items == 0:
             self._count += 1
             return
-        own = weights(module)
-        whole = grads.params is own  # as from_module gives them where each parameter has one
-        some = [*grads] if whole else [(param, grad) for param in own if (grad := grads.get(param)) is not None]
+        trained = weights(module)
+        whole = grads.params is trained  # as from_module gives them where each parameter has one
+        some = [*grads] if whole else [(param, grad) for param in trained if (grad := grads.get(param)) is not None]
         for param, grad in some:
             check_gradient(param, param.tensor, grad, "; it was not added")
         if items is not None and self._first is None:
@@ -290,11 +290,11 @@ class GradientsAccumulator:
         sums = [total for _, total in self._sums.values()]
         if sums and self._first is not None and self._weight != 1.0:
             foreach.div_(sums, self._weight)
-        found = GradientsParams.of(
+        gradients = GradientsParams.of(
             (param, _in(self._dtypes[param_id], total)) for param_id, (param, total) in self._sums.items()
         )
         self.reset()
-        return found
+        return gradients
 
     def reset(self) -> None:
         self._sums, self._dtypes = {}, {}

@@ -11,9 +11,9 @@ from ...errors import ArgumentError, RecordMismatchError, ShapeError, TrainingEr
 from ...record import Record
 from ...record.methods import RecordMethods
 from ...tensor.core.base import TensorBase
-from ..core.gradient_transform import WarnsOfMissingGradients
 from ..core.state import inner_of
 from ..gradients.gradients import GradientsParams
+from ..optimizer import WarnsOfMissingGradients
 from .configs import LbfgsConfig
 from .line_search import Sample, strong_wolfe
 from .state import FlatParameters, LbfgsState, state_of
@@ -91,20 +91,20 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
             raise TrainingError(
                 f"Lbfgs: the loss is {loss} and the largest value of the gradient {largest}; nothing was changed"
             )
-        if largest <= self.config.tolerance_grad or lr == 0:
+        if largest <= self.config.tolerance_grad or lr == 0:  # at a minimum already, as torch ends then
             return module, loss
         before = flat.values()
 
         def evaluate(values: Tensor) -> tuple[float, Tensor]:
             flat.write(values)
-            found, its_grads = _evaluated(closure, module)
-            return flat.agreed(found), flat.gradient(its_grads)
+            its_loss, its_grads = _evaluated(closure, module)
+            return flat.agreed(its_loss), flat.gradient(its_grads)
 
         state = self.state.copy(flat.device, flat.dtype)
         try:
             with torch.no_grad():
                 loss, values = self._iterate(lr, state, flat, evaluate, before, loss, gradient)
-        except BaseException:
+        except BaseException:  # also of the closure, and of Ctrl-C: the module holds trial values
             flat.write(before)
             raise
         flat.write(values)
@@ -151,10 +151,10 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         state = state_of(record)
         state.forget(self.config.history_size)
         if module is not None and state.vectors:
-            flat, found = FlatParameters(module), state.vectors[0].numel()
-            if found != flat.size:
+            flat, state_size = FlatParameters(module), state.vectors[0].numel()
+            if state_size != flat.size:
                 raise RecordMismatchError(
-                    f"{record.source} does not fit the module: its state is of {found} values, the module has"
+                    f"{record.source} does not fit the module: its state is of {state_size} values, the module has"
                     f" {flat.size}. The optimizer is as it was"
                 )
             flat.check_layouts(state, record.source)
@@ -238,14 +238,14 @@ def _largest(vector: Tensor) -> float:
 
 @torch.enable_grad()
 def _evaluated(closure: Callable[[Any], Any], module: nn.Module) -> tuple[float, GradientsParams]:
-    match found := closure(module):
+    match result := closure(module):
         case (loss, GradientsParams() as grads):
             pass
         case _:
-            types = ", ".join(type(it).__name__ for it in found) if isinstance(found, tuple) else ""
+            types = ", ".join(type(it).__name__ for it in result) if isinstance(result, tuple) else ""
             raise ArgumentError(
                 "Lbfgs: expected a closure that returns (loss, GradientsParams), got"
-                f" {f'({types})' if isinstance(found, tuple) else type(found).__name__}; end it with `return loss,"
+                f" {f'({types})' if isinstance(result, tuple) else type(result).__name__}; end it with `return loss,"
                 " GradientsParams.from_module(module)`"
             )
     loss = inner_of(loss)

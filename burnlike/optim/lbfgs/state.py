@@ -107,13 +107,13 @@ def state_of(record: Record) -> LbfgsState:
             f"{record.source} is none of Lbfgs: {error}; take the file that was saved from its into_record(). The"
             " optimizer is as it was"
         ) from error
-    found = {name: len(getattr(state, name)) for name in _HISTORIES}
+    counts = {name: len(getattr(state, name)) for name in _HISTORIES}
     shapes = {tuple(it.shape) for it in state.vectors}
     floats = all(it.is_floating_point() for it in state.vectors)
-    if found != lengths or len({*found.values()}) > 1 or len(shapes) > 1 or not floats or state.g_iter < 0:
+    if counts != lengths or len({*counts.values()}) > 1 or len(shapes) > 1 or not floats or state.g_iter < 0:
         raise RecordMismatchError(
             f"{record.source} contradicts itself: expected histories of one length and vectors of one size, got lengths"
-            f" {found} (said: {lengths}) and shapes {sorted(shapes)}. The optimizer is as it was"
+            f" {counts} (said: {lengths}) and shapes {sorted(shapes)}. The optimizer is as it was"
         )
     incomplete = state.g_iter > 0 and (state.prev_flat_grad is None or state.d is None)
     if incomplete or any(len(shape) != 1 for shape in shapes):
@@ -152,7 +152,7 @@ class FlatParameters:
         self._module = module
 
     def layouts(self) -> dict[str, Any]:
-        """Which of the parameters, by number, lie otherwise than in Burn, and how."""
+        """The layouts of the parameters, by number, that lie otherwise than in Burn."""
         notes = noted_layouts([self._module])
         return {str(number): notes[str(param.id)] for number, param in enumerate(self.params) if str(param.id) in notes}
 
@@ -163,11 +163,11 @@ class FlatParameters:
         if state.vectors and theirs != expected:
             number = min({it for it in {*theirs, *expected} if theirs.get(it) != expected.get(it)}, key=int)
             path = self.params[int(number)].path if int(number) < len(self.params) else f"number {number}"
-            said = "lies otherwise there" if state.layouts is not None else "is not said to lie as it does here"
+            difference = "lies otherwise there" if state.layouts is not None else "is not said to lie as it does here"
             raise RecordMismatchError(
-                f"{source} does not fit the module: the parameter '{path}' {said}. Torch's layers and Burn's have other"
-                " layouts, and the state of Lbfgs is one for all: load it into a model of the layers that it is from,"
-                " or begin it anew. The optimizer is as it was"
+                f"{source} does not fit the module: the parameter '{path}' {difference}. Torch's layers and Burn's have"
+                " other layouts, and the state of Lbfgs is one for all: load it into a model of the layers that it is"
+                " from, or begin it anew. The optimizer is as it was"
             )
         return ours
 
@@ -197,9 +197,9 @@ class FlatParameters:
         """The gradients of what moves as a vector; an error for one of another module or of another shape."""
         self._check(grads)
         flat = self._zeros()
-        found = {param.id: value for param, value in zip(grads.params, grads.values, strict=True)}
+        value_of = {param.id: value for param, value in zip(grads.params, grads.values, strict=True)}
         for param in self.moving:
-            if (value := found.get(param.id)) is not None:
+            if (value := value_of.get(param.id)) is not None:
                 self._part(flat, param).copy_(whole(value))
         return flat
 
@@ -245,9 +245,9 @@ class FlatParameters:
 
 
 def _transposed(layouts: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells layouts apart, of the parameters that do not lie as in Burn."""
-    found = {number: _parts_of(note) for number, note in layouts.items()}
-    return {number: it for number, it in found.items() if it != [False]}
+    """The parts of layouts that make them differ, of the parameters that do not lie as in Burn."""
+    parts = {number: _parts_of(note) for number, note in layouts.items()}
+    return {number: it for number, it in parts.items() if it != [False]}
 
 
 def _parts_of(note: Any) -> Any:

@@ -80,7 +80,8 @@ class Adafactor(ForeachRule[AdafactorConfig, AdafactorState]):
         """The factors of the updates, without dimensions: rate, clipping, size of the parameter."""
         config = self.config
         wholes = [*wholes_of(tensors)] * (2 if config.scale_parameter else 1)
-        means = _root_mean_squares([*updates, *tensors] if config.scale_parameter else updates, wholes)
+        means = list(norms_of([*updates, *tensors] if config.scale_parameter else updates, wholes).unbind())
+        foreach.div_(means, [max(whole.numel(), 1) ** 0.5 for whole in wholes])
         excesses, scales = means[: len(updates)], means[len(updates) :]
         foreach.div_(excesses, config.clip_threshold)
         foreach.clamp_min_(excesses, 1.0)
@@ -125,9 +126,3 @@ def _divided(grads: list[Tensor], wholes: Sequence[Any], states: Sequence[Adafac
         by_column = foreach.rsqrt([states[place].column_second_moment for place in places])
         foreach.mul_([updates[place] for place in places], by_column)
     return updates
-
-
-def _root_mean_squares(tensors: list[Tensor], wholes: Sequence[Any]) -> list[Tensor]:
-    means = list(norms_of(tensors, wholes).unbind())
-    foreach.div_(means, [max(whole.numel(), 1) ** 0.5 for whole in wholes])
-    return means

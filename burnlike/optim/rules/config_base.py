@@ -108,6 +108,7 @@ class ModuleOptimizerConfig(OptimizerConfig["OptimizerAdaptor[Any]"], Builds[Bui
         groups = [group.init_within(base) for group in self.groups]
         options = {name: getattr(self, name) for name in _OF_THE_WHOLE if name != "groups"}
         rule = None if base is None else base.build()
+        # Not imported: configs are below what loads torch, so that `burnlike check` need not load it.
         return resolve("burnlike.optim:OptimizerAdaptor")(rule, self.grad_clipping, groups, **options)
 
 

@@ -63,9 +63,9 @@ class ForeachOptimizer(ListOptimizer[State]):
         for state in ready:
             map_tensors(state, lambda it: dtypes.add(it.dtype) or it if it.is_floating_point() else it)
         if len(dtypes) == 1 and _are_of(tensors, computing_dtype(tensors[0].dtype), tensors[0].device):
-            found = ReadyStates(ready)
-            found.dtype, found.device = tensors[0].dtype, tensors[0].device
-            return found
+            result = ReadyStates(ready)
+            result.dtype, result.device = tensors[0].dtype, tensors[0].device
+            return result
         return states if all(map(is_, ready, states)) else ready
 
     def _update(

@@ -205,13 +205,14 @@ class KernelOptimizer(ListOptimizer[State]):
         for tensor, holder in zip(tensors, holders, strict=True):
             if getattr(holder, moment.field) is None:  # amsgrad has been turned on
                 setattr(holder, moment.field, moment.zeros(tensor)[moment.field])
+        # Views of packed moments replace the state's own tensors, so that records and kernels see the same values.
         handed = [getattr(holder, moment.field) for holder in holders]
         # A moment of another shape than its parameter is left alone, for the kernel to refuse.
         fit = all(it.shape == tensor.shape for it, tensor in zip(handed, tensors, strict=True))
         if fit and not isinstance(tensors, Parts):
             each, handed = pack(handed)
-            for holder, it in zip(holders, each, strict=True):
-                setattr(holder, moment.field, it)
+            for holder, packed in zip(holders, each, strict=True):
+                setattr(holder, moment.field, packed)
         scales = []
         if moment.scales is not None:
             coded = [holder for holder in holders if getattr(holder, moment.scales) is not None]

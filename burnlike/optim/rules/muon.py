@@ -115,15 +115,15 @@ def orthogonalized(
     al. 2024, "Muon: An optimizer for hidden layers in neural networks". It is computed in `dtype`; matrices of one
     shape, or of that of the other's transpose, are iterated together.
     """
-    found: list[Tensor] = list(matrices)
+    results: list[Tensor] = list(matrices)
     for places in _batches(matrices):
         # Wide matrices have the smaller A.
         tall = [matrices[place].shape[0] > matrices[place].shape[1] for place in places]
         wide = [matrices[place].mT if is_tall else matrices[place] for place, is_tall in zip(places, tall, strict=True)]
         iterated = _iterated(torch.stack(wide), coefficients, epsilon, steps, dtype)
         for place, is_tall, matrix in zip(places, tall, iterated.unbind(), strict=True):
-            found[place] = matrix.mT if is_tall else matrix
-    return found
+            results[place] = matrix.mT if is_tall else matrix
+    return results
 
 
 def _iterated(

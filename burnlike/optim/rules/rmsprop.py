@@ -69,7 +69,11 @@ class RmsProp(ForeachRule[RmsPropConfig, RmsPropState]):
         spreads = squares
         if config.centered:
             for state in states:
-                _make_centered(state)
+                squared, centered = state.square_avg.square_avg, state.centered
+                if centered.grad_avg is None:
+                    centered.grad_avg = torch.zeros_like(squared)
+                if centered.avg is squared:  # without `centered` it was the same tensor, which is not to be written
+                    centered.avg = torch.zeros_like(squared)
             means = [state.centered.grad_avg for state in states]
             foreach.lerp_(means, grads, 1 - config.alpha)
             spreads = [state.centered.avg for state in states]
@@ -92,12 +96,3 @@ class RmsProp(ForeachRule[RmsPropConfig, RmsPropState]):
         foreach.mul_(buffers, config.momentum)
         foreach.addcdiv_(buffers, grads, roots)
         foreach.sub_(tensors, buffers, alpha=lr)
-
-
-def _make_centered(state: RmsPropState) -> None:
-    """Let the state have a mean of the gradients and a spread of its own."""
-    squares, centered = state.square_avg.square_avg, state.centered
-    if centered.grad_avg is None:
-        centered.grad_avg = torch.zeros_like(squares)
-    if centered.avg is squares:
-        centered.avg = torch.zeros_like(squares)

@@ -56,7 +56,7 @@ class RuleSet:
 
     @property
     def is_collective(self) -> bool:
-        """Whether steps of parameters that are divided among ranks wait for the other ranks."""
+        """True if steps of parameters that are divided among ranks wait for the other ranks."""
         clippings = (self.grad_clipping, *(group.grad_clipping for group in self.groups))
         return any(map(needs_norms, clippings)) or not all(rule.elementwise for rule in self.rules)
 
@@ -74,8 +74,8 @@ class RuleSet:
         return self.base
 
     def clipping(self, group: int) -> GradientClipping | None:
-        own = None if group == BASE else self.groups[group].grad_clipping
-        return self.grad_clipping if own is None else own
+        clipping = None if group == BASE else self.groups[group].grad_clipping
+        return self.grad_clipping if clipping is None else clipping
 
     def norm(self, group: int) -> str | int:
         """The key of a group's norm: the name of its clipping, or the group that has the clipping."""
@@ -91,8 +91,8 @@ class RuleSet:
     def norms(self) -> list[str | int]:
         """The keys of all norms of more than one gradient, in an order of their own."""
         groups = (BASE, *range(len(self.groups)))
-        found = [self.norm(it) for it in groups if isinstance(self.clipping(it), ClipByGlobalNorm)]
-        return [*dict.fromkeys(found)]
+        norms = [self.norm(it) for it in groups if isinstance(self.clipping(it), ClipByGlobalNorm)]
+        return [*dict.fromkeys(norms)]
 
     def check(self, module: nn.Module, *, is_whole: bool = True) -> None:
         """Raise ConfigError for a module, or a stage of one, that these rules can't train."""

@@ -45,7 +45,7 @@ class SimpleOptimizer(ABC, Generic[State]):
 
     @property
     def takes_parts(self) -> bool:
-        """Whether each rank steps its part of a parameter under `fully_shard`, and keeps that part of the state."""
+        """True if each rank steps its part of a parameter under `fully_shard`, and keeps that part of the state."""
         return self.elementwise or self.exchanges
 
     def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
@@ -115,6 +115,7 @@ class SimpleOptimizer(ABC, Generic[State]):
         updated: list[State | None] = []
         news: list[TorchTensor] = []
         for tensor, grad, state in zip(tensors, grads, states, strict=True):
+            # All results are made before a tensor is written: a step that raises leaves every parameter as it was.
             typed = partial(_typed, backend=self.backend_for(tensor.device), device=tensor.device)
             before = state
             if state is not None:
@@ -222,6 +223,7 @@ class ListOptimizer(SimpleOptimizer[State]):
         return Tensor(values, tensor.backend), after
 
 
+# Asked for each field of each state in each step.
 @cache
 def _declares(state_type: Any, field: str, kind: type) -> bool:
     """True if a state of `state_type` has a tensor of the class `kind` at `field`, a dotted name."""

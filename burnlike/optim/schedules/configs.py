@@ -242,8 +242,8 @@ class SequentialLrConfig(LrSchedulerConfig, tag="SequentialLr"):
 
         borders = [0, *self.milestones, num_iters]
         lengths = [None if end is None else end - begin for begin, end in pairwise(borders)]
-        made = [config.init(length) for config, length in zip(self.schedulers, lengths, strict=True)]
-        return SequentialLr(made, self.milestones)
+        schedules = [config.init(length) for config, length in zip(self.schedulers, lengths, strict=True)]
+        return SequentialLr(schedules, self.milestones)
 
 
 class WarmupLrConfig(LrSchedulerConfig, tag="WarmupLr"):

@@ -46,7 +46,7 @@ def checked_rate(rate: float) -> float:
     try:
         if 0 <= rate < math.inf:
             return float(rate)
-    except TypeError:
+    except TypeError:  # no number: refused below
         pass
     raise ArgumentError(f"expected a finite learning rate of at least 0, got {rate!r}; nothing was changed")
 
@@ -60,5 +60,5 @@ def check_groups(groups: Sequence[ParamGroup], weights: Sequence[Param], owner: 
     """Raise ConfigError if a group matches no parameter; `owner` of the groups is for the message."""
     for place, group in enumerate(groups):
         if not any(group.matches(param) for param in weights):
-            known = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
-            raise ConfigError(f"groups[{place}] of {owner} matches no parameter of the module ({known}): {group}")
+            paths = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
+            raise ConfigError(f"groups[{place}] of {owner} matches no parameter of the module ({paths}): {group}")

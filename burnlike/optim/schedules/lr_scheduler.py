@@ -156,13 +156,13 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
         values = self.adjusted(values)
         children = {str(index): child for index, child in enumerate(self.children)}
         if unexpected := sorted(values.keys() - self.fields.keys() - children.keys()):
-            known = ", ".join((*self.fields, *children)) or "nothing"
-            raise self._mismatch(path.rstrip("."), f"{known}, got also '{unexpected[0]}'")
+            names = ", ".join((*self.fields, *children)) or "nothing"
+            raise self._mismatch(path.rstrip("."), f"{names}, got also '{unexpected[0]}'")
         fields = self.fields.items()
-        found: Fitted = [(self, {it: self._number(values.get(it), kind, f"{path}{it}") for it, kind in fields})]
+        fitted: Fitted = [(self, {it: self._number(values.get(it), kind, f"{path}{it}") for it, kind in fields})]
         for name, child in children.items():
-            found += child._fitted_0_22(values.get(name, {}), f"{path}{name}.")
-        return found
+            fitted += child._fitted_0_22(values.get(name, {}), f"{path}{name}.")
+        return fitted
 
     def _fitted_0_21(self, values: Mapping[str, Any], path: str = "") -> Fitted:
         _, kind = self.burn_0_21 or (None, "")
@@ -177,13 +177,13 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
         states = values.get("schedulers")
         if not isinstance(states, list) or len(states) != len(self.children):
             raise self._mismatch("schedulers", f"a list of {len(self.children)} states, got {states!r:.60}")
-        found: Fitted = []
+        fitted: Fitted = []
         for index, (child, state) in enumerate(zip(self.children, states, strict=True)):
             name, _ = child.burn_0_21 or (None, "")
             if not isinstance(state, Mapping) or state.keys() != {name}:
                 raise child._mismatch(f"schedulers.{index}", f"the state of {name}, got {state!r:.60}")
-            found += child._fitted_0_21({"": state[name]}, f"schedulers.{index}.{name}")
-        return found
+            fitted += child._fitted_0_21({"": state[name]}, f"schedulers.{index}.{name}")
+        return fitted
 
     def _number(self, value: Any, kind: str, path: str) -> int | float:
         if kind == "f64" and type(value) in (int, float) and abs(value) <= sys.float_info.max:

@@ -60,26 +60,26 @@ def entries_of(record: Record) -> list[StateEntry]:
             f"expected an optimizer's record, got one without optimizer states: {record.source}; take the file that was"
             " saved from optimizer.into_record()"
         )
-    found: dict[str, StateEntry] = {}
+    entries: dict[str, StateEntry] = {}
     for name in record.tensors:
         text, _, path = name.partition(".")
         if text != GROUPS:
-            _entry(found, text, name).tensors[path] = name
+            _entry(entries, text, name).tensors[path] = name
     for name, value in states.items():
         text, _, path = name.partition(".")
-        _entry(found, text, name).values[path] = value
+        _entry(entries, text, name).values[path] = value
     for text, path in paths.items():
         if not isinstance(path, str):
             raise RecordMismatchError(f"{record.source}: expected the path of {text} as a text, got {path!r:.60}")
-        _entry(found, text, text).path = path
+        _entry(entries, text, text).path = path
     for text, rank in _ranks(record).items():
-        _entry(found, text, text).rank = rank
-    return list(found.values())
+        _entry(entries, text, text).rank = rank
+    return list(entries.values())
 
 
-def _entry(found: dict[str, StateEntry], text: str, name: str) -> StateEntry:
+def _entry(entries: dict[str, StateEntry], text: str, name: str) -> StateEntry:
     try:
-        return found.get(text) or found.setdefault(text, StateEntry(ParamId.parse(text)))
+        return entries.get(text) or entries.setdefault(text, StateEntry(ParamId.parse(text)))
     except ValueError as error:
         raise RecordMismatchError(
             f"expected names '<ParamId>.<field>' in an optimizer's record, got '{name}'"
@@ -154,6 +154,7 @@ def match_entries(
         taken[index] = target
         return True
 
+    # By id for all first: a path may be that of another parameter by now, as after layers were reordered.
     for index, entry in enumerate(entries):
         followed = None
         if report is not None:  # the parameter to which loading the module moved that of the state
@@ -173,26 +174,27 @@ def match_entries(
 
 
 def refuse_misfits(
-    entries: Sequence[StateEntry], found: OptimizerLoadReport, targets: Sequence[StateOwner], source: str, prune: bool
+    entries: Sequence[StateEntry], report: OptimizerLoadReport, targets: Sequence[StateOwner], source: str, prune: bool
 ) -> None:
     """RecordMismatchError for states of other shapes, and, without `prune`, for those of no parameter."""
     message = ""
-    if found.orphaned and not prune:
-        shown = ", ".join(found.orphaned[:5]) + (f" and {len(found.orphaned) - 5} more" if found.orphaned[5:] else "")
-        first = next(entry for entry in entries if str(entry) == found.orphaned[0])
-        another = len(found.orphaned) == len(entries)
+    if report.orphaned and not prune:
+        more = f" and {len(report.orphaned) - 5} more" if report.orphaned[5:] else ""
+        shown = ", ".join(report.orphaned[:5]) + more
+        first = next(entry for entry in entries if str(entry) == report.orphaned[0])
+        another = len(report.orphaned) == len(entries)
         message = (
             f" {'belongs to another model' if another else 'does not fit the model'}: it has states of {shown}, and no"
             f" parameter has that id or path{nearest(first.path or '', [it.param.path for it in targets])}; pass the"
             " report of the module's load if its parameters were renamed, or prune_orphans=True to drop them. The"
             " optimizer is as it was"
         )
-    elif found.mismatched:
-        lines = "\n".join(f"  {it.path}: expected {it.expected}, got {it.found}" for it in found.mismatched[:10])
+    elif report.mismatched:
+        lines = "\n".join(f"  {it.path}: expected {it.expected}, got {it.found}" for it in report.mismatched[:10])
         message = f" does not fit the model; the optimizer is as it was\n{lines}"
     if message:
         error = RecordMismatchError(source + message)
-        error.report = found
+        error.report = report
         raise error
 
 
@@ -233,12 +235,12 @@ def options_of_groups(
     source: str,
     remedy: str,
 ) -> list[Mapping[str, Any]]:
-    """For each group of an optimizer the saved options of the group that its parameters were in; none for new ones.
+    """The saved options for each group of an optimizer: of the group that its parameters were in; none for new ones.
 
     `group_of` says in which saved group each of the `members` was. It is a RecordMismatchError if parameters of one
     group were in groups with different options.
     """
-    found = []
+    chosen = []
     for place, some in enumerate(members):
         origins = sorted({group_of[it] for it in some if it in group_of})
         different = next((it for it in origins if repr(options[it]) != repr(options[origins[0]])), None)
@@ -248,8 +250,8 @@ def options_of_groups(
                 f" options differ: {dict(options[origins[0]])} and {dict(options[different])}; {remedy}. The optimizer"
                 " is as it was"
             )
-        found.append(options[origins[0]] if origins else {})
-    return found
+        chosen.append(options[origins[0]] if origins else {})
+    return chosen
 
 
 def tensors_of(entry: StateEntry, record: Record) -> dict[str, Tensor]:

@@ -31,7 +31,7 @@ from .matching import (
     refuse_misfits,
     tensors_of,
 )
-from .torch_rules import as_adaptors
+from .torch_records import as_adaptors
 
 Rule = SimpleOptimizer[Any]
 RuleOf = Callable[[ParamId, str | None], Rule]
@@ -93,10 +93,11 @@ class KeptStates:
     def belong_to(self, module: nn.Module) -> None:
         """Note that `module` has some of the parameters."""
         if not any(it() is module for it in self.modules):
+            # Weakly: an optimizer is not to keep a module alive.
             self.modules = (*(it for it in self.modules if it() is not None), weakref.ref(module))
 
     def how_they_lie(self) -> Mapping[str, Any] | None:
-        """What a record is to say of how the states lie; None if nothing is known."""
+        """The layouts that a record is to have of the states; None if nothing is known."""
         modules = [module for it in self.modules if (module := it()) is not None]
         return {**(self.layouts or {}), **noted_layouts(modules)} if modules else self.layouts
 
@@ -148,16 +149,16 @@ def read_states(
         for entry in entries:
             entry.id = ids.get(entry.id, entry.id)
         matches = [StateMatch(entry, None) for entry in entries]
-        found = OptimizerLoadReport(by_id=[entry.path or str(entry.id) for entry in entries])
+        outcome = OptimizerLoadReport(by_id=[entry.path or str(entry.id) for entry in entries])
     else:
-        matches, found = match_entries(entries, targets, report)
-        refuse_misfits(entries, found, targets, record.source, prune_orphans)
-        found = replace(found, mismatched=[*_mismatches(matches, record, rule_of)])
-        refuse_misfits(entries, found, targets, record.source, True)
+        matches, outcome = match_entries(entries, targets, report)
+        refuse_misfits(entries, outcome, targets, record.source, prune_orphans)
+        outcome = replace(outcome, mismatched=[*_mismatches(matches, record, rule_of)])
+        refuse_misfits(entries, outcome, targets, record.source, True)
     random_step = record.values.get("random_step", 0)
     if type(random_step) is not int or not 0 <= random_step < 2**47:  # its seeds have 16 bits more
         raise RecordMismatchError(f"{record.source}: expected random_step, a number of steps, got {random_step!r:.60}")
-    loaded = KeptStates(report=found, random_step=random_step, layouts=layouts, is_placed=targets is not None)
+    loaded = KeptStates(report=outcome, random_step=random_step, layouts=layouts, is_placed=targets is not None)
     for entry, target in matches:
         param_id, path = (entry.id, entry.path) if target is None else (target.id, target.param.path)
         rule = rule_of(param_id, path)
@@ -166,7 +167,7 @@ def read_states(
             tensor = target.param.tensor
             loaded.note(target.param, param_id)
             state = loaded.own_part(param_id, tensor, state, rule)
-            if not tensor.is_meta:
+            if not tensor.is_meta:  # a state on meta would lose its values
                 state = map_tensors(state, lambda it, to=tensor.device: it.to(to))
         else:
             if path is not None:
@@ -249,8 +250,8 @@ class StatefulOptimizer(Optimizer):
     def prune_orphans(self, module: nn.Module) -> list[str]:
         """Drop the states of parameters that `module` does not have; returns their paths, or ids where unknown."""
         self._take_back_skipped()
-        known = {param.id for param in params(module, "weight")}
-        orphans = [param_id for param_id in self._kept.states if param_id not in known]
+        ids = {param.id for param in params(module, "weight")}
+        orphans = [param_id for param_id in self._kept.states if param_id not in ids]
         names = [self._kept.paths.get(param_id, str(param_id)) for param_id in orphans]
         for param_id in orphans:
             self._kept.drop(param_id)
@@ -322,10 +323,10 @@ class StatefulOptimizer(Optimizer):
 
         `targets`, parameters of `modules`, have the ids that they will have. `of_torch` as of `laid_out`.
         """
-        found = as_adaptors(record)
+        states = as_adaptors(record)
         if targets is not None and modules:
-            found = laid_out(found, targets, modules, report, of_torch=of_torch)
-        loaded = read_states(found, targets, self.rules.rule_of, report=report, prune_orphans=prune_orphans)
+            states = laid_out(states, targets, modules, report, of_torch=of_torch)
+        loaded = read_states(states, targets, self.rules.rule_of, report=report, prune_orphans=prune_orphans)
         for module in modules:
             loaded.belong_to(module)
         return loaded

@@ -1,7 +1,13 @@
-"""torch's own optimizers as records: their states by ParamId and path, as those of an OptimizerAdaptor."""
+"""torch's own optimizers: their records, and their states as those of the rules here, and back.
+
+`torch_record` stores the states of one of torch's optimizers under torch's names, by ParamId and path. `RULES` has the
+names of both sides: by it `from_torch` and `to_torch` translate single states, `as_adaptors` a whole record into one of
+an OptimizerAdaptor, and `read_torch_record` one of an OptimizerAdaptor into torch's optimizer. State dicts are read in
+`burnlike/interop/torch_states.py`, by the same functions.
+"""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +17,7 @@ from torch import Tensor, nn
 from ...errors import RecordError, RecordMismatchError
 from ...module import Param, ParamId, params
 from ...module.torch_objects.wrappers import is_distributed, part_of
+from ...module.tree.paths import listed
 from ...record import LoadReport, Mismatch, Record
 from ...record.files.stored_tensors import shape_in
 from ...record.state_dict.state_tree import decode_tree, encode_tree
@@ -18,6 +25,7 @@ from .matching import (
     GROUPS,
     LAYOUTS,
     OptimizerLoadReport,
+    StateEntry,
     StateOwner,
     entries_of,
     laid_out,
@@ -25,8 +33,8 @@ from .matching import (
     noted_layouts,
     options_of_groups,
     refuse_misfits,
+    tensors_of,
 )
-from .torch_rules import adaptors_state, is_group, is_of_adaptor, torchs_state
 
 
 def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Record:
@@ -45,9 +53,9 @@ def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Recor
     for index, fields in state["state"].items():
         for name, value in fields.items():
             full = f"{targets[index].id}.{name}"
-            found = encode_tree(value, full, tensors)
-            if found != {"$tensor": full}:
-                states[full] = found
+            encoded = encode_tree(value, full, tensors)
+            if encoded != {"$tensor": full}:
+                states[full] = encoded
     groups = [
         {
             **encode_tree(_options(group), f"{GROUPS}.{number}", tensors),
@@ -114,7 +122,7 @@ class LoadedTorchState:
     state: dict[str, Any]
 
     def apply(self, optimizer: torch.optim.Optimizer) -> None:
-        """Put it in place; of a sharded parameter, this process's part."""
+        """Load the state into the optimizer; of a sharded parameter, this process's part."""
         handles = [it for group in optimizer.param_groups for it in group["params"]]
         states = {
             index: {name: _divided_as(handles[index], it) for name, it in fields.items()}
@@ -149,7 +157,7 @@ def read_torch_record(
     `targets`, parameters of `modules`, are in the order of its groups.
     """
     if not is_of_adaptor(record):
-        _checked_groups(optimizer, record)
+        _checked_groups(optimizer, record)  # before `laid_out`, which takes the groups as they are
     if modules:
         record = laid_out(record, targets, modules, report, of_torch="optimizer" in record.values)
     if is_of_adaptor(record):
@@ -158,21 +166,21 @@ def read_torch_record(
     else:
         shapes, groups = _checked_groups(optimizer, record)
         entries, state_of = entries_of(record), torchs_state
-    matches, found = match_entries(entries, targets, report)
-    refuse_misfits(entries, found, targets, record.source, prune_orphans)
+    matches, outcome = match_entries(entries, targets, report)
+    refuse_misfits(entries, outcome, targets, record.source, prune_orphans)
     states = {target.id: state_of(entry, record) for entry, target in matches if target}
     mismatched = [
         Mismatch(it.param.path, str(list(it.param.tensor.shape)), str(shapes[str(entry.id)]))
         for entry, it in matches
         if it and list(it.param.tensor.shape) != shapes.get(str(entry.id), list(it.param.tensor.shape))
     ]
-    found = replace(found, mismatched=mismatched)
-    refuse_misfits(entries, found, targets, record.source, True)
+    outcome = replace(outcome, mismatched=mismatched)
+    refuse_misfits(entries, outcome, targets, record.source, True)
     index_of = {target.id: index for index, target in enumerate(targets)}
     origins = {index_of[target.id]: str(entry.id) for entry, target in matches if target}
     options = optimizer.state_dict()[GROUPS] if groups is None else _groups(optimizer, groups, origins, record)
     by_index = {index_of[param_id]: fields for param_id, fields in states.items() if fields}
-    return LoadedTorchState(found, {"state": by_index, GROUPS: options})
+    return LoadedTorchState(outcome, {"state": by_index, GROUPS: options})
 
 
 def _checked_groups(optimizer: torch.optim.Optimizer, record: Record) -> tuple[Mapping[str, Any], list[Any]]:
@@ -196,7 +204,7 @@ def _checked_groups(optimizer: torch.optim.Optimizer, record: Record) -> tuple[M
 def _groups(
     optimizer: torch.optim.Optimizer, saved: list[Any], origins: Mapping[int, str], record: Record
 ) -> list[dict[str, Any]]:
-    """Each group with the options of the one that its parameters, `origins` in the record, were in, or its own."""
+    """The groups with the options of the one that their parameters (`origins` in the record) were in, or their own."""
     groups = optimizer.state_dict()[GROUPS]
     number_of = {str(text): number for number, group in enumerate(saved) for text in group.get("params", ())}
     group_of = {place: number_of[text] for place, text in origins.items() if text in number_of}
@@ -211,10 +219,10 @@ def _groups(
 
 
 def _decoded(group: Mapping[str, Any], record: Record) -> Mapping[str, Any]:
-    found = decode_tree(_options(group), record.tensors, record.source)
-    if not isinstance(found, Mapping):
-        raise RecordMismatchError(f"{record.source}: expected the options of a parameter group, got {found!r:.60}")
-    return found
+    options = decode_tree(_options(group), record.tensors, record.source)
+    if not isinstance(options, Mapping):
+        raise RecordMismatchError(f"{record.source}: expected the options of a parameter group, got {options!r:.60}")
+    return options
 
 
 def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -> list[StateOwner]:
@@ -224,7 +232,7 @@ def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -
     It is a RecordError if there are modules, and none has one of them.
     """
     param_of = {id(param.tensor): param for module in modules for param in params(module, "weight")}
-    found = []
+    owners = []
     for number, group in enumerate(optimizer.param_groups):
         names = group.get("param_names") or [f"{GROUPS}.{number}.{place}" for place in range(len(group["params"]))]
         for place, (name, tensor) in enumerate(zip(names, group["params"], strict=True)):
@@ -234,8 +242,8 @@ def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -
                     f"parameter {place} of group {number} of {type(optimizer).__name__} belongs to none of the modules"
                     " given; give the module that it trains"
                 )
-            found.append(StateOwner(param, param.id))
-    return found
+            owners.append(StateOwner(param, param.id))
+    return owners
 
 
 def _named(name: str, tensor: Tensor) -> Param:
@@ -245,3 +253,206 @@ def _named(name: str, tensor: Tensor) -> Param:
     param = Param.from_tensor(nn.Parameter(tensor.detach(), tensor.requires_grad), id=param_id)
     param.path = name
     return param
+
+
+@dataclass(frozen=True, slots=True)
+class TorchRule:
+    """One of torch's optimizers, or two with the same states, by the names of their configs here.
+
+    Attributes:
+        option: an option that only its groups have, among those that are known here.
+        fields: torch's name -> the name here, of what its states may have.
+        needed: those of torch's names that every state has.
+    """
+
+    classes: Mapping[str, Callable[..., torch.optim.Optimizer]]
+    option: str
+    fields: Mapping[str, str]
+    needed: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return " or ".join(it.__name__ for it in self.classes.values())
+
+
+RULES = (
+    TorchRule(
+        {"AdamConfig": torch.optim.Adam, "AdamWConfig": torch.optim.AdamW},
+        "amsgrad",
+        {
+            "step": "momentum.time",
+            "exp_avg": "momentum.moment_1",
+            "exp_avg_sq": "momentum.moment_2",
+            "max_exp_avg_sq": "momentum.max_moment_2",
+        },
+        frozenset({"step", "exp_avg", "exp_avg_sq"}),
+    ),
+    TorchRule({"SgdConfig": torch.optim.SGD}, "dampening", {"momentum_buffer": "momentum.velocity"}),
+    TorchRule(
+        {"RmsPropConfig": torch.optim.RMSprop},
+        "centered",
+        {
+            "step": "",
+            "square_avg": "square_avg.square_avg",
+            "grad_avg": "centered.grad_avg",
+            "momentum_buffer": "momentum.buf",
+        },
+        frozenset({"square_avg"}),
+    ),
+    TorchRule(
+        {"AdaGradConfig": torch.optim.Adagrad},
+        "initial_accumulator_value",
+        {"step": "lr_decay.time", "sum": "lr_decay.sum"},
+        frozenset({"step", "sum"}),
+    ),
+)
+
+
+def rule_in(state_dict: Mapping[str, Any]) -> TorchRule | None:
+    """The rule whose state dict it is, by the options of its groups; None if it is of another optimizer."""
+    groups = state_dict.get("param_groups") or [{}]
+    return next((rule for rule in RULES if all(rule.option in group for group in groups)), None)
+
+
+def expect_rule(state_dict: Mapping[str, Any], source: str, got: str, remedy: str) -> TorchRule:
+    """The rule whose state dict it is; a RecordMismatchError if it is of an optimizer whose states no rule here has."""
+    rule = rule_in(state_dict)
+    if rule is None:
+        names = listed([it.name for it in RULES])
+        raise RecordMismatchError(f"{source}: expected one of torch's {names}, got {got}; {remedy}")
+    return rule
+
+
+def parts_of(state_dict: Any) -> tuple[Mapping[Any, Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The states and the groups of the state dict of an optimizer; a RecordMismatchError if it is none."""
+    states = state_dict.get("state") if isinstance(state_dict, Mapping) else None
+    groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
+    fits = isinstance(states, Mapping) and all(isinstance(it, Mapping) for it in states.values())
+    if not fits or not isinstance(groups, list) or not all(map(is_group, groups)):
+        whole = isinstance(state_dict, Mapping) and not {"state", "param_groups"} & state_dict.keys()
+        got = f"a dict with {listed([str(key) for key in state_dict])}" if whole else f"{state_dict!r:.80}"
+        raise RecordMismatchError(
+            "expected the state dict of an optimizer, with a dict 'state' and a list 'param_groups' whose groups have"
+            f" 'params', got {got}"
+        )
+    return states, groups  # pyright: ignore[reportReturnType]
+
+
+def from_torch(
+    rule: TorchRule, fields: Mapping[str, Any], shape: Sequence[int], path: str, source: str
+) -> dict[str, Any]:
+    """A state of torch's by the names that it has here.
+
+    It is a RecordMismatchError if it is none of that optimizer, or of a parameter of another shape, but for that of its
+    transpose: the layout is looked at later.
+    """
+    present = {name: value for name, value in fields.items() if value is not None}
+    foreign = [name for name in present if name not in rule.fields]
+    missing = sorted(rule.needed - present.keys()) if present else []
+    if foreign or missing:
+        wrong = f"has '{foreign[0]}'" if foreign else f"lacks '{missing[0]}'"
+        raise RecordMismatchError(f"{source}: the state of '{path}' {wrong}; it is none of torch's {rule.name}")
+    translated: dict[str, Any] = {}
+    for name, value in present.items():
+        if name == "step":
+            value = _steps(value, path, source)
+        elif not isinstance(value, Tensor) or [*value.shape] not in ([*shape], [*shape][::-1]):
+            got = list(value.shape) if isinstance(value, Tensor) else repr(value)
+            raise RecordMismatchError(f"{source}: {name} of '{path}': expected shape {list(shape)}, got {got}")
+        if rule.fields[name]:
+            translated[rule.fields[name]] = value
+    if "square_avg.square_avg" in translated:
+        # What the root is taken of is kept, too, as Burn keeps it.
+        square, mean = translated["square_avg.square_avg"], translated.get("centered.grad_avg")
+        translated["centered.avg"] = square.clone() if mean is None else square - mean.square()
+    return translated
+
+
+def to_torch(rule: TorchRule, fields: Mapping[str, Any], path: str, source: str) -> dict[str, Any]:
+    """A state by torch's names; see `from_torch`."""
+    ours = {name: theirs for theirs, name in rule.fields.items() if name}
+    derived = ("centered.avg",)  # torch computes it anew
+    foreign = [name for name in fields if name not in ours and name not in derived]
+    if foreign:
+        raise RecordMismatchError(f"{source}: '{foreign[0]}' of {path} is no field of {rule.name}'s states")
+    translated = {ours[name]: value for name, value in fields.items() if name in ours}
+    if "step" in rule.fields:
+        # float32 on the CPU, as torch keeps it. RmsProp has no time here; torch's is not used in its formula.
+        translated["step"] = torch.tensor(float(translated.get("step", 1)), dtype=torch.float32)
+    return translated
+
+
+def _steps(value: Any, path: str, source: str) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise RecordMismatchError(f"{source}: step of '{path}': expected a whole number, got {value!r:.40}") from error
+
+
+def is_of_adaptor(record: Record) -> bool:
+    """True for the record of an OptimizerAdaptor, not of one of torch's optimizers."""
+    return "optimizer" not in record.values and isinstance(record.values.get("states"), Mapping)
+
+
+def is_group(group: Any) -> bool:
+    """True for a group of parameters, of a state dict or a record."""
+    return isinstance(group, Mapping) and isinstance(group.get("params"), list)
+
+
+def torchs_state(entry: StateEntry, record: Record) -> dict[str, Any]:
+    """A state in the record of one of torch's optimizers."""
+    tensors = tensors_of(entry, record)
+    by_name = _Noted({entry.tensors[name]: tensor for name, tensor in tensors.items()})
+    values = {name: decode_tree(value, by_name, record.source) for name, value in entry.values.items()}
+    return {**{name: it for name, it in tensors.items() if entry.tensors[name] not in by_name.used}, **values}
+
+
+class _Noted(dict[str, Tensor]):
+    """Tensors by name, and the names of those that were asked for: the parts of a value."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__(tensors)
+        self.used: set[str] = set()
+
+    def __getitem__(self, name: str) -> Tensor:
+        self.used.add(name)
+        return super().__getitem__(name)
+
+
+def adaptors_state(optimizer: torch.optim.Optimizer, record: Record) -> Callable[[StateEntry, Record], dict[str, Any]]:
+    """A function that reads a state from the record of an OptimizerAdaptor by torch's names of the fields."""
+    source, got = f"{record.source} is that of an OptimizerAdaptor", type(optimizer).__name__
+    rule = expect_rule(optimizer.state_dict(), source, got, "a TorchOptimizer takes it by its load_record")
+
+    def state_of(entry: StateEntry, record: Record) -> dict[str, Any]:
+        return to_torch(rule, {**tensors_of(entry, record), **entry.values}, str(entry), record.source)
+
+    return state_of
+
+
+def as_adaptors(record: Record) -> Record:
+    """The record as an OptimizerAdaptor takes it, where it is that of one of torch's own optimizers."""
+    groups, shapes = record.values.get(GROUPS), record.values.get("shapes")
+    rule = rule_in(record.values) if isinstance(groups, list) and all(map(is_group, groups)) else None
+    if rule is None or not isinstance(shapes, Mapping):
+        return record
+    states = []
+    for entry in entries_of(record):
+        shape = shapes.get(str(entry.id), ())
+        fields = from_torch(rule, torchs_state(entry, record), shape, entry.path or str(entry.id), record.source)
+        states.append((entry.id, entry.path, fields))
+    layouts = {LAYOUTS: record.values[LAYOUTS]} if LAYOUTS in record.values else {}
+    return state_record(states, record.source, **layouts)
+
+
+def state_record(states: Iterable[tuple[ParamId, str | None, Mapping[str, Any]]], source: str, **values: Any) -> Record:
+    """The record of an OptimizerAdaptor with these states: the id, the path and the fields of each."""
+    tensors: dict[str, Tensor] = {}
+    plain: dict[str, Any] = {}
+    paths: dict[str, str] = {}
+    for param_id, path, fields in states:
+        for name, value in fields.items():
+            (tensors if isinstance(value, Tensor) else plain)[f"{param_id}.{name}"] = value
+        if fields and path is not None:
+            paths[str(param_id)] = path
+    return Record(tensors, {"states": plain, "paths": paths, **values}, source=source)

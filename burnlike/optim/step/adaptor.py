@@ -133,10 +133,10 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
 
     def check(self, module: nn.Module) -> None:
         """Raise ConfigError for a module that this optimizer can't train, as the first step would."""
-        found = weights(module)
-        if self._checked is not found:
+        of_module = weights(module)
+        if self._checked is not of_module:
             self.rules.check(module, is_whole=self.other_stages is None)
-            self._checked = found
+            self._checked = of_module
 
     @torch.no_grad()
     def step(
@@ -166,10 +166,11 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         """
         if not isinstance(grads, GradientsParams) or not isinstance(module, nn.Module):
             raise step_arguments_error(module, grads)
+        # Which parameters: those with a gradient. Ranks that divide them have to agree.
         stepped, values = grads.lists()
-        own = weights_and_tensors(module)
-        if self._meshes[0] is not own[0]:
-            self._meshes = own[0], meshes_of(own[0])
+        of_module = weights_and_tensors(module)
+        if self._meshes[0] is not of_module[0]:
+            self._meshes = of_module[0], meshes_of(of_module[0])
         # Else they would wait for ever. Ranks on GPUs are not asked: each step would have to wait for the device.
         if self._meshes[1] and (self.skip_non_finite or self.rules.is_collective):
             check_alike(self._meshes[1], stepped)
@@ -177,7 +178,8 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             if self.other_stages is not None:
                 totals_over_stages([], [], self.rules, self.other_stages)
             return self._without_gradients(module)
-        tensors = self._tensors_of(module, own, stepped, lr)
+        # Their tensors, rates and gradients by batches: the parameters of one group, device and rate.
+        tensors = self._tensors_of(module, of_module, stepped, lr)
         batches, has_complex = self._batches, False
         rates: list[float] = []
         batch_grads: list[Sequence[Tensor]] = []
@@ -189,12 +191,15 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             has_complex = has_complex or batch.has_complex
         if has_complex:
             tensors, batch_grads = real_parts(batches, tensors, batch_grads)
+        # A fused rule checks all of its batch before it writes. With several batches the first one would be written
+        # when the second is refused, so all are checked here.
         if len(batches) > 1 or not batches[0].rule.fused:
             check_gradients(batches, tensors, batch_grads)
             for batch in batches:
                 batch.rule.check_states(batch.states)
+        # What is done beside the formula: unscaling, clipping, rounding, skipping.
         try:
-            options, found = plan_step(
+            options, skip = plan_step(
                 batches,
                 batch_grads,
                 self.rules,
@@ -206,29 +211,31 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
                 zero_grads=zero_grads,
                 seed=(self._kept.random_step + 1) << 16 if self.stochastic_rounding else None,
             )
-        except Exception:
+        except Exception:  # by a gradient that no sum of squares takes: an error with its parameter's name is better
             check_gradients(batches, tensors, batch_grads)
             raise
-        if found is not None and not can_skip_on_device(batches):
-            if bool(found):
+        # A rule without a kernel has to know now, which waits for the device.
+        if skip is not None and not can_skip_on_device(batches):
+            if bool(skip):
                 self._skipped.count += 1
                 if zero_grads:
                     foreach.zero_(list(values))
                 return module
-            found = None
+            skip = None
+        # The update. Gathered copies of sharded parameters would keep the old values.
         for batch, some in zip(batches, tensors, strict=True):
             if batch.sharded:
                 reshard(some)
         for batch, rate, some, its_grads, its_options in zip(
             batches, rates, tensors, batch_grads, options, strict=True
         ):
-            if found is not None:
-                its_options = replace(its_options, skip=found.to(batch.device), skipped=self._skipped.on[batch.device])
+            if skip is not None:
+                its_options = replace(its_options, skip=skip.to(batch.device), skipped=self._skipped.on[batch.device])
             if self._copies:
                 its_options = replace(its_options, copies=tensors_of_copies(self._copies, batch.params))
             self._keep(batch, step_batch(batch, rate, some, its_grads, its_options))
-        if found is not None:
-            self._skipped.add(found)
+        if skip is not None:
+            self._skipped.add(skip)
         if self.stochastic_rounding:
             self._kept.random_step += 1
         return module
@@ -247,7 +254,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         return changed
 
     def _tensors_of(
-        self, module: nn.Module, own: Any, stepped: Sequence[Param], lr: float | ModuleLearningRate
+        self, module: nn.Module, of_module: Any, stepped: Sequence[Param], lr: float | ModuleLearningRate
     ) -> list[list[Tensor]]:
         rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else None
         last_stepped, last_module, last_rate_groups = self._last
@@ -255,17 +262,19 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         same = stepped is last_stepped or stepped == last_stepped
         if not same or last_module() is not module or rate_groups != last_rate_groups:
             self._prepare(module, stepped, lr)
+            # The module weakly: the optimizer may outlive it.
             self._last = (stepped, weakref.ref(module), rate_groups)
         elif self._followed is not self.rules:  # an option of a group was written
             for batch in self._batches:
                 batch.follow(self.rules)
             self._followed = self.rules
-        tensors = tensors_of(self._batches, *own)
+        tensors = tensors_of(self._batches, *of_module)
+        # A module that was moved has its tensors on another device, under the same Params.
         for batch, some in zip(self._batches, tensors, strict=True):
             first = local(some[0]) if batch.sharded else some[0]
             if first.device != batch.device:
                 self._prepare(module, stepped, lr)
-                return tensors_of(self._batches, *own)
+                return tensors_of(self._batches, *of_module)
         return tensors
 
     def _prepare(self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate) -> None:
@@ -274,10 +283,10 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         if isinstance(lr, ModuleLearningRate) and lr.groups != self._last[2] and self.other_stages is None:
             lr.check(module)
         self._place_states(module)
-        own = stepped_in(module, stepped)
-        check_copied(self._copies, [param for _, param in own])
+        placed = stepped_in(module, stepped)
+        check_copied(self._copies, [param for _, param in placed])
         self._take_back_skipped()
-        self._batches, self._followed = batches_of(own, self.rules, lr), self.rules
+        self._batches, self._followed = batches_of(placed, self.rules, lr), self.rules
         self._skipped.watch(self._batches)
         for batch in self._batches:
             batch.set_states(

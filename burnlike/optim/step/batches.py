@@ -62,19 +62,19 @@ class ParamBatch:
 
     def set_states(self, states: Sequence[Any]) -> None:
         """Take the states before the next step; DTypeError for a complex parameter if the rule needs whole tensors."""
-        found = next((it for it in self.params if it.tensor.is_complex()), None)
-        if found is not None and not self.rule.elementwise:
+        complex_param = next((it for it in self.params if it.tensor.is_complex()), None)
+        if complex_param is not None and not self.rule.elementwise:
             raise DTypeError(
-                f"{type(self.rule).__name__} can't step '{found.path}', which is complex: it computes with whole"
-                " tensors. Take a rule that computes value by value, such as AdamW, for it; nothing was changed"
+                f"{type(self.rule).__name__} can't step '{complex_param.path}', which is complex: it computes with"
+                " whole tensors. Take a rule that computes value by value, such as AdamW, for it; nothing was changed"
             )
-        lazy = None if found is None else next((it for it in self.params if it.tensor.is_conj()), None)
+        lazy = None if complex_param is None else next((it for it in self.params if it.tensor.is_conj()), None)
         if lazy is not None:
             raise DTypeError(
                 f"'{lazy.path}' is conjugated lazily, so that its memory does not hold its values; assign"
                 " nn.Parameter(tensor.resolve_conj()); nothing was changed"
             )
-        self.has_complex = found is not None
+        self.has_complex = complex_param is not None
         self.states = states
         if self.has_complex:
             self.states = [state_as_real(state, it.tensor) for state, it in zip(states, self.params, strict=True)]
@@ -96,26 +96,28 @@ def batches_of(
     """Divide the parameters `stepped`, given with their places, by the groups of the rules and those of `lr`."""
     groups = rules.group_params
     rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else ()
-    found: dict[Any, ParamBatch] = {}
+    batches: dict[Any, ParamBatch] = {}
     for place, param in stepped:
         tensor = param.tensor
         key = (last_match(groups, param), last_match(rate_groups, param), local(tensor).device, is_distributed(tensor))
-        if key not in found:
-            found[key] = ParamBatch(*key, *_of_group(rules, key[0]))
-        found[key].places.append(place)
-        found[key].params.append(param)
-    return list(found.values())
+        if key not in batches:
+            batches[key] = ParamBatch(*key, *_of_group(rules, key[0]))
+        batches[key].places.append(place)
+        batches[key].params.append(param)
+    return list(batches.values())
 
 
-def tensors_of(batches: Sequence[ParamBatch], found: Sequence[Param], tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-    """The tensors of each batch among `tensors`, those of `found`: what `weights_and_tensors` gives of the module."""
-    if batches[0].among is not found:
-        places = {param.id: place for place, param in enumerate(found)}
+def tensors_of(
+    batches: Sequence[ParamBatch], of_module: Sequence[Param], tensors: Sequence[Tensor]
+) -> list[list[Tensor]]:
+    """The tensors of each batch among those of the module's parameters, as `weights_and_tensors` gives both."""
+    if batches[0].among is not of_module:
+        places = {param.id: place for place, param in enumerate(of_module)}
         for batch in batches:
-            own = [places.get(param.id, -1) for param in batch.params]
-            if -1 in own:  # what reading says of a parameter that is gone
+            chosen = [places.get(param.id, -1) for param in batch.params]
+            if -1 in chosen:  # what reading says of a parameter that is gone
                 return [[param.tensor for param in it.params] for it in batches]
-            batch.among, batch.pick = found, picker(own)
+            batch.among, batch.pick = of_module, picker(chosen)
     picked: list[list[Tensor]] = []
     for batch in batches:
         picked.append(batch.pick(tensors))
@@ -124,11 +126,11 @@ def tensors_of(batches: Sequence[ParamBatch], found: Sequence[Param], tensors: S
 
 def stepped_in(module: nn.Module, params: Sequence[Param]) -> list[tuple[int, Param]]:
     """The parameters of `module` with the ids of `params`, and their places; ArgumentError if there are none."""
-    found = weights(module)
-    if params is found:
-        return list(enumerate(found))
-    own = {param.id: param for param in found}
-    stepped = [(place, own[param.id]) for place, param in enumerate(params) if param.id in own]
+    of_module = weights(module)
+    if params is of_module:
+        return list(enumerate(of_module))
+    by_id = {param.id: param for param in of_module}
+    stepped = [(place, by_id[param.id]) for place, param in enumerate(params) if param.id in by_id]
     if not stepped:
         raise ArgumentError(
             f"none of the {len(params)} gradients, such as that of '{params[0].path}', is of a parameter of the"
@@ -167,11 +169,12 @@ def plan_step(
     zero_grads: bool,
     seed: int | None,
 ) -> tuple[list[StepOptions], Tensor | None]:
-    """Find out what to do: the options of each batch, and a tensor with one value; if it is not 0, the step is skipped.
+    """Plan a step: the options of each batch, and a tensor with one value, which skips the step if it is not 0.
 
     Nothing waits for a device. The last 16 bits of `seed`, of stochastic rounding, are 0 and get the number of the
     batch; None rounds to nearest. It is an ArgumentError if the loss scale is a number that is not positive and finite.
     """
+    # Only where a norm or a check for inf needs them: that is a pass over all gradients.
     squares: list[Tensor | None] = []
     for batch, its_grads in zip(batches, grads, strict=True):
         needs_squares = skip_non_finite or (batch.clipping is not None and needs_norms(batch.clipping))
@@ -179,7 +182,7 @@ def plan_step(
     totals = None if other_stages is None else totals_over_stages(batches, squares, rules, other_stages)
     scale = -1.0 if maximize else 1.0
     unscale: float | Tensor = 1.0
-    if isinstance(loss_scale, Tensor):
+    if isinstance(loss_scale, Tensor):  # a GradScaler's, on the device: it is a factor there, not a number here
         unscale = loss_scale.detach().double().reshape(1).reciprocal()
     elif loss_scale is not None:
         if not 0 < loss_scale < math.inf:
@@ -200,20 +203,23 @@ def plan_step(
             clip_value, factors = limits(batch.clipping, its_squares, by)
         if isinstance(by, Tensor):
             factors = by if factors is None else factors * by
-        own_seed = None if seed is None else seed + place
+        batch_seed = None if seed is None else seed + place
         options.append(
-            StepOptions(grad_scale=scale, factors=factors, clip_value=clip_value, zero_grads=zero_grads, seed=own_seed)
+            StepOptions(
+                grad_scale=scale, factors=factors, clip_value=clip_value, zero_grads=zero_grads, seed=batch_seed
+            )
         )
-    found = None if found_inf is None else found_inf.detach().reshape(1)
+    skip = None if found_inf is None else found_inf.detach().reshape(1)
     if not skip_non_finite:
-        return options, found
+        return options, skip
     if totals is None:
         device = next(it.device for it in squares if it is not None)
         total = _pooled(squares, [True] * len(squares), device).sum(0, True)
     else:
         total = totals[None]
+    # The squares of finite float32 gradients don't overflow in float64, so a total that is not finite shows inf or NaN.
     bad = total.isfinite().logical_not_().float()
-    return options, bad if found is None else torch.maximum(found.to(bad), bad)
+    return options, bad if skip is None else torch.maximum(skip.to(bad), bad)
 
 
 def totals_over_stages(
@@ -253,10 +259,10 @@ class SkippedSteps:
         self.on = {device: torch.zeros(1, dtype=torch.float64, device=device) for device in devices}
         self._is_settled = True
 
-    def add(self, found: Tensor) -> None:
-        """Count a step as skipped where the one value of `found` is not 0."""
+    def add(self, skip: Tensor) -> None:
+        """Count a step as skipped where the one value of `skip` is not 0."""
         for device, skipped in self.on.items():
-            skipped.add_((found != 0).to(device))
+            skipped.add_((skip != 0).to(device))
         self._is_settled = False
 
     def take_back(self, batches: Sequence[ParamBatch]) -> None:
@@ -295,7 +301,8 @@ def step_batch(
         parts, its_grads = Parts(map(local, tensors), tensors), [local(grad) for grad in grads]
         if rule.takes_parts:
             return rule.step_many(lr, parts, its_grads, batch.states, options)
-        # Every rank gathers the whole tensors, computes the same, and keeps its part. States are whole on each rank.
+        # A rule of whole tensors that exchanges nothing, such as one of a user: every rank gathers them, computes the
+        # same, and keeps its part. States are whole on each rank.
         wholes, whole_grads = [whole(tensor) for tensor in tensors], [whole(grad) for grad in grads]
         after = rule.step_many(lr, wholes, whole_grads, batch.states, replace(options, copies=(), zero_grads=False))
         for part, tensor, values in zip(parts, tensors, wholes, strict=True):
@@ -312,17 +319,17 @@ Copies = Mapping[ParamId, Param]
 
 
 def copies_of(module: nn.Module, copies: nn.Module) -> Copies:
-    """For each parameter of `module` that of `copies` at its path; ConfigError if there is none of its shape."""
-    found = {param.path: param for param in params(copies, "weight")}
+    """The parameter of `copies` for each one of `module`, by path; ConfigError if there is none of its shape."""
+    copy_of = {param.path: param for param in params(copies, "weight")}
     for param in params(module, "weight"):
-        copy = found.get(param.path)
+        copy = copy_of.get(param.path)
         if copy is None or copy.tensor.shape != param.tensor.shape:
             got = "none" if copy is None else f"one of shape {list(copy.tensor.shape)}"
             raise ConfigError(
                 f"expected a copy of '{param.path}' of shape {list(param.tensor.shape)}, got {got}; give a module of"
                 " the same structure"
             )
-    return {param.id: found[param.path] for param in params(module, "weight")}
+    return {param.id: copy_of[param.path] for param in params(module, "weight")}
 
 
 def tensors_of_copies(copies: Copies, params: Sequence[Param]) -> list[Tensor]:
@@ -342,8 +349,8 @@ def check_copied(copies: Copies, params: Sequence[Param]) -> None:
 
 @torch.no_grad()
 def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Copies, *, to_evaluate: bool) -> bool:
-    """Put the weights to evaluate or to train with into `module` and into their copies; whether any changed."""
-    found = False
+    """Put the weights to evaluate or to train with into `module` and into their copies; True if any changed."""
+    changed = False
     every = params(module, "weight")
     reshard(param.tensor for param in every)
     for param in every:
@@ -355,7 +362,7 @@ def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Cop
         part = local(param.tensor.detach())
         put = rule.put_eval_weights if to_evaluate else rule.put_training_weights
         if put(part, state):
-            found = True
+            changed = True
             if param.id in copies:
                 tensors_of_copies(copies, [param])[0].copy_(part)
-    return found
+    return changed

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...errors import RecordFormatError
-from ...module.torch_objects.deferred_tensors import Part, deferred_tensor
+from ...module.torch_objects.deferred import Part, deferred_tensor
 from ..bytes.source import Source
 from ..bytes.values import BLOCK_BYTES, MAX_WORKERS, bytes_at, copy_converted, pieces, run_steps
 from ..formats import Outline, StoredTensor

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from ...errors import ConfigError
-from ...module.torch_objects.quantized import is_quantized
+from ...module.torch_objects.wrappers import is_quantized
 from ...optim import OptimizerAdaptor
 from ..parallel.configs import DistributedConfig
 from ..parallel.schedules import SCHEDULES

@@ -9,7 +9,7 @@ import torch
 
 from ...errors import TrainingError
 from ...module import params
-from ...module.torch_objects.quantized import is_quantized
+from ...module.torch_objects.wrappers import is_quantized
 from ...optim.core.sharded import local
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..checkpoint.strategies import ComposedCheckpointingStrategy, KeepLastNCheckpoints, MetricCheckpointingStrategy

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from ...errors import ConfigError
-from ...module.torch_objects.quantized import division_problem, is_quantized
-from ...module.torch_objects.wrappers import is_distributed, own_class, part_of
+from ...module.torch_objects.wrappers import division_problem, is_distributed, is_quantized, own_class, part_of
 from .configs import DistributedConfig
 from .distributed import SeveralProcesses
 from .stage import Stage

@@ -11,7 +11,7 @@ from burnlike.config import registry
 from burnlike.optim import ModuleOptimizerConfig
 from burnlike.optim.rules.config_base import CANNOT_ROUND
 from burnlike.optim.rules.kernel_optimizer import KernelOptimizer
-from burnlike.optim.states.torch_rules import RULES
+from burnlike.optim.states.torch_records import RULES
 from burnlike.record.burn.state_layouts import STATES, leaves_of
 from burnlike.record.pytree import layout_of_type
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx
 
+from ....._torch_compat.dispatch import schema_of
 from ..expressions import Expr
 from ..printing import number
 from ..tracing import torch_name
@@ -66,13 +67,13 @@ class Op:
     """
 
     def __init__(self, w: Any, node: fx.Node) -> None:
-        target: Any = node.target
+        parameters = schema_of(node.target).arguments
         self.w, self.node = w, node
         self.name = torch_name(node).removesuffix("_")
         values = [*node.args]
-        values += [node.kwargs.get(it.name, it.default_value) for it in target._schema.arguments[len(values) :]]
-        self.arguments: dict[str, Any] = dict(zip((it.name for it in target._schema.arguments), values, strict=True))
-        self.types = {it.name: str(it.type) for it in target._schema.arguments}
+        values += [node.kwargs.get(it.name, it.default_value) for it in parameters[len(values) :]]
+        self.arguments: dict[str, Any] = dict(zip((it.name for it in parameters), values, strict=True))
+        self.types = {it.name: str(it.type) for it in parameters}
         self.arguments |= dict(zip("xyz", values, strict=False))
         self.types |= dict(zip("xyz", self.types.values(), strict=False))
         self.kind, self.shape = kind_of(node), getattr(value_of(node), "shape", ())
