@@ -15,10 +15,8 @@ from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.checkpoint.mirror import Mirror, parts_of_url
 from burnlike.train.job.configs import TrainConfig
-from burnlike.train.job.launching import begun_run, resumed_run
-from burnlike.train.job.rank_logs import follow_launcher
-from burnlike.train.job.resuming import check_resumable
-from burnlike.train.job.run_config import load_config, run_config
+from burnlike.train.job.launching import begun_run, follow_launcher, resumed_run
+from burnlike.train.job.run_config import check_resumable, load_config, run_config
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
@@ -255,4 +253,4 @@ def _summary(config: TrainConfig, task: "Task", directory: RunDir, result: "RunR
         name = {"valid": "validation"}.get(split, split)
         lines += [f"{f'{name} {metric}':<16} {value:.4f}" for metric, value in values.items()]
     lines += ["", *str(LearnerSummary.of_run(directory.path)).splitlines()]
-    return [*lines, "", *task.describe(result.values, result.said)]
+    return [*lines, "", *task.describe(result.values, result.task_notes)]

@@ -82,23 +82,23 @@ class Recorder(TorchDispatchMode):
         if func.__name__ == "wait_tensor.default":  # without values torch gives a copy, else the tensor itself
             return args[0]
         try:
-            found = (
+            result = (
                 _grouped_products(*args, **(kwargs or {}))
                 if func is grouped_products.default
                 else func(*args, **(kwargs or {}))
             )
         except NEEDS_VALUES:
-            found = self._without_values(func, args, kwargs or {})
-        for tensor in tree_leaves(found):
+            result = self._without_values(func, args, kwargs or {})
+        for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
                 self._note(tensor)
         if "c10d" in func.namespace or func.namespace == "_dtensor":
-            self._note_exchange(func, args, found)
+            self._note_exchange(func, args, result)
         elif func is aten.sum.dim_IntList and (counts := self._counts.get(_key(args[0]))) is not None:
             columns = args[0].shape[-1]
             rows = [counts[place : place + columns] for place in range(0, len(counts), columns)]
-            self._counts[_key(found)] = [sum(it) for it in (rows if args[1] == [1] else zip(*rows, strict=True))]
-        return found
+            self._counts[_key(result)] = [sum(it) for it in (rows if args[1] == [1] else zip(*rows, strict=True))]
+        return result
 
     def blocks_of(self, tensors: Iterable[Tensor]) -> set[int]:
         """The numbers of the blocks of memory in which tensors lie now."""
@@ -126,10 +126,10 @@ class Recorder(TorchDispatchMode):
             taken += more * (kind_of.get(block) not in leave_out)
             if place >= first and taken > most:
                 most, end = taken, place
-        found = Counter(dict.fromkeys([*kinds, ""], 0))
+        at_peak = Counter(dict.fromkeys([*kinds, ""], 0))
         for block, more in self.changes[:end]:
-            found[kind_of.get(block, "")] += more
-        return dict(found)
+            at_peak[kind_of.get(block, "")] += more
+        return dict(at_peak)
 
     def _note(self, tensor: Tensor) -> None:
         storage: Any = tensor.untyped_storage()
@@ -149,19 +149,19 @@ class Recorder(TorchDispatchMode):
 
     def _resized(self, storage: Any) -> None:
         key = memory_of(storage)
-        if (found := self._live.get(key)) is not None:
-            number, before, reference = found
+        if (block := self._live.get(key)) is not None:
+            number, before, reference = block
             self.resized.add(number)
             self.changes.append((number, storage.nbytes() - before))
             self._live[key] = number, storage.nbytes(), reference
 
-    def _note_exchange(self, func: Any, args: Sequence[Any], found: Any) -> None:
+    def _note_exchange(self, func: Any, args: Sequence[Any], result: Any) -> None:
         name = func.__name__.split(".")[0].replace("_", "")
         kind = next((it for part, it in _KINDS.items() if part in name), None)
         group = None if kind is None else group_of(args)
         if kind is None or group is None or group.size() == 1:
             return
-        tensors = [[it for it in tree_leaves(value) if isinstance(it, Tensor)] for value in (*args, found)]
+        tensors = [[it for it in tree_leaves(value) if isinstance(it, Tensor)] for value in (*args, result)]
         most = max(sum(it.nbytes for it in some) for some in tensors)
         self.exchanges.append(Exchange(kind, tuple(dist.get_process_group_ranks(group)), most))
         if kind == "all-reduce":
@@ -170,11 +170,11 @@ class Recorder(TorchDispatchMode):
         counts = [self._counts[_key(it)] for it in tensors[1] if _key(it) in self._counts]
         if kind == "all-to-all" and counts:  # each process sends this one as many as this one keeps
             size = len(counts[0]) // group.size()
-            own = counts[0][group.rank() * size : (group.rank() + 1) * size]
-            self._counts |= {_key(it): own * group.size() for it in tensors[0]}
+            kept_here = counts[0][group.rank() * size : (group.rank() + 1) * size]
+            self._counts |= {_key(it): kept_here * group.size() for it in tensors[0]}
 
     def _without_values(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What an operation gives whose result depends on values that there are not."""
+        """Result of an operation whose shape or value depends on values that fake tensors do not have."""
         if func is READS_NUMBER:
             counts = self._counts.get(_key(args[0]))
             return self._answers.get(_key(args[0]), 1) if counts is None else counts[args[0].storage_offset()]
@@ -189,10 +189,10 @@ class Recorder(TorchDispatchMode):
             return func(args[0], [it for some in places for it in some])
         if func is aten.bincount.default:
             count = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
-            found = args[0].new_empty(count, dtype=torch.int64)
+            result = args[0].new_empty(count, dtype=torch.int64)
             share, left = divmod(args[0].numel(), count or 1)
-            self._counts[_key(found)] = [share + (place < left) for place in range(count)]
-            return found
+            self._counts[_key(result)] = [share + (place < left) for place in range(count)]
+            return result
         raise ConfigError(f"can't be forecast: the size of what {func.__name__} gives depends on values")
 
 

@@ -27,7 +27,7 @@ from ...record.state_dict.own_code import overrides
 from ...record.state_dict.state_tree import decode_tree, encode_tree
 from ...record.stateful import Handling, load_undoably, put_state
 from ..checkpoint.checkpointer import Checkpoint, is_divided, write_records, write_together
-from ..runs.burn_checkpoints import burn_checkpoint, burn_file
+from ..runs.record_paths import burn_checkpoint, burn_file
 from . import frozen_base
 from .small_parts import handling_of, is_large, random_state, restore_random
 
