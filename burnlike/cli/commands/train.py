@@ -107,7 +107,7 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
                 found = RunDir.create(args.run_dir) if args.run_dir else RunDir.create_next(RUNS, file.stem)
             directory = stack.enter_context(closing(found))
             job.parallel.remember(str(directory.path))
-        with job.parallel.others_alive():
+        with job.parallel.explain_lost_peer():
             path = job.parallel.broadcast(None if directory is None else directory.path)
         directory = directory or stack.enter_context(closing(RunDir.follow(path)))
         # Only from here on is there anything to finish: before, a signal ends the program at once.

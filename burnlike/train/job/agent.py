@@ -195,7 +195,7 @@ class Agent:
                         if text := file.read():
                             position += len(text)
                             print(text.decode("utf-8", "replace"), end="", flush=True)
-                if is_last:
+                if is_last:  # read once more after the processes have ended
                     return
                 done.wait(_AGAIN_S)
 

@@ -25,11 +25,11 @@ from ...config.registry import tag_of
 from ...errors import nearest
 from ...interop.parallel_words import undivided_heads
 from ...optim.lbfgs.configs import LbfgsConfig
-from ..checkpoint.configs import CheckpointConfig
 from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
 from ..parallel.division_problems import (
+    CONTEXT_IN_FLOAT8,
     IN_INT8,
     REDUCED_ON_CPU,
     context_problems,
@@ -37,7 +37,6 @@ from ..parallel.division_problems import (
     pipeline_problems,
     quantized_problems,
 )
-from ..parallel.pairs import CONTEXT_IN_FLOAT8
 from ..runs.record_paths import record_problem
 from ..tasks.configs import AdversarialConfig, LanguageModelConfig
 
@@ -85,6 +84,24 @@ class InitFromConfig(Config):
         for pattern, replacement in self.rename.items():
             if message := pattern_problem(pattern, replacement):
                 yield f"rename.{pattern}", message
+
+
+class CheckpointConfig(Config):
+    """Where the checkpoints of a run go, beside its directory.
+
+    Attributes:
+        gather: of processes on machines without a common file system: rank 0 gets the parts of all and writes them, and
+            sends them when a run goes on.
+        mirror: a place that has a copy of the run's checkpoints, such as `s3://bucket/path`: a directory for each run
+            is made there. A run goes on from it where its own directory has nothing. None for none.
+    """
+
+    gather: bool = False
+    mirror: Annotated[str, Meta(min_length=1)] | None = None
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.mirror is not None and self.mirror.endswith("://"):
+            yield "mirror", f"expected a place such as s3://bucket/path, got {self.mirror}"
 
 
 class TrainConfig(Config):
@@ -226,7 +243,9 @@ class TrainConfig(Config):
                 yield f"training.{best}.direction", problem
 
     def schedule_problems(self, steps: int, reason: str) -> Iterable[tuple[str, str]]:
-        """The paths of warm-ups that leave nothing of a run of so many steps, for this reason, and what is wrong."""
+        """The paths of warm-ups that are as long as a run of `steps` steps, and what is wrong; `reason` explains the
+        number.
+        """
         for path, warmup in _warmups(self.lr_scheduler, "lr_scheduler"):
             if warmup >= steps:
                 yield (

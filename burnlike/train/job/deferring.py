@@ -26,9 +26,7 @@ from .starting import first_model
 
 
 class FirstValues:
-    """Initial values of a divided model, of which each process makes its part alone; called once, with the model,
-    after its division.
-    """
+    """Initial values of a divided model; each process makes its own part. Called once, after the division."""
 
     def __init__(
         self, config: TrainConfig, device: torch.device, deferred: Deferred, fakes: Mapping[str, Tensor]
@@ -83,6 +81,7 @@ def deferred_model(
             model = task.prepare(model)
         return model, notes, FirstValues(config, device, deferred, deferred.settle(model))
     except Exception as error:  # of anyone's constructor; what is wrong with the config is told where values are made
+        # The model is built again, whole: with the numbers and ids that were drawn for this attempt.
         restore_random(before)
         seed_param_ids(config.seed)
         cause = error.__cause__ if isinstance(error, BurnlikeError) and error.__cause__ is not None else error

@@ -59,7 +59,7 @@ def check_fits(config: Any, device: torch.device, parts: int = 1) -> nn.Module |
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """True if an exception means that memory is full: CUDA's, Python's, or that of torch on the CPU."""
+    """True if an exception means that memory is full: CUDA's, Python's, or torch's on the CPU."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
 
 

@@ -177,7 +177,10 @@ def find_batch_size(config: TrainConfig) -> BatchTest:
                 f"--find batch-size: {format_bytes(free)} may be used on {job.device}, and one item takes more; lower"
                 " the model's sizes or the items'"
             )
-        batch_size, accumulation_steps = _divided(config, largest)
+        # The largest batch that fits and with which a step has as many items as the config says.
+        items = config.training.items_per_step
+        batch_size = max(it for it in range(1, min(items, largest) + 1) if items % it == 0)
+        accumulation_steps = items // batch_size
         measured_sizes = {it.size for it in sizes}
         if batch_size not in measured_sizes and batch_size < max(measured_sizes):
             sizes.append(_measured(job, batch_size))
@@ -215,13 +218,6 @@ def _line(sizes: Sequence[BatchSize]) -> tuple[float, float]:
     return last.memory - slope * last.size, slope
 
 
-def _divided(config: TrainConfig, largest: int) -> tuple[int, int]:
-    """The largest batch that fits and with which a step has as many items as the config says, and its number."""
-    items = config.training.items_per_step
-    size = max(it for it in range(1, min(items, largest) + 1) if items % it == 0)
-    return size, items // size
-
-
 def batch_lines(test: BatchTest) -> list[str]:
     rows = [("batch", "memory of a step", "items/s")]
     rows += [
@@ -240,7 +236,7 @@ def batch_lines(test: BatchTest) -> list[str]:
 
 
 def keep(test: RateTest | BatchTest, file: Path) -> None:
-    """Write what was found as JSON."""
+    """Write the results as JSON."""
     values = test._asdict()
     if isinstance(test, BatchTest):
         values["sizes"] = [it._asdict() for it in test.sizes]

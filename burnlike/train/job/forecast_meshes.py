@@ -107,7 +107,7 @@ def remedies(config: TrainConfig, world_size: int, mesh: Mapping[str, Any], memo
 
 
 def flops_of_process(config: TrainConfig, world_size: int) -> float:
-    """The operations of the model that each of so many processes takes in a step, see `model_flops`.
+    """The model's operations per process in a step, see `model_flops`.
 
     Raises:
         ConfigError: the model can't be forecast, or batches differ in size.
@@ -121,7 +121,7 @@ def flops_of_process(config: TrainConfig, world_size: int) -> float:
 
 
 def usual_meshes(config: DistributedConfig, world_size: int) -> list[dict[str, Any]]:
-    """Some meshes of so many processes, that of the config first: ddp, fsdp2, copies of it, and layers divided."""
+    """Meshes to compare: the config's own first, then ddp, fsdp2, copies of it, and divided layers."""
     if world_size == 1:
         return [{"strategy": "none"}]
     config_sizes = {name: getattr(config, name) for name in SIZES if getattr(config, name) != getattr(_DEFAULT, name)}

@@ -1,4 +1,8 @@
-"""Notes what computations with tensors without values would take: memory, and exchanges between processes."""
+"""Recorder of memory and of exchanges between processes, for computations with tensors without values.
+
+See `forecast_step` for an example. torch's memory is told by storages: `_note` numbers each new one, and a weak
+reference notes the moment when the last tensor of it is gone, as torch's allocator would get it back.
+"""
 
 import weakref
 from collections import Counter
@@ -82,11 +86,12 @@ class Recorder(TorchDispatchMode):
         if func.__name__ == "wait_tensor.default":  # without values torch gives a copy, else the tensor itself
             return args[0]
         try:
-            result = (
-                _grouped_products(*args, **(kwargs or {}))
-                if func is grouped_products.default
-                else func(*args, **(kwargs or {}))
-            )
+            if func is grouped_products.default:
+                # torch multiplies groups of rows in any type of floats, but without values in bfloat16 alone.
+                x, y, *rest = args
+                result = func(x.bfloat16(), y.bfloat16(), *rest, **(kwargs or {})).to(x.dtype)
+            else:
+                result = func(*args, **(kwargs or {}))
         except NEEDS_VALUES:
             result = self._without_values(func, args, kwargs or {})
         for tensor in tree_leaves(result):
@@ -105,7 +110,7 @@ class Recorder(TorchDispatchMode):
         return {self._live[key][0] for key in map(_key, tensors) if key in self._live}
 
     def forget_others(self, tensors: Iterable[Tensor]) -> None:
-        """Take all memory for freed that is there but that of these tensors."""
+        """Count all memory as freed but the blocks of these tensors."""
         kept = self.blocks_of(tensors)
         for key, (number, bytes, reference) in self._live.items():
             if number not in kept:
@@ -185,8 +190,13 @@ class Recorder(TorchDispatchMode):
         if func is aten.masked_select.default:
             return args[0].new_empty(torch.broadcast_shapes(args[0].shape, args[1].shape).numel())
         if func is aten.index.Tensor:  # by a mask
-            places = ([it] if it is None or it.dtype is not torch.bool else _every_place(it) for it in args[1])
-            return func(args[0], [it for some in places for it in some])
+            places: list[Any] = []
+            for index in args[1]:
+                if index is None or index.dtype is not torch.bool:
+                    places.append(index)
+                else:  # all items are chosen: as many places in each dimension of the mask
+                    places += [index.new_zeros(index.numel(), dtype=torch.int64) for _ in index.shape]
+            return func(args[0], places)
         if func is aten.bincount.default:
             count = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
             result = args[0].new_empty(count, dtype=torch.int64)
@@ -194,15 +204,6 @@ class Recorder(TorchDispatchMode):
             self._counts[_key(result)] = [share + (place < left) for place in range(count)]
             return result
         raise ConfigError(f"can't be forecast: the size of what {func.__name__} gives depends on values")
-
-
-def _grouped_products(x: Tensor, y: Tensor, *rest: Any, **options: Any) -> Tensor:
-    """Products of groups of rows, which torch takes in any type of floats, but without values in bfloat16 alone."""
-    return grouped_products(x.bfloat16(), y.bfloat16(), *rest, **options).to(x.dtype)
-
-
-def _every_place(mask: Tensor) -> list[Tensor]:
-    return [mask.new_zeros(mask.numel(), dtype=torch.int64) for _ in mask.shape]
 
 
 def _key(tensor: Tensor) -> int:

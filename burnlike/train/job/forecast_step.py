@@ -1,4 +1,15 @@
-"""One optimizer step of a training on tensors without values: what it takes of each process of any number of them."""
+"""One optimizer step of a training on tensors without values: memory and exchanges of one of any number of processes.
+
+Example: rank 0 of 8 with fsdp2, on a machine without a GPU. `fake_processes(8, 0)` gives torch a process group whose
+exchanges send nothing and return at once, and fake tensors have a shape, a type and a device, but no memory. So the
+model is sharded, and takes its step, by the code of a real training, and a `Recorder` between torch and its kernels
+notes each block of memory and each exchange.
+
+    forward of block 1    all-gather among 8       its parameters count as `gathered` until they are freed
+    backward of block 1   all-gather, then         activations are freed, shards of gradients stay
+                          reduce-scatter among 8
+    optimizer step        no exchange              states are there since the first step
+"""
 
 import sys
 from collections import Counter
@@ -27,7 +38,7 @@ from ..learner.learner import Learner
 from ..parallel.configs import DistributedConfig
 from ..parallel.ddp import Ddp
 from ..parallel.distributed import SeveralProcesses
-from ..parallel.meeting import make_parallel
+from ..parallel.rendezvous import make_parallel
 from ..parallel.sizes import MeshSizes
 from ..tasks.task import Task
 from .configs import TrainConfig
@@ -118,7 +129,7 @@ class ForecastBatch:
         return task
 
     def of(self, size: int) -> Any:
-        """A batch of so many items, the longest where they have lengths.
+        """A batch of `size` items, the longest where they have lengths.
 
         Raises:
             ConfigError: neither the data nor its config says what a batch looks like.
@@ -138,7 +149,7 @@ class ForecastBatch:
 def forecast_step(
     config: TrainConfig, data: ForecastBatch, world_size: int = 1, rank: int = 0, sent: dict[int, Any] | None = None
 ) -> StepForecast:
-    """Take two steps without values, as a process of so many would, and note what the second takes.
+    """Take two steps without values, as one of `world_size` processes would, and record the second.
 
     Args:
         sent: plain values that processes with earlier stages of a pipeline have sent; those of this one are added.
@@ -151,16 +162,19 @@ def forecast_step(
     config = config.replace(training=config.training.divided(sizes.data))
     count = config.training.accumulation_steps
     with _without_values(config, data, world_size, rank, sent) as (learner, batch, recorder, names):
-        _step(learner, count, batch)
+        _step(learner, count, batch)  # makes the optimizer's states, and what is made once
         recorder.exchanges.clear()
         first = len(recorder.changes)
         kinds = {name: recorder.blocks_of(it) for name, it in _residents(learner).items()}
         gradients = _step(learner, count, batch, recorder)
         kinds |= {"gradients": gradients[0], "gathered": recorder.resized}
         resident = {name: sum(it.nbytes for it in some) for name, some in _residents(learner).items()}
-        taken = _at_peak(recorder, kinds, first, on_host=config.distributed.offload == "cpu")
+        on_host = _ON_HOST if config.distributed.offload == "cpu" else ()
+        at_peak = recorder.peak(kinds, first, leave_out=on_host)
+        at_peak["activations"] = at_peak.pop("")
+        host = sum(at_peak.pop(name) for name in on_host)
         exchanged = [*_communication(recorder, names)]
-        return StepForecast(sizes, rank, resident, gradients[1], **taken, communication=exchanged)
+        return StepForecast(sizes, rank, resident, gradients[1], at_peak, host, exchanged)
 
 
 def model_flops(config: TrainConfig, data: ForecastBatch) -> int:
@@ -228,7 +242,7 @@ def _learner(config: TrainConfig, task: Task, model: nn.Module, parallel: Any) -
     learner: Learner[Any] = Learner(
         model,
         config.optimizer.init(),
-        config.lr_scheduler.init(num_iters=10**9),
+        config.lr_scheduler.init(num_iters=10**9),  # longer than any warm-up: rates don't matter here
         task=task,
         device=_CPU,
         precision=options.precision,
@@ -276,13 +290,6 @@ def _residents(learner: Learner[Any]) -> dict[str, list[Tensor]]:
     states = optimizer.into_record().tensors.values()
     tensors = ([*learner.model.parameters(), *learner.model.buffers()], states, average)
     return {name: [local(it) for it in some] for name, some in zip(_RESIDENT, tensors, strict=True)}
-
-
-def _at_peak(recorder: Recorder, kinds: Mapping[str, set[int]], first: int, *, on_host: bool) -> dict[str, Any]:
-    at_peak = recorder.peak(kinds, first, leave_out=_ON_HOST if on_host else ())
-    at_peak["activations"] = at_peak.pop("")
-    host = sum(at_peak.pop(name) for name in _ON_HOST) if on_host else 0
-    return {"at_peak": at_peak, "host": host}
 
 
 def _communication(recorder: Recorder, names: Mapping[tuple[int, ...], str]) -> Iterator[Communication]:

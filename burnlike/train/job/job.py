@@ -17,15 +17,14 @@ from ...module.torch_objects.wrappers import own_class
 from ..checkpoint.checkpointer import Checkpointer
 from ..checkpoint.mirror import Mirror
 from ..learner.configs import TrainingConfig
+from ..learner.fit_loop import LearningResult
 from ..learner.learner import Learner
 from ..learner.measuring import left_out_of
-from ..learner.result import LearningResult
 from ..learner.stopping import Interrupter
-from ..parallel.meeting import make_parallel
+from ..parallel.rendezvous import make_parallel
 from ..parallel.single_process import SingleProcess
-from ..runs.data_facts import keep_description, keep_facts
 from ..runs.logs import MetricsLog, write_results
-from ..runs.run_dir import RunDir
+from ..runs.run_dir import RunDir, keep_description, keep_facts
 from ..state.frozen_base import digests_of, note_base
 from ..state.small_parts import seed_random
 from ..tasks.task import Task
@@ -43,8 +42,8 @@ _SHOWN_ROWS = 5
 
 
 class RunResult(NamedTuple):
-    """The result of a run: of the training; the loss and metrics over all of each split, `valid` and others that the
-    data has; the task's notes on the trained model, by label; and of which step and which weights all of this is.
+    """The result of a run: of the training; loss and metrics over all of each split; the task's notes on the trained
+    model, by label; and the step and kind of the weights that these are of.
     """
 
     learning: LearningResult
@@ -187,7 +186,7 @@ class Job:
         interrupter = interrupter or Interrupter()
         self.learner.run = run
         try:
-            with self.parallel.others_alive():
+            with self.parallel.explain_lost_peer():
                 gather, keep = self.config.checkpoint.gather, self.config.training.keep_checkpoints
                 checkpointer = self.parallel.checkpointer(run.checkpoints, keep, gather=gather)
                 if (place := self.config.checkpoint.mirror) is not None:
@@ -205,7 +204,7 @@ class Job:
                 callbacks=[*(logger.init() for logger in self.config.loggers), *callbacks],
                 interrupter=interrupter,
             )
-            with self.parallel.others_alive():
+            with self.parallel.explain_lost_peer():
                 result = self._finish(run, learning, renderer, interrupter)
             for note in checkpointer.mirror_result():
                 renderer.note(note)
@@ -259,7 +258,7 @@ class Job:
             keep_description(run.path, self.model_config.description(self.model))
 
     def _finish(self, run: RunDir, learning: LearningResult, renderer: Renderer, interrupter: Interrupter) -> RunResult:
-        """Measure on all of the validation data, write the record, and read it back for what the task says."""
+        """Measure on all of the validation data, write the record, and read it back for the task's notes."""
         weights = self._take_final(learning, renderer)
         renderer.note("measuring on all of the validation data")
         values: dict[str, dict[str, float]] = {}
@@ -276,6 +275,7 @@ class Job:
             write_weights(model, run.path, precision, self.parallel, self._empty_model)
         task_notes: Mapping[str, Any] = {}
         if self.parallel.is_main:
+            # Notes are of what was written, in its precision, not of the model in memory.
             if self.parallel.is_sharded:
                 written = self.task.prepare(self.model_config.without_weights(run.path).init("cpu")).to(self.device)
             else:
@@ -283,7 +283,7 @@ class Job:
             read_weights(written, run.path)
             task_notes = self.task.finish(self, written)
             write_results(run.path, values, task_notes, step=self.learner.step, weights=weights)
-        self.parallel.broadcast(None)
+        self.parallel.broadcast(None)  # others end when rank 0 has written
         return RunResult(learning, values, task_notes, self.learner.step, weights)
 
     def _take_final(self, learning: LearningResult, renderer: Renderer) -> Weights:

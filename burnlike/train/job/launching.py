@@ -60,7 +60,11 @@ def check_processes(config: TrainConfig, processes: Amount, nodes: Amount) -> li
             f"--nproc {processes}: with several nodes expected one number, of the processes of each; a range of the"
             f" whole is one of nodes, such as --nnodes {nodes.least}:{max(nodes.most, nodes.least + 1)}"
         )
-    counts = [node * each for node in range(nodes.least, nodes.most + 1) for each in range(*_span(processes))]
+    counts = [
+        node * each
+        for node in range(nodes.least, nodes.most + 1)
+        for each in range(processes.least, processes.most + 1)
+    ]
     distributed = config.distributed
     if distributed.is_single:
         if counts[-1] == 1:
@@ -171,16 +175,12 @@ def begun_run(place: str | None, root: Path, name: str) -> Path | None:
     return next((path for path in reversed(runs_of(root, name)) if job_of_run(path) == job), None)
 
 
-def _span(amount: Amount) -> tuple[int, int]:
-    return amount.least, amount.most + 1
-
-
 def log_of(logs: Path, rank: int) -> Path:
     return logs / f"rank-{rank}.log"
 
 
 def follow_launcher() -> bool:
-    """Let this process print to its log, after what is there already, and stop where its launcher is killed.
+    """Let this process append its output to its log, and stop when its launcher is killed.
 
     False if `burnlike launch` has not started it.
     """
@@ -191,6 +191,7 @@ def follow_launcher() -> bool:
     rank = global_rank()
     now = datetime.now(UTC).isoformat(timespec="seconds")
     where = f"process {os.getpid()} on {platform.node()}, rank {rank} of {number_of_ranks()}, start {restart_count()}"
+    # The streams' file descriptors, not sys.stdout: what native code and child processes print goes there, too.
     with appended_regular(log_of(folder, rank)) as file:
         file.write(f"--- {now} {where}\n")
         file.flush()

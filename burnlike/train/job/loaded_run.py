@@ -25,9 +25,8 @@ from ..learner.configs import BestMetricConfig
 from ..learner.ema import Ema
 from ..learner.learner import Learner
 from ..learner.steps import autocast
-from ..runs.data_facts import FOLDER, NAME, kept_facts
 from ..runs.logs import read_metrics, write_json
-from ..runs.run_dir import local_run
+from ..runs.run_dir import DATA_FOLDER, DATA_NAME, kept_facts, local_run
 from ..runs.run_files import EVALUATIONS, results_of
 from ..state.frozen_base import load_model
 from ..tasks.task import Task
@@ -41,7 +40,7 @@ ALL = "all"
 
 
 class LoadedRun:
-    """The model of a run, with what it takes to use it.
+    """The model of a run, ready to use.
 
     Attributes:
         path: the run's directory.
@@ -65,7 +64,7 @@ class LoadedRun:
     @property
     def directory(self) -> Path:
         """The copies of files of the data, such as a tokenizer."""
-        return self.path / FOLDER
+        return self.path / DATA_FOLDER
 
     @contextmanager
     def knowing(self) -> Iterator[None]:
@@ -74,12 +73,12 @@ class LoadedRun:
             yield
         except KeyError as error:
             raise RunDirError(
-                f"{self.path / NAME} lacks {error}, without which data can't be read as the training has read it;"
+                f"{self.path / DATA_NAME} lacks {error}, without which data can't be read as the training has read it;"
                 " it was changed, or written by another release: put the file back, or train again"
             ) from error
 
     def read_data(self, config: Any = None) -> Any:
-        """Read a data set, the run's own or that of another config, as the model knows it: with its classes."""
+        """Read a data set, the run's own or another config's, with the classes that the model knows."""
         chosen = config or self.config.data
         with self.knowing():
             is_old = {*self.facts} == {"classes"}  # a run of a release that kept nothing else
@@ -255,7 +254,7 @@ def _free(folder: Path, name: str) -> Path:
 
 @torch.no_grad()
 def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None = None) -> Iterator[dict[str, Any]]:
-    """A row for each input: its `name`, and what the task says of it; a tensor `[height, width]` is a mask.
+    """A row for each input: its `name`, and the task's predictions; a tensor `[height, width]` is a mask.
 
     Inputs are read as the data of the training is, and changed as that of its validation is.
 

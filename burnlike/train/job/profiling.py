@@ -29,8 +29,8 @@ _SHOWN = 10
 
 
 class Operation(NamedTuple):
-    """An operation in the profiled steps: its own time on the device, without what it calls, in seconds, its calls, and
-    what it allocated less what it freed.
+    """An operation in the profiled steps: its own time on the device in seconds (without operations that it calls), its
+    calls, and its net memory.
     """
 
     name: str

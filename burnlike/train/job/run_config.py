@@ -46,14 +46,14 @@ _BATCHES = ("training.batch_size", "training.accumulation_steps", "training.glob
 
 
 def load_config(file: str | os.PathLike[str], overrides: "Sequence[Option | str]" = ()) -> TrainConfig:
-    """The config of a file, which may be that of a run."""
+    """The config of a file, which may lie in a run."""
     path = Path(file)
     is_of_run = path.name == CONFIG_NAME and (path.parent / LOCK_NAME).exists()
     return run_config(path.parent, overrides) if is_of_run else TrainConfig.load(file, [*overrides])
 
 
 def run_config(run: Path, overrides: "Sequence[Option | str]" = ()) -> TrainConfig:
-    """The config of a run, in which relative paths are those of the folder that the run was started in.
+    """The config of a run, whose relative paths count from the folder that the run was started in.
 
     A path that an override names is of the folder that the program runs in.
     """
@@ -115,17 +115,17 @@ def check_resumable(
             f"the run {run} was started with another config: {'; '.join(refused)}. Put the old values back to "
             "resume it, or leave out --resume to start a new run"
         )
-    unsaid = [(path, text) for path, text in changes if set_paths is not None and not _is_said(path, set_paths)]
+    unsaid = [
+        (path, text)
+        for path, text in (() if set_paths is None else changes)
+        if not any(f"{path}.".startswith(f"{it}.") or it.startswith(f"{path}.") for it in set_paths or ())
+    ]
     if unsaid:
         raise CheckpointError(
             f"the run {run} has other values than the config: {'; '.join(text for _, text in unsaid)}. Say which to"
             f" go on with by --set {unsaid[0][0]}=VALUE, or leave the config's file out to go on with the run's own"
         )
     return [text for _, text in changes]
-
-
-def _is_said(path: str, set_paths: Sequence[str]) -> bool:
-    return any(f"{path}.".startswith(f"{it}.") or it.startswith(f"{path}.") for it in set_paths)
 
 
 def _plain(config: TrainConfig) -> dict[str, Any]:

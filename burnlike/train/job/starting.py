@@ -61,7 +61,7 @@ def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, l
 
 
 def check_loaded(report: LoadReport, source: InitFromConfig) -> None:
-    """Refuse patterns that match nothing, and a record of which nothing was taken."""
+    """Refuse patterns without a match, and a record that gave the model nothing."""
     for path, message in _wrong_with(report, source):
         raise ConfigError(f"{path}: {message}")
 
@@ -76,7 +76,7 @@ def loaded_line(model: nn.Module, source: InitFromConfig | str, applied: Collect
 
 
 def said_of(model: nn.Module) -> list[str]:
-    """Notes of the parts of a model on where they come from, as those of a directory have them (`burnlike_origin`)."""
+    """Notes of the parts of a model on their origin, such as a directory of weights (`burnlike_origin`)."""
     return [line for module in model.modules() for line in vars(module).get("burnlike_origin", ())]
 
 
@@ -103,7 +103,7 @@ def load_options(source: InitFromConfig) -> dict[str, Any]:
 
 
 def _wrong_with(report: LoadReport, source: InitFromConfig) -> Iterator[tuple[str, str]]:
-    """The paths in the config of patterns that match nothing, and of a record of which nothing is taken."""
+    """The paths in the config of patterns without a match, and of a record that gave the model nothing."""
     for place, pattern in enumerate(source.skip):
         if not any(compiled(pattern).search(path) for path in report.skipped):
             names = _listed([*report.applied, *report.unexpected])

@@ -155,9 +155,8 @@ def _train(config: TrainConfig, path: Path, set_paths: list[str], renderer: "Ren
 
 
 def sweep_folder(runs_root: Path, name: str, directory: str | None, resumed: str | None) -> Path:
-    """The directory of a sweep, which holds those of its runs: `directory`, a new one, or `runs_root/NAME-sweep`,
-    numbered as runs are. `resumed` is that of the sweep to go on with; empty for the last one of this name; None for a
-    new one.
+    """The directory of a sweep, with a directory for each run: `directory`, a new one, or `runs_root/NAME-sweep`,
+    numbered as runs are. `resumed` is the sweep to go on with; empty: the last one of this name; None: a new one.
     """
     from ..runs.run_dir import LOCK_NAME, newest_directory, next_directory
 

@@ -23,7 +23,7 @@ from ...optim import OptimizerAdaptor
 from ..learner.measuring import update_metrics
 from ..learner.steps import StepOutput, output_of
 from ..parallel.configs import DistributedConfig
-from ..parallel.schedules import SCHEDULES
+from ..parallel.division_problems import SCHEDULES
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta
@@ -50,6 +50,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
     A model or task that looks at values can't be tried on the meta device, and is left alone. The module, of
     `config.model`, is on the meta device and is changed.
     """
+    # A task of its own: one of a user may count steps, or keep what `prepare` was given.
     task: Task = config.task.init()
     task.take_facts({**getattr(data, "facts", {}), "classes": classes_of(data)})
     try:
@@ -68,9 +69,10 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
     if problem := token_problem(module, batch, data):
         yield "model", problem
         return
-    running: list[str] = []
+    running: list[str] = []  # the innermost module that failed is the last one there
     hooks = [hook for path, child in model.named_modules() for hook in _noted(child, path, running)]
     try:
+        # The trial's random numbers are not those of the training, which begin at its seed.
         with torch.random.fork_rng(devices=[]):
             output = task.train_step(model.train(), to_device(batch, _META))
     except WRONG as error:
@@ -96,7 +98,7 @@ def first_batch(config: TrainConfig, data: Any, size: int, device: torch.device 
 
 
 def batch_of(config: TrainConfig, dataset: Any, batcher: Any, numbers: list[int], device: torch.device = _CPU) -> Any:
-    """The batch of these items, each of which is read once; a DataError if it can't be made."""
+    """The batch of these items; each item is read once. A DataError if it can't be made."""
     items = dataset if batcher is None and callable(getattr(dataset, "batch", None)) else _FirstItems(dataset)
     made_batch = BatchMaker(items, batcher, config.seed, config.training.on_bad_item).make(
         Request(0, 0, numbers), device
@@ -204,7 +206,7 @@ def _shapes(batch: Any) -> str:
 
 
 def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
-    """The paths in a config of a training, and what is wrong there; its data may be left unread."""
+    """Problems of a training's config, by path; its data may be left unread."""
     if not (isinstance(config, TrainConfig) and isinstance(config.model, ModuleConfig)):
         return []
     if not data:
@@ -221,8 +223,8 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
 def _model_problems(
     config: Any, classes: Sequence[str] | None, more: Callable[[nn.Module], Iterable[tuple[str, str]]]
 ) -> Iterator[tuple[str, str]]:
-    """Problems of building the model for such classes; if it can be built, those of its groups, of its division among
-    processes, and `more`.
+    """Problems of building the model for these classes; if it can be built, problems of its groups, of its division
+    among processes, and `more`.
     """
     try:
         module = build_on_meta(model_config(config, classes))
@@ -250,7 +252,7 @@ def _data_problems(config: Any, data: Any, batches: int, module: Any) -> Iterato
 
 
 def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:
-    """The path of each group that matches no parameter of the model, and what is wrong.
+    """Groups that match no parameter of the model: their paths and the problem.
 
     Groups by id are left out: ids are drawn when the training begins.
     """
@@ -265,8 +267,8 @@ def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:
 
 
 def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Problem]]:
-    """Run the model of a config, of a module or of a run, without values: the calls, and what is wrong at its place in
-    the tree that the config was read from. No inputs are those that the config implies.
+    """Run the model of a config without values: the calls, and problems at their places in the tree that the config was
+    read from. Without `inputs`, it gets those that the config implies.
     """
     path, model = ("", config) if isinstance(config, ModuleConfig) else ("model", getattr(config, "model", None))
     if not isinstance(model, ModuleConfig):
@@ -290,7 +292,9 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
 
 
 def implied_inputs(config: Any, model: ModuleConfig, tree: Node | None = None) -> list[Input]:
-    """The inputs that a config implies: its `inputs:`, tokens or images of its data, or what the model's class says."""
+    """The inputs that a config implies: its `inputs:`, its data's tokens or images, or the examples of the model's
+    class.
+    """
     if config is model and tree is not None and (from_file := inputs_of(tree, ModuleConfig)):
         return from_file
     data = getattr(config, "data", None)
@@ -364,7 +368,7 @@ def tensors_in(batch: Any) -> Iterator[Tensor]:
 
 
 def division_problems(config: DistributedConfig, optimizer: Any, module: nn.Module) -> Iterator[tuple[str, str]]:
-    """The paths in a job's config, and what is wrong there; the module, on the meta device, stays as it is.
+    """Problems of dividing a model, by their paths in the job's config; the module, on the meta device, is not changed.
 
     Args:
         optimizer: the config of what updates the parts.

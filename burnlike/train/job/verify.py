@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
 
 def shortened(config: TrainConfig, steps: int) -> TrainConfig:
-    """The job with epochs of half so many steps, so that the proof has the end of an epoch in its middle."""
+    """The job with two short epochs, so that the proof has the end of an epoch in its middle."""
     half = max(steps, _SHORTEST) // 2
     values = config.to_dict()
     training = values["training"]

@@ -29,17 +29,17 @@ class Experts(PartOfModel):
         """
         assert mesh.expert is not None
         divided = DividedExperts(mesh.expert.get_group())
-        found = {name: it for name, it in model.named_modules() if isinstance(it, MixtureOfExperts)}
-        _check(model, found, divided.size)
+        expert_layers = {name: it for name, it in model.named_modules() if isinstance(it, MixtureOfExperts)}
+        _check(model, expert_layers, divided.size)
         super().__init__(model, optimizer, mesh.expert.get_group(), device)
         self.layers: list[list[nn.Module]] = []
-        for layer in found.values():
+        for layer in expert_layers.values():
             layer.__dict__[DividedExperts.NAME] = divided
             modules: Any = layer.experts._modules
             n_own = len(modules) // divided.size
-            own = range(divided.rank * n_own, (divided.rank + 1) * n_own)
+            kept = range(divided.rank * n_own, (divided.rank + 1) * n_own)
             for number in range(len(modules)):
-                if number not in own:
+                if number not in kept:
                     del modules[str(number)]
             self.layers.append([*modules.values()])
         of_layers = {id(it) for modules in self.layers for module in modules for it in module.parameters()}

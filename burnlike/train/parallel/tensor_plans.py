@@ -33,13 +33,13 @@ def apply_tensor_plan(
 
 def _sequences_within(model: nn.Module, pipeline: "Pipeline", plan: Mapping[str, str]) -> dict[str, str]:
     """The words by which each stage divides sequences by itself, where the model does so from block to block."""
-    known, units = plan_of(model, plan), pipeline.plan.units
-    if "sequence_begin" not in known.get(units[0], ()) or "sequence_end" not in known.get(units[-1], ()):
+    words, units = plan_of(model, plan), pipeline.plan.units
+    if "sequence_begin" not in words.get(units[0], ()) or "sequence_end" not in words.get(units[-1], ()):
         return {}
-    found: dict[str, str] = {}
+    sequence_words: dict[str, str] = {}
     for begin, end in pairwise([*pipeline.plan.begins, len(units)]):
         if end - begin == 1:
-            found[units[begin]] = "sequence_begin sequence_end"
+            sequence_words[units[begin]] = "sequence_begin sequence_end"
         elif end > begin:
-            found |= {units[begin]: "sequence_begin", units[end - 1]: "sequence_end"}
-    return found
+            sequence_words |= {units[begin]: "sequence_begin", units[end - 1]: "sequence_end"}
+    return sequence_words

@@ -18,8 +18,8 @@ _BURN_MODEL = re.compile(r"model-(\d+)\.bpk")
 
 
 def record_at(text: str) -> str:
-    """The record to read for a path: a file is it itself; of a checkpoint that of its model; of a run its result, of
-    one of Burn's Learner its last checkpoint's model; of another directory the weights in it, one file or several.
+    """The record to read for a path: a file itself; a checkpoint's model; a run's result; the model of the last
+    checkpoint of Burn's Learner; or the weights in another directory, in one file or several.
 
     Raises:
         RecordIOError: the directory has none; the message says what it is.

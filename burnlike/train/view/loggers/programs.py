@@ -141,8 +141,11 @@ class MLflow(Logger):
             if self._sent.id:
                 self._client.update_run(self._sent.id, status="RUNNING")
             else:
-                found = self._client.get_experiment_by_name(config.experiment)
-                experiment = self._client.create_experiment(config.experiment) if found is None else found.experiment_id
+                existing = self._client.get_experiment_by_name(config.experiment)
+                if existing is None:
+                    experiment = self._client.create_experiment(config.experiment)
+                else:
+                    experiment = existing.experiment_id
                 name = config.name or (None if run is None else os.path.basename(os.path.abspath(run)))
                 self._sent.id = self._client.create_run(experiment, run_name=name).info.run_id
                 params = [Param(_name(it), str(value)[:_LONGEST_PARAM]) for it, value in config_of(run).items()]

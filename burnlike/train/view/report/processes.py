@@ -1,4 +1,4 @@
-"""What each process of a run did: its rate, how long it waited for others, and how much of its device it used."""
+"""The processes of a run: rate of each, time it waited for others, and how much of its device it used."""
 
 import re
 from statistics import fmean
@@ -35,7 +35,7 @@ _WORK_NOTE = (
 
 
 class Work(NamedTuple):
-    """Operations on floats that a training takes, and what a device does in a second at most.
+    """Floating-point operations of a training, and the peak rate of a device.
 
     Attributes:
         flops: of a process in a step; None where it is not known.
