@@ -15,7 +15,7 @@ from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.checkpoint.mirror import Mirror, parts_of_url
 from burnlike.train.job.configs import TrainConfig
-from burnlike.train.job.launching import begun_run, follow_launcher, resumed_run
+from burnlike.train.job.launching import follow_launcher, requeued_run, resumed_run
 from burnlike.train.job.run_config import check_resumable, load_config, run_config
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
@@ -75,7 +75,7 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
         raise ArgumentError("--out is for --find; a run goes to --run-dir DIR")
     if args.sweeps:
         return _sweep(args, file, resumed, overrides)
-    if resumed is None and (begun := begun_run(args.run_dir, RUNS, file.stem)):
+    if resumed is None and (begun := requeued_run(args.run_dir, RUNS, file.stem)):
         resumed = str(begun)
     config = load_config(file, overrides)
     if config.distributed.is_single and (ranks := number_of_ranks()) > 1:

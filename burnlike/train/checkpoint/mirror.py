@@ -68,39 +68,39 @@ class Mirror:
         """
         owner = self._expect_own(is_new=is_new, has_checkpoints=has_checkpoints)
         self._holder = os.urandom(8).hex()
-        run = owner.get("run") or _known(self._run).get("run") or os.urandom(8).hex()
+        run = owner.get("run") or _noted_in(self._run).get("run") or os.urandom(8).hex()
         since = datetime.now(UTC).isoformat(timespec="seconds")
         content = {"run": run, "holder": self._holder, "host": platform.node(), "since": since}
-        with self._files.telling("written"):
+        with self._files.as_checkpoint_errors("written"):
             self._files.write(_OWNER, content)
         self._note(content)
 
-    def know(self, *, has_checkpoints: bool) -> None:
+    def note_owner(self, *, has_checkpoints: bool) -> None:
         """Note in the run's directory whose mirror this is, for one who reads it; see `claim` for errors."""
         self._note(self._expect_own(is_new=False, has_checkpoints=has_checkpoints))
 
     def _expect_own(self, *, is_new: bool, has_checkpoints: bool) -> Mapping[str, Any]:
-        with self._files.telling():
+        with self._files.as_checkpoint_errors():
             owner, steps = self._owner(), self.steps()
-        noted_run = _known(self._run).get("run")
+        noted_run = _noted_in(self._run).get("run")
         if (owner or steps) and (is_new or has_checkpoints) and (noted_run is None or noted_run != owner.get("run")):
             last = f", up to step {steps[-1]}" if steps else ""
             raise CheckpointError(
-                f"the mirror {self.place} has checkpoints of another run{_begun(owner)}{last}; go on with that run by"
-                f" --resume {self._run}, where no other one of this name is, or give the new one another name by"
+                f"the mirror {self.place} has checkpoints of another run{_origin_of(owner)}{last}; go on with that"
+                f" run by --resume {self._run}, where no other one of this name is, or give the new one another name by"
                 " --run-dir"
             )
         return owner
 
     def expect_one(self) -> None:
         """A CheckpointError where the place has no run of this name."""
-        with self._files.telling():
+        with self._files.as_checkpoint_errors():
             if not self._owner() and not self.steps():
                 raise CheckpointError(f"there is no run at {self._run}, and none in the mirror at {self.place}")
 
     def fetch_beside(self) -> None:
         """Copy the run's other files as of the last checkpoint, such as its config, where they are missing here."""
-        with self._files.telling():
+        with self._files.as_checkpoint_errors():
             checkpoints = self._checkpoints()
             for step in [*checkpoints][-1:]:
                 beside = {file: it for file, it in checkpoints[step].items() if file.startswith(_OF_RUN)}
@@ -108,7 +108,7 @@ class Mirror:
 
     def steps(self) -> list[int]:
         """The steps of the whole checkpoints, in order; a CheckpointError if it can't be looked at."""
-        with self._files.telling():
+        with self._files.as_checkpoint_errors():
             return [*self._checkpoints()]
 
     def _checkpoints(self) -> dict[int, FileFacts]:
@@ -124,7 +124,7 @@ class Mirror:
         Files of the run come with it; one that was changed here stays, which `notes` say. A CheckpointError says what
         is damaged or can't be read.
         """
-        with self._files.telling():
+        with self._files.as_checkpoint_errors():
             checkpoints = self._checkpoints()
             step = max(checkpoints, default=after)
             if step <= after:
@@ -137,7 +137,7 @@ class Mirror:
 
     def fetch_result(self) -> bool:
         """Copy the run's final files; False where the run has not ended yet. See `fetch`."""
-        with self._files.telling():
+        with self._files.as_checkpoint_errors():
             listed = self._files.sets().get(_RESULT)
             if listed is not None:
                 self._get(_RESULT, listed, "", self._run)
@@ -182,12 +182,12 @@ class Mirror:
 
     def _fetched(self) -> dict[str, list[str]]:
         """The hashes of the files of the run's directory that came from here, by name, the last two of each."""
-        hashes = _known(self._run).get("fetched")
+        hashes = _noted_in(self._run).get("fetched")
         return {name: it for name, it in hashes.items() if isinstance(it, list)} if isinstance(hashes, dict) else {}
 
     def _note(self, owner: Mapping[str, Any] | None = None, fetched: Mapping[str, list[str]] | None = None) -> None:
         """Note in the run's directory whose mirror this is, and what came from it; None: as it says already."""
-        noted = _known(self._run)
+        noted = _noted_in(self._run)
         content = {**(noted if owner is None else owner), "fetched": fetched or noted.get("fetched", {})}
         make_directories(self._run)
         replace_file(self._run / _OWNER, json.dumps(content).encode(), within=self._run)
@@ -238,7 +238,7 @@ class Mirror:
     def _bring_up_to_date(self, present: Callable[[], Sequence[Whole]], has_result: bool) -> None:
         names = self._files.sets().keys()  # which forgets what was listed before
         if self._holder and (owner := self._owner()).get("holder") != self._holder:
-            raise CheckpointError(f"another process copies to it{_begun(owner)}; this one does not any more")
+            raise CheckpointError(f"another process copies to it{_origin_of(owner)}; this one does not any more")
         for checkpoint in present():
             if _name(checkpoint.step) not in names:
                 sources = {f"{_OF_RUN}{name}": path for name, path in self._own_files(with_result=False).items()}
@@ -280,7 +280,7 @@ def fetch_run(url: str, root: Path) -> tuple[Path, list[str]]:
     mirror.expect_one()
     with closing(RunDir.open(run, may_lack=True)):
         steps = [step for it in run.glob(f"checkpoints/{_STEP}*") if (step := _step(it.name)) is not None]
-        mirror.know(has_checkpoints=bool(steps))
+        mirror.note_owner(has_checkpoints=bool(steps))
         step = mirror.fetch(run / "checkpoints", max(steps, default=-1))
         result = mirror.fetch_result()
     if kept := mirror.notes():
@@ -299,7 +299,7 @@ def parts_of_url(url: str, root: Path) -> tuple[str, Path]:
 def newest_name(place: str, name: str) -> str | None:
     """The last of the runs `name`, `name-2` and so on that have a mirror in `place`."""
     files = MirrorFiles(place)
-    with files.telling():
+    with files.as_checkpoint_errors():
         numbered_names = [(number, it) for it in files.names() if (number := numbered(it, name)) is not None]
     return max(numbered_names)[1] if numbered_names else None
 
@@ -311,7 +311,7 @@ def _below(directory: Path) -> dict[str, Path]:
     return {str(it.relative_to(directory)): it for it in files}
 
 
-def _known(run: Path) -> Mapping[str, Any]:
+def _noted_in(run: Path) -> Mapping[str, Any]:
     """The notes of this run about its mirror."""
     with suppress(OSError, ValueError):
         content = json.loads(read_regular(run / _OWNER, _MOST_BYTES, run))
@@ -319,7 +319,7 @@ def _known(run: Path) -> Mapping[str, Any]:
     return {}
 
 
-def _begun(owner: Mapping[str, Any]) -> str:
+def _origin_of(owner: Mapping[str, Any]) -> str:
     return f", on {str(owner.get('host'))[:80]} since {str(owner.get('since'))[:40]}" if owner else ""
 
 

@@ -24,7 +24,7 @@ FileFacts = Mapping[str, tuple[int, str]]
 
 
 class MirrorFiles:
-    """The sets at `place`; errors are those of its file system, but for `telling`."""
+    """The sets at `place`; errors are those of its file system, but for `as_checkpoint_errors`."""
 
     def __init__(self, place: str) -> None:
         """Nothing is read yet; a ConfigError says which package is missing."""
@@ -44,7 +44,7 @@ class MirrorFiles:
         self._folders = set[str]()  # that are there, since the last look
 
     @contextmanager
-    def telling(self, what: str = "read") -> Iterator[None]:
+    def as_checkpoint_errors(self, what: str = "read") -> Iterator[None]:
         """Within the `with` block, what any file system raises is a CheckpointError that it can't be read."""
         try:
             yield

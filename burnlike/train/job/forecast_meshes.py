@@ -12,7 +12,7 @@ from ..parallel.configs import DistributedConfig
 from ..view.formats import format_bytes
 from .configs import TrainConfig
 from .forecast_step import ForecastBatch, StepForecast, forecast_step, model_flops
-from .trial import WRONG, said
+from .trial import WRONG, error_text
 
 SIZES = ("replicate", "shard", "context", "tensor", "pipeline", "expert")
 _DEFAULT = DistributedConfig()
@@ -60,7 +60,7 @@ def forecast_meshes(
             chosen.distributed.sizes(world_size)
             steps = _of_stages(chosen, data, world_size)
         except WRONG as error:
-            yield MeshForecast(name, None, said(error))
+            yield MeshForecast(name, None, error_text(error))
         else:
             yield MeshForecast(name, max(steps, key=lambda it: it.peak))
 

@@ -138,8 +138,8 @@ def run_of(
         refuse_links(path)
         (path / LOCK_NAME).touch()  # rank 0 locks it
         return path
-    if resumed is None and (begun := begun_run(place, root, name)):
-        resumed = str(begun)
+    if resumed is None and (queued := requeued_run(place, root, name)):
+        resumed = str(queued)
     if resumed is not None:
         run = resumed_run(resumed, root, name, mirror)
     elif place is not None and (Path(place) / LOCK_NAME).exists() and not (Path(place) / CONFIG_NAME).exists():
@@ -165,7 +165,7 @@ def resumed_run(resumed: str, root: Path, name: str, mirror: str | None) -> RunD
     return RunDir.open(path, may_lack=mirror is not None)
 
 
-def begun_run(place: str | None, root: Path, name: str) -> Path | None:
+def requeued_run(place: str | None, root: Path, name: str) -> Path | None:
     """The run that this job of SLURM had begun before it was put into the queue again; None where it was not."""
     job = requeued()
     if job is None:

@@ -68,7 +68,7 @@ class LoadedRun:
 
     @contextmanager
     def knowing(self) -> Iterator[None]:
-        """Say of what lacks among the facts of the data where it should be."""
+        """Explain which of the data's facts is missing, and where it should be."""
         try:
             yield
         except KeyError as error:

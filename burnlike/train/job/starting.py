@@ -50,14 +50,14 @@ def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, l
     source = config.init_from
     if source is None:
         model = chosen.init("cpu")
-        return model, said_of(model)
+        return model, origin_notes(model)
     if isinstance(source, str):
         model = chosen.init_from(record_at(source), "cpu")
-        return model, [*said_of(model), loaded_line(model, source, ())]
+        return model, [*origin_notes(model), loaded_line(model, source, ())]
     model = chosen.init("cpu")
     report = load(model, record_at(source.path), **load_options(source))
     check_loaded(report, source)
-    return model, [*said_of(model), loaded_line(model, source, report.applied)]
+    return model, [*origin_notes(model), loaded_line(model, source, report.applied)]
 
 
 def check_loaded(report: LoadReport, source: InitFromConfig) -> None:
@@ -75,7 +75,7 @@ def loaded_line(model: nn.Module, source: InitFromConfig | str, applied: Collect
     return f"weights   {len(applied)} of {len(applied) + len(drawn)} tensors of {source.path}{rest}"
 
 
-def said_of(model: nn.Module) -> list[str]:
+def origin_notes(model: nn.Module) -> list[str]:
     """Notes of the parts of a model on their origin, such as a directory of weights (`burnlike_origin`)."""
     return [line for module in model.modules() for line in vars(module).get("burnlike_origin", ())]
 

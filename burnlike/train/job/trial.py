@@ -62,7 +62,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
     try:
         model = task.prepare(module)
     except WRONG as error:
-        yield from _told(error, "task")
+        yield from _problem_of(error, "task")
         return
     yield from untrained_problems(model, config)
     batch = first_batch(config, data, config.training.batch_size)
@@ -70,7 +70,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
         yield "model", problem
         return
     running: list[str] = []  # the innermost module that failed is the last one there
-    hooks = [hook for path, child in model.named_modules() for hook in _noted(child, path, running)]
+    hooks = [hook for path, child in model.named_modules() for hook in _note_running(child, path, running)]
     try:
         # The trial's random numbers are not those of the training, which begin at its seed.
         with torch.random.fork_rng(devices=[]):
@@ -79,7 +79,9 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
         where, rest = config_path(config.model, running[-1]) if running else ("", "")
         place = ".".join(it for it in ("model", where) if it) if running else "task"
         inside = f"{rest}: " if rest else ""
-        yield from _told(error, place, inside, f" (with a batch of {_shapes(batch)} from the data{_features(data)})")
+        yield from _problem_of(
+            error, place, inside, f" (with a batch of {_shapes(batch)} from the data{_features(data)})"
+        )
         return
     finally:
         for hook in hooks:
@@ -142,7 +144,7 @@ def _features(data: Any) -> str:
     return f", {len(names)} features: {shown}" if names else ""
 
 
-def said(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """An error on one line, with its type where the text does not say it."""
     kind, text = type(error).__name__, " ".join(str(error).split())
     return text if isinstance(error, BurnlikeError) and text else f"{kind}: {text}"
@@ -153,12 +155,12 @@ def needs_values(error: Exception) -> bool:
     return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
 
 
-def _told(error: Exception, path: str, before: str = "", after: str = "") -> Iterator[tuple[str, str]]:
+def _problem_of(error: Exception, path: str, before: str = "", after: str = "") -> Iterator[tuple[str, str]]:
     if not needs_values(error):
-        yield (path, f"{before}{said(error)}{after}")
+        yield (path, f"{before}{error_text(error)}{after}")
 
 
-def _noted(module: nn.Module, path: str, running: list[str]) -> list[Any]:
+def _note_running(module: nn.Module, path: str, running: list[str]) -> list[Any]:
     """Hooks that keep the paths of the modules whose forward goes on, the innermost last."""
 
     def begins(_: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -191,13 +193,13 @@ def _metric_problems(
         with torch.random.fork_rng(devices=[]):
             output = output_of(task.valid_step(model, batch), batch, is_training=False)
     except WRONG as error:
-        yield from _told(error, "task", "validation: ")
+        yield from _problem_of(error, "task", "validation: ")
         return
     for place, (name, metric) in enumerate(zip(config.metric_names(), config.metrics, strict=True)):
         try:
             update_metrics({name: metric.for_classes(classes).init()}, output)
         except WRONG as error:
-            yield from _told(error, f"metrics.{place}")
+            yield from _problem_of(error, f"metrics.{place}")
 
 
 def _shapes(batch: Any) -> str:
@@ -215,7 +217,10 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
         read = transformed(config.data.init(), config.transforms)
         batches = config.training.batches_of(len(read.train))
     except Exception as error:  # of a class of one's own, anything
-        return [*_model_problems(config, None, lambda module: record_problems(config, module)), ("data", said(error))]
+        return [
+            *_model_problems(config, None, lambda module: record_problems(config, module)),
+            ("data", error_text(error)),
+        ]
     outputs = outputs_of(classes_of(read), getattr(read, "facts", {}))
     return [*_model_problems(config, outputs, lambda module: _data_problems(config, read, batches, module))]
 
@@ -230,7 +235,7 @@ def _model_problems(
         module = build_on_meta(model_config(config, classes))
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
         if not needs_values(error):
-            yield "model", said(error)
+            yield "model", error_text(error)
         return
     yield from unmatched_groups(config, module)
     yield from division_problems(config.distributed, config.optimizer, module)
@@ -248,7 +253,7 @@ def _data_problems(config: Any, data: Any, batches: int, module: Any) -> Iterato
     try:
         yield from batch_problems(config, data, module)
     except BurnlikeError as error:
-        yield "data", said(error)
+        yield "data", error_text(error)
 
 
 def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:

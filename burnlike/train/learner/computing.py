@@ -13,7 +13,7 @@ from ..._torch_compat.inductor import quote_paths
 from ...errors import ConfigError
 from ..parallel.fsdp2 import blocks_of
 from .configs import SAVED_OPS, CheckpointingConfig, TrainingConfig
-from .eight_bits import in_float8
+from .eight_bits import in_float8, replaced_forwards
 
 
 @contextmanager
@@ -70,16 +70,8 @@ def checkpointed(model: nn.Module, config: CheckpointingConfig | None = None) ->
             " modules in them; leave it out, or call torch.utils.checkpoint in the model's forward"
         )
     contexts = partial(_contexts, frozenset(_ops(config.save))) if config.save else None
-    before = [vars(block).get("forward") for block in blocks]
-    for block in blocks:
-        vars(block)["forward"] = CheckpointedForward(block.forward, block, contexts)
-    try:
+    with replaced_forwards([(it, CheckpointedForward(it.forward, it, contexts)) for it in blocks]):
         yield
-    finally:
-        for block, forward in zip(blocks, before, strict=True):
-            vars(block).pop("forward", None)
-            if forward is not None:
-                vars(block)["forward"] = forward
 
 
 def _contexts(saved: frozenset[str]) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:

@@ -3,8 +3,8 @@
 Parameters, records and the optimizer are as without.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,21 @@ from .configs import Float8Config
 _MULTIPLE = 16
 """What kernels of matrix products in 8 bits need both sizes of a layer to be a multiple of."""
 _LEAST_CAPABILITY = (8, 9)
+
+
+@contextmanager
+def replaced_forwards(forwards: Sequence[tuple[nn.Module, Any]]) -> Iterator[None]:
+    """Modules have other forwards within the `with` block: attributes of their own, so that their class stays."""
+    before = [vars(module).get("forward") for module, _ in forwards]
+    for module, forward in forwards:
+        vars(module)["forward"] = forward
+    try:
+        yield
+    finally:
+        for (module, _), own_forward in zip(forwards, before, strict=True):
+            vars(module).pop("forward", None)
+            if own_forward is not None:
+                vars(module)["forward"] = own_forward
 
 
 def linear_layers(model: nn.Module) -> Iterator[tuple[str, Any, list[int]]]:
@@ -91,15 +106,14 @@ def in_float8(model: nn.Module, config: Float8Config, device: torch.device) -> I
             "training.float8: the model's blocks have no linear layer whose sizes are multiples of 16; leave it out"
         )
     options = replace(torchao.Float8LinearConfig.from_recipe_name(config.recipe), emulate=config.emulate)
+    forwards: list[tuple[nn.Module, Any]] = []
     for layer in layers.values():
         with torch.device("meta"):
             plain = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)
-        vars(layer)["forward"] = Float8Forward(layer, torchao.convert_to_float8_training(plain, config=options))
-    try:
+        twin = torchao.convert_to_float8_training(plain, config=options)
+        forwards.append((layer, Float8Forward(layer, twin)))
+    with replaced_forwards(forwards):
         yield [*layers]
-    finally:
-        for layer in layers.values():
-            vars(layer).pop("forward", None)
 
 
 class _Forward:
@@ -151,13 +165,6 @@ class Int8Layers:
         slow = "; this CPU has no VNNI, so bfloat16 is many times faster" if is_slow else ""
         return f"int8      {len(self.paths)} linear layers, others in bfloat16{slow}"
 
-    @contextmanager
-    def computing(self) -> Iterator[None]:
+    def computing(self) -> AbstractContextManager[None]:
         """A `with` block in which they do, in both passes."""
-        for layer, forward in self._forwards:
-            vars(layer)["forward"] = forward
-        try:
-            yield
-        finally:
-            for layer, _ in self._forwards:
-                vars(layer).pop("forward", None)
+        return replaced_forwards(self._forwards)

@@ -91,20 +91,9 @@ class FitLoop:
         metrics_log: MetricsLog | None,
         checkpointer: Checkpointer | None,
     ) -> LearningResult:
+        """Train to the end of the epochs, and say how it went; callbacks are told of any error."""
         learner, training = self.learner, self.training
-        steps = training.steps_per_epoch
-        batches = None if steps is None else steps * training.accumulation_steps
-        train = as_loader(train_loader, learner.device, batches)
-        valid = valid_loader
-        if valid is not None:
-            valid = as_loader(valid, learner.device, training.validation_steps, _VALID)
-        check_ranks(train, learner.parallel.data_size)
-        check_ranks(valid, learner.parallel.data_size)
-        for name in BEST:
-            if getattr(training, name) is not None and valid is None:
-                raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
-        in_float8 = training.float8 is not None
-        learner.parallel.check_computing(learner.precision, compiles=training.compile, in_float8=in_float8)
+        train, valid = self._checked_loaders(train_loader, valid_loader)
         with ExitStack() as stack:
             self.metrics_log, self.checkpointer = metrics_log, checkpointer
             if directory is not None:
@@ -141,17 +130,33 @@ class FitLoop:
             except BaseException as error:
                 self.callbacks.call("on_exception", learner, error)
                 raise
-        last = learner.last
         return LearningResult(
             steps=learner.step,
-            train_loss=last["train"],
-            valid_loss=last["valid"],
-            best_valid_loss=last["best_valid"],
+            train_loss=learner.last["train"],
+            valid_loss=learner.last["valid"],
+            best_valid_loss=learner.last["best_valid"],
             checkpoint=None if self.saving is None else self.saving.last,
             metrics=self.values,
             stopped_early=self.stopped_early,
             best=None if self.saving is None else self.saving.best,
         )
+
+    def _checked_loaders(self, train_loader: Any, valid_loader: Any) -> tuple[Any, Any]:
+        """The loaders with an epoch and a position; a ConfigError for a training that these can't have."""
+        learner, training = self.learner, self.training
+        steps = training.steps_per_epoch
+        batches = None if steps is None else steps * training.accumulation_steps
+        train, valid = as_loader(train_loader, learner.device, batches), valid_loader
+        if valid is not None:
+            valid = as_loader(valid, learner.device, training.validation_steps, _VALID)
+        check_ranks(train, learner.parallel.data_size)
+        check_ranks(valid, learner.parallel.data_size)
+        for name in BEST:
+            if getattr(training, name) is not None and valid is None:
+                raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
+        in_float8 = training.float8 is not None
+        learner.parallel.check_computing(learner.precision, compiles=training.compile, in_float8=in_float8)
+        return train, valid
 
     def _open(self, run: RunDir, train: Any) -> None:
         self.learner.run = run

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ...errors import ConfigError
 from ...ops._divided import whole
-from .steps import LossWindow, StepOutput, add_batch_to_errors, output_of
+from .steps import LossWindow, StepOutput, add_batch_to_errors, evaluation_mode, output_of
 
 if TYPE_CHECKING:
     from ..parallel.single_process import SingleProcess
@@ -58,8 +58,6 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
     model = learner.model
     # Running statistics differ among processes, each of its own items; all measure with those that are saved.
     learner.parallel.share_buffers(model)
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
     loader.rewind()
     losses = LossWindow()
 
@@ -68,26 +66,22 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
             return output_of(learner.task.valid_step(model, batch), batch, is_training=False)
 
     try:
-        with learner.final_weights():
-            for batch in loader:
-                output = learner.parallel.measure(compute, batch)
-                if getattr(loader, "is_padding", False):
-                    continue
-                losses.add(output.loss, output.size, output.parts)
-                if learner.parallel.has_predictions:
-                    update_metrics(learner.metrics, output)
-        total, size = learner.parallel.sums(losses.sums())
-        parts = part_means(losses, learner.parallel)
-        return {
-            "loss": total / size if size else math.nan,
-            **parts,
-            **values_of(learner.metrics, learner.parallel),
-        }
+        with evaluation_mode(model):
+            with learner.final_weights():
+                for batch in loader:
+                    output = learner.parallel.measure(compute, batch)
+                    if getattr(loader, "is_padding", False):
+                        continue
+                    losses.add(output.loss, output.size, output.parts)
+                    if learner.parallel.has_predictions:
+                        update_metrics(learner.metrics, output)
+            total, size = learner.parallel.sums(losses.sums())
+            parts = part_means(losses, learner.parallel)
+            values = values_of(learner.metrics, learner.parallel)
+            return {"loss": total / size if size else math.nan, **parts, **values}
     finally:
         for metric in learner.metrics.values():
             metric.reset()
-        for module, was_training in modes:
-            module.training = was_training
 
 
 def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:

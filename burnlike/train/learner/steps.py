@@ -111,6 +111,18 @@ def _ranges(batch: Any) -> str:
     return " and ".join(ranges) or "not known"
 
 
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """The model is in evaluation mode within the `with` block; each module gets its own mode back."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, was_training in modes:
+            module.training = was_training
+
+
 class LossWindow:
     """Collects losses without waiting for the device that they are on, until their mean is asked for.
 

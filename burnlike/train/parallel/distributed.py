@@ -39,7 +39,7 @@ from .timing import Timing
 from .watch import GONE, EndedError, Progress, Watch
 
 if TYPE_CHECKING:
-    from .experts import Experts
+    from .divided_layers import Experts
 
 _LATE = "imed out"
 """What it says where another process does not answer in time."""
@@ -122,16 +122,16 @@ class SeveralProcesses(SingleProcess):
 
             self.pipeline = Pipeline(model, optimizer, self.config, self.mesh, self.device)
         if self.mesh.expert is not None:
-            from .experts import Experts  # layers take time to import
+            from .divided_layers import Experts  # layers take time to import
 
             self.experts = Experts(model, optimizer, self.mesh, self.device)
         join(model, self._joint)
         if self._sequence is not None:
             divide_sequences(model, self._sequence)
         if self.mesh.tensor is not None:
-            from .tensor_plans import apply_tensor_plan  # DTensors take time to import
+            from .divided_layers import divide_layers  # DTensors take time to import
 
-            apply_tensor_plan(model, self.mesh, self.config.plan, self.pipeline)
+            divide_layers(model, self.mesh.tensor, self.config.plan, self.pipeline)
 
     def check_computing(self, precision: str, *, compiles: bool, in_float8: bool = False) -> None:
         if precision == "int8_mixed":

@@ -32,7 +32,7 @@ class PartOfModel:
             optimizer.check(model)
 
     def _share(self, model: nn.Module, optimizer: Any, counted_elsewhere: frozenset[ParamId]) -> None:
-        """Let the optimizer step the parameters left here; gradients `counted_elsewhere` are in other processes' norms."""
+        """Let the optimizer step the parameters left here; other processes' norms count the ids `counted_elsewhere`."""
         self.other_stages = OtherStages(self._summed, counted_elsewhere)
         if isinstance(optimizer, OptimizerAdaptor):
             optimizer.other_stages = self.other_stages

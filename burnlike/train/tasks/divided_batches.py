@@ -13,6 +13,7 @@ from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
 from ...nn.divided_sequence import DividedSequence, sequence_of
 from ...optim.core.sharded import whole as gathered
+from ..learner.steps import evaluation_mode
 
 _LONGEST = 256
 """Of how many tokens of a sequence the proof is."""
@@ -100,11 +101,9 @@ def _expect_same(
 ) -> None:
     """Prove on some tokens of a batch that the model, in evaluation, gives the same for parts as for the whole."""
     some = {name: it[:1, :_LONGEST] if isinstance(it, Tensor) else it for name, it in named.items()}
-    modes = {part: part.training for part in model.modules()}
-    model.eval()
     try:
         device = some["input_ids"].device
-        with torch.random.fork_rng(devices=[]), torch.autocast(device.type, enabled=False):
+        with evaluation_mode(model), torch.random.fork_rng(devices=[]), torch.autocast(device.type, enabled=False):
             whole = gathered(logits(some))
             logits_of_parts = gathered(logits(_own(model, sequence, some)))
         counts = sequence.places < whole.shape[1]
@@ -124,5 +123,3 @@ def _expect_same(
         sequence.is_proven = True
     finally:
         sequence.end()
-        for part, training in modes.items():
-            part.training = training

@@ -18,6 +18,7 @@ from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
 from ...nn.divided_sequence import divided
+from ..learner.steps import evaluation_mode
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import StepOutput
 from .divided_batches import own_parts_of
@@ -140,18 +141,12 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any], parallel: SinglePro
         return False
     size = min(_LONGEST, max(_SHORTEST, len(tokens) // 3))
     tokens = tokens.repeat(-(-3 * size // len(tokens)))
-    modes = {part: part.training for part in model.modules()}
-    model.eval()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            problem = _problem(model, tokens[: 3 * size], size, parallel or SingleProcess())
-            dtype = next((it.dtype for it in model.parameters() if it.is_floating_point()), torch.float32)
-            if parallel is None and problem == _MIXED and dtype.itemsize == 2:
-                # In 16 bits it may be rounding alone, such as that of a choice of experts: float32 tells.
-                problem = _problem(copy.deepcopy(model).float(), tokens[: 3 * size], size, SingleProcess())
-    finally:
-        for part, training in modes.items():
-            part.training = training
+    with evaluation_mode(model), torch.random.fork_rng(devices=[]):
+        problem = _problem(model, tokens[: 3 * size], size, parallel or SingleProcess())
+        dtype = next((it.dtype for it in model.parameters() if it.is_floating_point()), torch.float32)
+        if parallel is None and problem == _MIXED and dtype.itemsize == 2:
+            # In 16 bits it may be rounding alone, such as that of a choice of experts: float32 tells.
+            problem = _problem(copy.deepcopy(model).float(), tokens[: 3 * size], size, SingleProcess())
     if problem:
         raise ConfigError(_refusal(model, problem))
     return True

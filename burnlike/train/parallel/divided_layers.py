@@ -1,17 +1,54 @@
-"""Expert parallelism: processes that share the experts of each `MixtureOfExperts` have some of them each."""
+"""Layers that processes share: by the plan of a model (tensor and sequence parallelism), and the experts of each
+`MixtureOfExperts`, of which each process has some.
+"""
 
-from typing import Any
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from ...errors import ConfigError
+from ...interop.parallel_plans import parallelize, plan_of
 from ...module import params
 from ...module.torch_objects.wrappers import note_elsewhere, own_class
 from ...nn.transformer.divided_experts import DividedExperts
 from ...nn.transformer.feed_forward import MixtureOfExperts
 from .mesh import Mesh
 from .part_of_model import PartOfModel
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+
+
+def divide_layers(model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, str], pipeline: "Pipeline | None") -> None:
+    """Divide the layers of a model, or of the stages of it here, among the processes of a mesh, in place.
+
+    The plan of the job goes before what the model and its layers say themselves; see `interop.parallelize`.
+
+    Raises:
+        ConfigError: what has no plan, what is unknown in it, and sizes that do not divide, by paths and numbers.
+    """
+    if pipeline is None:
+        parallelize(model, mesh, plan)
+    else:
+        parallelize(model, mesh, {**_sequences_within(model, pipeline, plan), **plan}, pipeline.elsewhere)
+
+
+def _sequences_within(model: nn.Module, pipeline: "Pipeline", plan: Mapping[str, str]) -> dict[str, str]:
+    """The words by which each stage divides sequences by itself, where the model does so from block to block."""
+    words, units = plan_of(model, plan), pipeline.plan.units
+    if "sequence_begin" not in words.get(units[0], ()) or "sequence_end" not in words.get(units[-1], ()):
+        return {}
+    sequence_words: dict[str, str] = {}
+    for begin, end in pairwise([*pipeline.plan.begins, len(units)]):
+        if end - begin == 1:
+            sequence_words[units[begin]] = "sequence_begin sequence_end"
+        elif end > begin:
+            sequence_words |= {units[begin]: "sequence_begin", units[end - 1]: "sequence_end"}
+    return sequence_words
 
 
 class Experts(PartOfModel):
