@@ -120,6 +120,7 @@ class Checkpointer:
         """The whole checkpoints, first to last; from here on they count as this run's own."""
         checkpoints = self._found()
         for checkpoint in checkpoints:
+            # Those that this object wrote stay marked so.
             self._own.setdefault(checkpoint.step, False)
         return checkpoints
 

@@ -48,6 +48,7 @@ class Mirror:
         self._run = run
         self.place = f"{place.rstrip('/')}/{run.resolve().name}"
         self._files = MirrorFiles(self.place)
+        # Of the fields below, which the training and the thread that copies share.
         self._lock = threading.Lock()
         self._wanted: Callable[[], Sequence[Whole]] | None = None
         self._has_result = False

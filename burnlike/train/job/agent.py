@@ -174,6 +174,7 @@ class Agent:
         self._signals += 1
         told = 0
         for worker in self._workers():
+            # It may have ended by itself a moment ago.
             with suppress(ProcessLookupError):
                 os.kill(worker.id, number)
                 told += 1

@@ -65,6 +65,7 @@ def find_rate(config: TrainConfig, steps: int = STEPS) -> RateTest:
     smoothed: list[float] = []
     average = 0.0
     with training(job):
+        # The batches have no end; the rates have.
         for number, batches in zip(range(steps), batches_of_steps(job), strict=False):
             schedule.lr = LOWEST * (HIGHEST / LOWEST) ** (number / (steps - 1))
             outputs = [job.learner.backward(it, is_last=it is batches[-1]) for it in batches]

@@ -206,6 +206,7 @@ def _without_values(
     several = nullcontext() if config.distributed.is_single else fake_processes(world_size, rank, sent)
     mode = new_mode()
     recorder = Recorder()
+    # What is drawn here is not drawn from the generators of the program that asks.
     with torch.random.fork_rng(devices=[]), several:
         parallel = make_parallel(config.distributed, _CPU)
         if isinstance(parallel, Ddp):

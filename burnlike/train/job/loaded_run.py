@@ -155,6 +155,7 @@ def _choose(run: Path, config: TrainConfig, wanted: Weights, step: int | None) -
     checkpoints = {it.step: it for it in Checkpointer(run / "checkpoints").all()}
     written = result.get("step") if has_weights(run) else None
     if isinstance(written, int):
+        # A checkpoint of the same step goes before the result: it is in full precision.
         checkpoints.setdefault(written, Checkpoint(written, run))
     if not checkpoints:
         raise CheckpointError(f"the run {run} has no checkpoint and no {MODEL_NAME} yet; go on with it by --resume")

@@ -131,6 +131,7 @@ def differences(run: Path, other: Path) -> Iterator[Difference]:
     lines = [[{key: it for key, it in line.items() if not key.endswith(_RATES)} for line in them] for them in read]
     if len(lines[0]) != len(lines[1]):
         yield Difference("metrics.jsonl", f"{len(lines[0])} and {len(lines[1])} lines")
+    # As far as both go: a difference of their lengths is told above.
     for a, b in zip(*lines, strict=False):
         for name in a:
             if a[name] != b.get(name):

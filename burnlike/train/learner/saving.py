@@ -110,6 +110,7 @@ class Saving:
         floats = [it for it in float_params if not is_quantized(local(it.tensor))]
         if not floats:
             return
+        # A sum is not finite if a value is not; in float64, as finite weights in 16 bits may overflow in theirs.
         sums = torch.stack([local(param.tensor).sum(dtype=torch.float64).cpu() for param in floats])
         wrong = next((it.path for it, total in zip(floats, sums.tolist(), strict=True) if not math.isfinite(total)), "")
         name = next(filter(None, self._learner.parallel.gather(wrong)), "")

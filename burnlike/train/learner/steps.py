@@ -155,6 +155,7 @@ class LossWindow:
         """The sum of all values that were added, and their number."""
         if not self._means:
             return 0.0, 0
+        # In float64: the sum of a long epoch's losses would round in float32.
         sizes = torch.tensor(self._sizes, dtype=torch.float64)
         means = torch.stack(self._means).double().cpu()
         return (means * sizes).sum().item(), sum(self._sizes)

@@ -113,6 +113,7 @@ class TorchUpdate:
         self._schedule = schedule
         self._clipping = clipping
         self._is_stepped = False
+        # A GradScaler does not say that it skips a step; then the schedule is not stepped either.
         optimizer.register_step_post_hook(self._note_step)
 
     def _note_step(self, *_: Any) -> None:

@@ -237,6 +237,7 @@ class _Area(ConfiguredMetric[Areas]):
         self.classes = torch.full_like(self.classes, scores.shape[1])
         if logits:
             scores = as_probabilities(scores, answers.is_exclusive)
+        # A copy: float64 scores are a view of predictions that a program may change.
         self.scores.append(scores.flatten().to(torch.float64, copy=True))
         self.truth.append(truth.flatten().to(torch.uint8))
 

@@ -60,6 +60,7 @@ class Watch:
         self._asks = False  # since others have let it wait in vain
         self._main = threading.get_ident()
         self._done = threading.Event()
+        # A daemon, as it must not keep alive a process that fails.
         self._thread = threading.Thread(target=self._beat, name="burnlike-watch", daemon=True)
         self._thread.start()
 

@@ -25,6 +25,7 @@ _THREADS = 8
 
 def digests_of(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
     """The digests of the values of tensors, in their order."""
+    # Threads hash at the same time: hashlib lets go of the interpreter for large data.
     with ThreadPoolExecutor(_THREADS) as pool:
         yield from pool.map(digest_of, tensors.values())
 

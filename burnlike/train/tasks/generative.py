@@ -51,6 +51,7 @@ class _Generative(Task):
         like = next(model.parameters())
         if not is_fixed or like.is_meta:
             return torch.randn(*shape, dtype=like.dtype, device=like.device)
+        # Drawn on the CPU, so that it is the same on any device.
         generator = torch.Generator().manual_seed(_FIXED_SEED)
         return torch.randn(*shape, generator=generator).to(like.device, like.dtype)
 

@@ -42,6 +42,7 @@ class LanguageModel(Task):
     def __init__(self, config: LanguageModelConfig | None = None) -> None:
         self.config = config or LanguageModelConfig()
         self._data: Any = None
+        # The models that were proved to keep documents apart; weak, so that none is kept alive.
         self._apart: WeakSet[nn.Module] = WeakSet()
 
     def take_data(self, data: Any) -> None:

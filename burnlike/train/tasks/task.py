@@ -183,6 +183,7 @@ def _as_arguments(inputs: Mapping[str, Any], parameters: frozenset[str]) -> dict
     return {_OWN_NAMES.get(name, name): it for name, it in arguments.items()}
 
 
+# Once for a class: it is asked for each batch.
 @cache
 def _parameters(kind: type[nn.Module]) -> frozenset[str]:
     return frozenset(inspect.signature(kind.forward).parameters)

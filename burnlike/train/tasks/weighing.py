@@ -16,6 +16,7 @@ from ...errors import ConfigError, DataError, nearest
 from ...ops.cross_entropy import unrounded_loss
 
 _LEAST = 1e-8
+"""Of 1 - p: for a gamma below 1 the derivative of 0^gamma is infinite."""
 
 
 def whole(values: Tensor) -> Tensor:

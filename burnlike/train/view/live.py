@@ -65,6 +65,7 @@ class Board:
     def __init__(self) -> None:
         self.clock = Clock()
         self.step = self.total_steps = 0
+        # `take` is called by the training, `rows` by the thread that draws.
         self._lock = threading.Lock()
         self._epoch = 0
         self._rate = ""

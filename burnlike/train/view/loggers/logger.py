@@ -89,6 +89,7 @@ class Logger(Callback):
             return
         try:
             call(*values)
+        # No error of a logger's service ends a training.
         except Exception as error:
             self._is_open = False
             message = f"{self.title} failed, and the training goes on without it: {type(error).__name__}: {error}"
