@@ -184,7 +184,6 @@ class Learner(Generic[Batch]):
         """
         if begin := getattr(self.task, "begin_step", None):
             begin(self.step)
-
         forward = partial(self._forward, counts=counts)
         in_int8 = nullcontext() if self.int8_layers is None else self.int8_layers.computing()
         with in_int8, self.parallel.accumulating(self.model, is_last, counts):

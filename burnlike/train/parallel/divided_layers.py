@@ -67,7 +67,7 @@ class Experts(PartOfModel):
         assert mesh.expert is not None
         divided = DividedExperts(mesh.expert.get_group())
         expert_layers = {name: it for name, it in model.named_modules() if isinstance(it, MixtureOfExperts)}
-        _check(model, expert_layers, divided.size)
+        _expect_experts(model, expert_layers, divided.size)
         super().__init__(model, optimizer, mesh.expert.get_group(), device)
         self.layers: list[list[nn.Module]] = []
         for layer in expert_layers.values():
@@ -86,7 +86,7 @@ class Experts(PartOfModel):
         self._share(model, optimizer, frozenset(common if divided.rank else ()))
 
 
-def _check(model: nn.Module, layers: dict[str, MixtureOfExperts], size: int) -> None:
+def _expect_experts(model: nn.Module, layers: dict[str, MixtureOfExperts], size: int) -> None:
     if not layers:
         raise ConfigError(
             f"distributed.expert: {own_class(model).__name__} has no MixtureOfExperts whose experts processes could"

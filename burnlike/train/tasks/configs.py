@@ -19,7 +19,7 @@ _SAMPLE = at_most(1_000_000, "each token is a pass through the model")
 Samples = Annotated[int, Meta(ge=0), at_most(10_000, "more images are no picture that a person looks at")]
 Token = Annotated[int, Meta(ge=0, lt=2**31)]
 Smoothing = Annotated[float, Meta(ge=0, lt=1)]
-Weights = Annotated[tuple[NotNegative, ...], Meta(min_length=2)]
+ClassWeights = Annotated[tuple[NotNegative, ...], Meta(min_length=2)]
 
 
 def _weighing_problems(config: Any) -> Iterable[tuple[str, str]]:
@@ -63,7 +63,7 @@ class ClassificationConfig(TaskConfig["Classification"], tag="Classification", b
     head = "SequenceClassification"
     multi_label: bool = False
     label_smoothing: Smoothing = 0.0
-    class_weights: Literal["balanced"] | Weights | dict[str, NotNegative] | None = None
+    class_weights: Literal["balanced"] | ClassWeights | dict[str, NotNegative] | None = None
     focal_gamma: NotNegative = 0.0
 
     def validate(self) -> Iterable[tuple[str, str]]:
@@ -82,7 +82,7 @@ class SegmentationConfig(TaskConfig["Segmentation"], tag="Segmentation", builds=
     head = "SemanticSegmentation"
     ignore_index: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     label_smoothing: Smoothing = 0.0
-    class_weights: Literal["balanced"] | Weights | dict[str, NotNegative] | None = None
+    class_weights: Literal["balanced"] | ClassWeights | dict[str, NotNegative] | None = None
     focal_gamma: NotNegative = 0.0
 
     def validate(self) -> Iterable[tuple[str, str]]:

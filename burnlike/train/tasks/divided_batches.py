@@ -19,7 +19,14 @@ _LONGEST = 256
 """Of how many tokens of a sequence the proof is."""
 _CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4}
 _CLOSE_IN_16_BITS = 5e-2
-"""How far logits may be apart, relative to the largest: parts of sums are added in another order."""
+
+
+def logits_tolerance(dtype: torch.dtype) -> float:
+    """How far logits may be apart that are the same but for rounding, relative to the largest of them.
+
+    Sums are added in another order, and some softmax is in float32 in any case.
+    """
+    return _CLOSE.get(dtype, _CLOSE_IN_16_BITS)
 
 
 def own_parts(model: nn.Module, *tensors: Tensor, fill: float = NO_TARGET) -> tuple[Tensor, ...]:
@@ -112,7 +119,7 @@ def _expect_same(
         logits_of_parts, expected = logits_of_parts[0, counts], sequence.own(whole)[0, counts]
         largest = expected.abs().max().item() if len(expected) else 0.0
         apart = (logits_of_parts - expected).abs().max().item() if len(expected) else 0.0
-        problem = not apart <= _CLOSE.get(logits_of_parts.dtype, _CLOSE_IN_16_BITS) * (largest or 1.0)
+        problem = not apart <= logits_tolerance(logits_of_parts.dtype) * (largest or 1.0)
         if sequence.agree(problem):
             name = own_class(unwrap(model)).__name__
             raise ConfigError(

@@ -79,11 +79,11 @@ class _Generative(Task):
         if images.dim() != 4 or images.shape[1] not in (1, 3):
             return {}
         path = Path(run.path) / "samples" / "drawn.png"
-        write_png(path, grid(images))
+        write_png(path, image_grid(images))
         return {"samples": str(path)}
 
 
-def grid(images: Tensor) -> Tensor:
+def image_grid(images: Tensor) -> Tensor:
     """Images `[n, channels, height, width]` in 0..1 side by side, `[channels, rows, columns]` uint8, with lines."""
     n, channels, height, width = images.shape
     columns = math.ceil(math.sqrt(n))

@@ -21,15 +21,13 @@ from ...nn.divided_sequence import divided
 from ..learner.steps import evaluation_mode
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import StepOutput
-from .divided_batches import own_parts_of
+from .divided_batches import logits_tolerance, own_parts_of
 from .task import added_loss, logits_of
 
 _NAMES = ("input_ids", "attention_mask", "position_ids")
 _LONGEST, _SHORTEST = 9, 3
-_CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4}
 _SAME = {torch.float64: 1e-9, torch.float32: 1e-5}
-_CLOSE_IN_16_BITS = 5e-2
-"""How far logits may be from each other, relative to the largest of them: some softmax in float32 in any case."""
+"""How far logits may change, relative to the largest of them, that depend on nothing which was changed."""
 
 
 class Predicted(NamedTuple):
@@ -171,7 +169,7 @@ def _difference(alone: Tensor, packed: Tensor, changed: Tensor, size: int) -> st
     largest = alone.abs().max().item() or 1.0
     if (changed - packed)[size:].abs().max().item() > _SAME.get(alone.dtype, 0.0) * largest:
         return _MIXED
-    if (packed - alone).abs().max().item() > _CLOSE.get(alone.dtype, _CLOSE_IN_16_BITS) * largest:
+    if (packed - alone).abs().max().item() > logits_tolerance(alone.dtype) * largest:
         return "documents in one row do not give what each gives alone"
     return ""
 

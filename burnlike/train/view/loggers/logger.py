@@ -127,7 +127,7 @@ class SentLines:
         replace_file(self._file, json.dumps({"id": self.id, "steps": self._steps}).encode())
 
 
-def config_of(run: Path | None) -> dict[str, Any]:
+def config_values(run: Path | None) -> dict[str, Any]:
     """The values of a run's config by their paths; nothing where there is none."""
     if run is None or not (run / "config.yaml").is_file():
         return {}

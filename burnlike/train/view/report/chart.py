@@ -41,10 +41,10 @@ def tag(name: str, /, *content: object, **attributes: object) -> Html:
     head = " ".join([name, *(f'{key}="{escaped(value)}"' for key, value in pairs)])
     if name in _EMPTY:
         return Html(f"<{head}/>")
-    return Html(f"<{head}>{joined(content)}</{name}>")
+    return Html(f"<{head}>{joined_html(content)}</{name}>")
 
 
-def joined(content: object) -> Html:
+def joined_html(content: object) -> Html:
     pieces = content if isinstance(content, list | tuple) else [content]
     return Html("".join(it if isinstance(it, Html) else escaped(it) for it in pieces if it is not None))
 

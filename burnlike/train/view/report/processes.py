@@ -48,7 +48,7 @@ class Work(NamedTuple):
     problem: str = ""
 
 
-def peak_of(run: RunFiles) -> float | None:
+def peak_tflops_of(run: RunFiles) -> float | None:
     """The TFLOP/s of a device of the run in 16 bits; None for other trainings and devices."""
     values, devices = run.config.get, run.environment.get("devices")
     types = values("training.precision"), values("distributed.precision.params"), values("model.dtype")
