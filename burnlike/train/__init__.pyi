@@ -19,8 +19,8 @@ from .learner.configs import (
     TrainingConfig as TrainingConfig,
 )
 from .learner.ema import Ema as Ema
+from .learner.fit_loop import LearningResult as LearningResult
 from .learner.learner import Learner as Learner
-from .learner.result import LearningResult as LearningResult
 from .learner.steps import (
     LossFunction as LossFunction,
     StepOutput as StepOutput,
@@ -41,7 +41,7 @@ from .parallel.configs import (
 from .parallel.ddp import Ddp as Ddp
 from .parallel.distributed import SeveralProcesses as SeveralProcesses
 from .parallel.fsdp2 import Fsdp2 as Fsdp2
-from .parallel.meeting import make_parallel as make_parallel
+from .parallel.rendezvous import make_parallel as make_parallel
 from .parallel.single_process import SingleProcess as SingleProcess
 from .runs.logs import MetricsLog as MetricsLog
 from .runs.run_dir import RunDir as RunDir

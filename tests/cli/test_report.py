@@ -10,7 +10,7 @@ import pytest
 
 from burnlike.cli.main import main
 from burnlike.train.runs.run_files import read_run
-from burnlike.train.view.report.processes import peak_of
+from burnlike.train.view.report.processes import peak_tflops_of
 
 from ..train.runs.test_run_files import make_run
 from ..train.samples import write_config
@@ -122,4 +122,4 @@ def test_peaks_are_those_of_known_devices_in_16_bits(
     runs: Path, device: str, training: dict[str, str], peak: float | None
 ) -> None:
     run = read_run(runs / "runs" / "a")
-    assert peak_of(run._replace(config=training, environment={"devices": [device]})) == peak
+    assert peak_tflops_of(run._replace(config=training, environment={"devices": [device]})) == peak

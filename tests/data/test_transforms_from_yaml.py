@@ -25,7 +25,7 @@ from burnlike.data import (
 from burnlike.data.sources.splits import composed
 from burnlike.errors import ArgumentError, ConfigError, DataError, ShapeError
 from burnlike.train import Job, TrainConfig, load_run
-from burnlike.train.job.evaluation import evaluate_run
+from burnlike.train.job.loaded_run import evaluate_run
 from tests.cli.commands import run
 from tests.train.samples import write_config
 
@@ -225,7 +225,7 @@ def test_items_that_were_left_out_are_counted_in_a_job(tmp_path: Path, capsys: p
     out = capsys.readouterr().out
     for part in ("validation of epoch 1", "validation of epoch 2", "valid"):
         assert f"{part}: left out 1 items that can't be read: item " in out
-    done = evaluate_run(load_run(tmp_path / "run"), "all", said={})
+    done = evaluate_run(load_run(tmp_path / "run"), "all", notes={})
     assert done.items == 11
     assert "cats/3.png" in done.left_out[0]
 

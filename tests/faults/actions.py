@@ -18,7 +18,7 @@ from burnlike.record import open_record
 from burnlike.train import Checkpointer
 from burnlike.train.checkpoint.mirror import Mirror
 from burnlike.train.checkpoint.mirror_files import MirrorFiles
-from burnlike.train.runs.data_facts import keep_facts
+from burnlike.train.runs.run_dir import keep_facts
 
 from .commands import OUTPUTS, called, output
 from .prepared import mirrored, state_of

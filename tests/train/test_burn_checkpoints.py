@@ -13,7 +13,7 @@ from burnlike.module import params
 from burnlike.optim import AdamWConfig, CosineAnnealingConfig, GradientsParams, OptimizerAdaptor
 from burnlike.optim.schedules.lr_scheduler import LrScheduler
 from burnlike.train import TrainingState
-from burnlike.train.job.record_paths import record_at
+from burnlike.train.runs.record_paths import record_at
 from tests.golden.run_model import Net, Sizes
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v0.22"

@@ -16,8 +16,7 @@ import torch
 from PIL import Image
 
 from burnlike.train import Job, PlainRenderer, RunDir, TrainConfig, load_run
-from burnlike.train.job.evaluation import evaluate_run
-from burnlike.train.job.prediction import predictions
+from burnlike.train.job.loaded_run import evaluate_run, predictions
 
 Scores = Mapping[str, float]
 COMMON = """
@@ -293,7 +292,7 @@ def test_evaluate_is_predict(name: str, tmp_path: Path, monkeypatch: pytest.Monk
     rows = {part: [*predictions(loaded, [Path(case.source.format(part))])] for part in parts}
     for split in (*parts, "all") if name != "masks" else ("all",):
         asked = parts if split == "all" else (split,)
-        found = evaluate_run(loaded, split, said={})
+        found = evaluate_run(loaded, split, notes={})
         expected = case.scores([row for it in asked for row in rows[it]], [own for it in asked for own in truth[it]])
         assert found.items == sum(len(truth[it]) for it in asked)
         assert {key: found.values[key] for key in expected} == pytest.approx(expected, rel=1e-5), split

@@ -17,8 +17,7 @@ from burnlike.cli.prediction_files import write_predictions
 from burnlike.errors import CheckpointError, ConfigError, DataError, RunDirError
 from burnlike.record import open_record
 from burnlike.train import Job, LoadedRun, PlainRenderer, RunDir, TrainConfig, load_run, read_run
-from burnlike.train.job.evaluation import evaluate_run
-from burnlike.train.job.prediction import predictions
+from burnlike.train.job.loaded_run import evaluate_run, predictions
 
 YAML = """
 data: {type: Csv, path: rows.csv, target: kind, validation_fraction: 0.3}
@@ -94,7 +93,7 @@ def test_load_run_gives_the_weights_that_were_asked_for(folder: Path) -> None:
         assert (run.step, run.weights) == (step, weights)
         assert not run.model.training
         assert run.classes == sorted(KINDS)
-        assert evaluate_run(run, "valid", said={}).values["loss"] == losses[step]
+        assert evaluate_run(run, "valid", notes={}).values["loss"] == losses[step]
     with pytest.raises(CheckpointError, match=r"no checkpoint of step 7, but of .*30"):
         load_run(folder / "run", step=7)
     with pytest.raises(CheckpointError, match="there is no run at nowhere"):
@@ -106,7 +105,7 @@ def test_without_checkpoints_the_written_weights_are_loaded(folder: Path) -> Non
     shutil.rmtree(folder / "bare" / "checkpoints")
     run = load_run(folder / "bare")
     assert run.step == result(folder / "run")["step"]
-    assert evaluate_run(run, "valid", said={}).values == result(folder / "run")["values"]["valid"]
+    assert evaluate_run(run, "valid", notes={}).values == result(folder / "run")["values"]["valid"]
     (folder / "bare" / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match="no checkpoint and no model"):
         load_run(folder / "bare")
@@ -123,7 +122,7 @@ def test_output_weights_says_which_are_written(folder: Path) -> None:
         found = result(folder / name)
         run = load_run(folder / name)
         assert (found["weights"], found["step"]) == (weights, run.step) == (run.weights, run.step)
-        measured = evaluate_run(run, "valid", said={}).values
+        measured = evaluate_run(run, "valid", notes={}).values
         assert measured == found["values"]["valid"]
         is_validated = measured["loss"] == validations(folder / name)[run.step]
         assert is_validated == (weights != "last")  # validations are with the average
@@ -180,7 +179,7 @@ def test_a_run_whose_facts_are_damaged_says_so(folder: Path) -> None:
     kept = json.loads((folder / "run" / "data.json").read_text())
     (folder / "damaged" / "data.json").write_text(json.dumps({**kept, "facts": {"features": []}}))
     with pytest.raises(RunDirError, match=r"data.json lacks 'columns'"):
-        evaluate_run(load_run("damaged"), said={})
+        evaluate_run(load_run("damaged"), notes={})
     with pytest.raises(RunDirError, match=r"data.json lacks 'columns'"):
         [*predictions(load_run("damaged"), [folder / "rows.csv"])]
 
@@ -188,11 +187,11 @@ def test_a_run_whose_facts_are_damaged_says_so(folder: Path) -> None:
 def test_a_run_of_an_older_release_is_measured_on_its_own_data(folder: Path) -> None:
     shutil.copytree(folder / "run", folder / "older")
     (folder / "older" / "data.json").unlink()
-    found = evaluate_run(load_run("older"), "valid", said={})
+    found = evaluate_run(load_run("older"), "valid", notes={})
     assert found.values == result(folder / "run")["values"]["valid"]
     (folder / "older" / "data.json").write_text(json.dumps({"classes": ["a", "b", "c"], "facts": {}}))
     with pytest.raises(DataError, match="expected the classes of the run older, a, b, c"):
-        evaluate_run(load_run("older"), said={})
+        evaluate_run(load_run("older"), notes={})
 
 
 def test_runs_are_compared_and_removed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,7 +80,7 @@ def test_a_run_is_a_directory_of_transformers_and_needs_no_other(images: Path, t
         assert torch.equal(loaded.model(inputs).logits, expected)
         assert torch.equal(theirs(inputs).logits, expected)
     again = started(DIGITS, run)
-    assert again.said[0] == f"weights   40 of 40 tensors of {run}/model.safetensors"
+    assert again.notes[0] == f"weights   40 of 40 tensors of {run}/model.safetensors"
     assert torch.equal(again.model.classifier.weight, job.model.classifier.weight)
 
 
@@ -106,7 +106,7 @@ def test_init_from_takes_a_run_a_checkpoint_and_a_directory(images: Path, tmp_pa
     backbone = started(DIGITS, images, f"init_from={{path: {run}, skip: [classifier]}}")
     assert torch.equal(backbone.model.vit.layernorm.weight, first.model.vit.layernorm.weight)
     assert not torch.equal(backbone.model.classifier.weight, wanted)
-    assert backbone.said[-1].endswith("drawn: classifier.weight, classifier.bias")
+    assert backbone.notes[-1].endswith("drawn: classifier.weight, classifier.bias")
     (tmp_path / "begun" / "checkpoints").mkdir(parents=True)
     (tmp_path / "begun" / "run.lock").touch()
     with pytest.raises(RecordIOError, match=r"this run has no model\.safetensors yet"):

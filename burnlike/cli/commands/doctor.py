@@ -91,7 +91,7 @@ def cuda_problem(capabilities: Sequence[tuple[int, int]], built: str, why_not: s
         why_not: why the library is not in use; empty if it is.
         library: its file.
     """
-    from ...ops._capability import runs_on
+    from ...ops._library import runs_on
 
     others = [it for it in capabilities if why_not or not runs_on(it, built)]
     if not others:

@@ -19,10 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     data = None if args.data is None else data_config(args.data)
     loaded = opened(args)
-    from burnlike.train.job.evaluation import evaluate_run
+    from burnlike.train.job.loaded_run import evaluate_run
 
     given_options = {"data": None if data is None else data.to_dict(), "set": [str(it) for it in args.overrides]}
-    evaluation = evaluate_run(loaded, args.split, data, said=given_options)
+    evaluation = evaluate_run(loaded, args.split, data, notes=given_options)
     if args.json:
         about = {"run": str(loaded.path), "step": loaded.step, "weights": loaded.weights}
         say_json({**about, **evaluation._asdict(), "file": str(evaluation.file)})

@@ -92,8 +92,15 @@ def _of_training(args: argparse.Namespace) -> int:
     memory = None if args.memory is None else options.byte_size("--memory", args.memory)
     registry.import_modules(args.imports)
     training = resolve(TRAIN_CONFIG).load(args.file, args.overrides)
-    from ...train.job.forecast_meshes import forecast_meshes, parse_mesh, remedies
-    from ...train.job.forecast_table import as_values, remedy_lines, remedy_values, table_of
+    from ...train.job.forecast_meshes import (
+        as_values,
+        forecast_meshes,
+        parse_mesh,
+        remedies,
+        remedy_lines,
+        remedy_values,
+        table_of,
+    )
 
     meshes = [parse_mesh(it) for it in args.meshes]
     forecasts = list(forecast_meshes(training, args.world_size, meshes))

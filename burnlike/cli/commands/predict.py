@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         from burnlike.interop.quantize import quantize_
 
         quantize_(loaded.model, args.quantize)
-    from burnlike.train.job.prediction import predictions
+    from burnlike.train.job.loaded_run import predictions
 
     count = write_predictions(out, predictions(loaded, sources, args.batch_size))
     if args.out is not None:

@@ -51,10 +51,10 @@ def _work(run: "RunFiles", peak_tflops: float | None) -> "Work | None":
         return None
     from burnlike.train.job.forecast_meshes import flops_of_process
     from burnlike.train.job.run_config import run_config
-    from burnlike.train.view.report.processes import Work, count_of, peak_of
+    from burnlike.train.view.report.processes import Work, count_of, peak_tflops_of
 
     try:
         flops = flops_of_process(run_config(run.path), count_of(run))
     except BurnlikeError as error:  # of a class of one's own, which is not imported here, and so on
         return Work(None, None, " ".join(str(error).split()))
-    return Work(flops, peak_tflops or peak_of(run))
+    return Work(flops, peak_tflops or peak_tflops_of(run))

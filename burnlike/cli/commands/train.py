@@ -15,10 +15,8 @@ from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.checkpoint.mirror import Mirror, parts_of_url
 from burnlike.train.job.configs import TrainConfig
-from burnlike.train.job.launching import begun_run, resumed_run
-from burnlike.train.job.rank_logs import follow_launcher
-from burnlike.train.job.resuming import check_resumable
-from burnlike.train.job.run_config import load_config, run_config
+from burnlike.train.job.launching import follow_launcher, requeued_run, resumed_run
+from burnlike.train.job.run_config import check_resumable, load_config, run_config
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
@@ -77,7 +75,7 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
         raise ArgumentError("--out is for --find; a run goes to --run-dir DIR")
     if args.sweeps:
         return _sweep(args, file, resumed, overrides)
-    if resumed is None and (begun := begun_run(args.run_dir, RUNS, file.stem)):
+    if resumed is None and (begun := requeued_run(args.run_dir, RUNS, file.stem)):
         resumed = str(begun)
     config = load_config(file, overrides)
     if config.distributed.is_single and (ranks := number_of_ranks()) > 1:
@@ -109,7 +107,7 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
                 run_dir = RunDir.create(args.run_dir) if args.run_dir else RunDir.create_next(RUNS, file.stem)
             directory = stack.enter_context(closing(run_dir))
             job.parallel.remember(str(directory.path))
-        with job.parallel.others_alive():
+        with job.parallel.explain_lost_peer():
             path = job.parallel.broadcast(None if directory is None else directory.path)
         directory = directory or stack.enter_context(closing(RunDir.follow(path)))
         # Only from here on is there anything to finish: before, a signal ends the program at once.
@@ -255,4 +253,4 @@ def _summary(config: TrainConfig, task: "Task", directory: RunDir, result: "RunR
         name = {"valid": "validation"}.get(split, split)
         lines += [f"{f'{name} {metric}':<16} {value:.4f}" for metric, value in values.items()]
     lines += ["", *str(LearnerSummary.of_run(directory.path)).splitlines()]
-    return [*lines, "", *task.describe(result.values, result.said)]
+    return [*lines, "", *task.describe(result.values, result.task_notes)]

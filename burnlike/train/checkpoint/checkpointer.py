@@ -116,25 +116,26 @@ class Checkpointer:
         self.mirror: Mirror | None = None
 
     def all(self) -> list[Checkpoint]:
-        """The whole checkpoints, first to last; from here on they are taken for those of this run."""
-        found = self._found()
-        for checkpoint in found:
+        """The whole checkpoints, first to last; from here on they count as this run's own."""
+        checkpoints = self._found()
+        for checkpoint in checkpoints:
+            # Those that this object wrote stay marked so.
             self._own.setdefault(checkpoint.step, False)
-        return found
+        return checkpoints
 
     def latest(self) -> Checkpoint | None:
         """The last whole checkpoint, if there is one; see `all`."""
         return next(reversed(self.all()), None)
 
     def check(self, step: int) -> None:
-        """Refuse a directory with a checkpoint of another run, or of a later step than that of a training."""
+        """Refuse a directory with a checkpoint of another run, or of a later step than `step`."""
         self._checked(step, may_redo=False)
 
     def _checked(self, step: int, *, may_redo: bool) -> list[Checkpoint]:
-        """What is there; of later steps only what this object wrote may be, and only with `may_redo`."""
-        found = self._found()
-        others = [it for it in found if it.step not in self._own]
-        later = [it for it in found if it.step > step and not (may_redo and self._own[it.step])] if not others else []
+        """The checkpoints that are there; of later steps only those of this object, and only with `may_redo`."""
+        present = self._found()
+        others = [it for it in present if it.step not in self._own]
+        later = [it for it in present if it.step > step and not (may_redo and self._own[it.step])] if not others else []
         if wrong := others or later:
             whose = "another run" if others else f"a later step than {step}, where this run is"
             raise CheckpointError(
@@ -142,7 +143,7 @@ class Checkpointer:
                 " last one to go on from it (`latest()`; `burnlike train --resume`), remove it to go on from one before"
                 " it, or choose another directory for a new run"
             )
-        return found
+        return present
 
     def save(
         self, step: int, records: Mapping[str, Record], *, kept: Collection[int] | None = None, background: bool = False
@@ -168,9 +169,9 @@ class Checkpointer:
                 " let a Learner train, whose checkpoints are written together"
             )
         self.wait()
-        found = self._checked(step, may_redo=True)
+        present = self._checked(step, may_redo=True)
         checkpoint = self.of_step(step)
-        if checkpoint in found:
+        if checkpoint in present:
             self._remove_others(kept)
             return checkpoint
         if not background:
@@ -199,11 +200,11 @@ class Checkpointer:
             raise error
 
     def notes(self, *, wait: bool = False) -> list[str]:
-        """What a user should know of the mirror since the last call; `wait` until it has all checkpoints."""
+        """News of the mirror for the user since the last call; `wait` until it has all checkpoints."""
         return [] if self.mirror is None else self.mirror.notes(wait=wait)
 
     def mirror_result(self) -> list[str]:
-        """Have the mirror get what the run has left at its end; what a user should know of it."""
+        """Let the mirror copy the run's result; returns its news for the user."""
         if self.mirror is not None:
             self.mirror.update(self._found, has_result=True)
         return self.notes(wait=True)
@@ -214,7 +215,7 @@ class Checkpointer:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the save in the background has come to an error, which `wait` raises."""
+        """True if the save in the background has come to an error, which `wait` raises."""
         return self._saving is not None and self._saving.has_ended() and self._saving.error is not None
 
     def keep_only(self, kept: Collection[int]) -> None:
@@ -225,7 +226,7 @@ class Checkpointer:
     def _write(self, checkpoint: Checkpoint, records: Mapping[str, Record], kept: Collection[int] | None) -> None:
         try:
             self.write(checkpoint.path, records)
-            self._own.pop(checkpoint.step, None)
+            self._own.pop(checkpoint.step, None)  # the dict's order is that of the saves
             self._own[checkpoint.step] = True
             self._remove_others(kept)
         except (OSError, RecordError) as error:
@@ -251,8 +252,8 @@ class Checkpointer:
     def _found(self) -> list[Checkpoint]:
         if not self.directory.is_dir():
             return []
-        found = ((_NAME.fullmatch(path.name), path) for path in self.directory.iterdir())
-        return sorted(Checkpoint(int(match[1]), path) for match, path in found if match)
+        matches = ((_NAME.fullmatch(path.name), path) for path in self.directory.iterdir())
+        return sorted(Checkpoint(int(match[1]), path) for match, path in matches if match)
 
     def _unwritable(self, checkpoint: Checkpoint, error: OSError | RecordError) -> CheckpointError:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -289,7 +290,7 @@ class SilentCheckpointer(FollowingCheckpointer):
 def write_together(
     directory: Path, records: Mapping[str, Record], *, group: Any = None, elsewhere: Collection[int] = ()
 ) -> None:
-    """Write records of which some are divided, all processes together: a folder for each of those, a file for others.
+    """Write records, some of them divided, all processes together: a folder for each divided one, a file for others.
 
     Rank 0 makes the directory and writes the files; for `group` and `elsewhere` see `DistributedRecorder`.
     """
@@ -299,11 +300,11 @@ def write_together(
     names = {name: hashlib.sha256("\n".join(sorted(it.tensors)).encode()).hexdigest() for name, it in records.items()}
     everyone = together.gathered((divided, names))
     with ExitStack() as stack:
-        made: Path | None = None
+        hidden: Path | None = None
         with together:
             if together.rank == 0:
-                made = stack.enter_context(whole_checkpoint(directory))
-        partial = together.gathered(made)[0] or directory
+                hidden = stack.enter_context(whole_checkpoint(directory))
+        partial = together.gathered(hidden)[0] or directory
         for name, record in records.items():
             if any(parts[name] or theirs[name] != everyone[0][1][name] for parts, theirs in everyone):
                 recorder.save(record, partial / name)

@@ -48,6 +48,7 @@ class Mirror:
         self._run = run
         self.place = f"{place.rstrip('/')}/{run.resolve().name}"
         self._files = MirrorFiles(self.place)
+        # Of the fields below, which the training and the thread that copies share.
         self._lock = threading.Lock()
         self._wanted: Callable[[], Sequence[Whole]] | None = None
         self._has_result = False
@@ -66,40 +67,41 @@ class Mirror:
         Raises:
             CheckpointError: it is of another run, or can't be read or written.
         """
-        found = self._expect_own(is_new=is_new, has_checkpoints=has_checkpoints)
+        owner = self._expect_own(is_new=is_new, has_checkpoints=has_checkpoints)
         self._holder = os.urandom(8).hex()
-        run = found.get("run") or _known(self._run).get("run") or os.urandom(8).hex()
-        content = {"run": run, "holder": self._holder, "host": platform.node(), "since": _now()}
-        with self._files.telling("written"):
+        run = owner.get("run") or _noted_in(self._run).get("run") or os.urandom(8).hex()
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        content = {"run": run, "holder": self._holder, "host": platform.node(), "since": since}
+        with self._files.as_checkpoint_errors("written"):
             self._files.write(_OWNER, content)
         self._note(content)
 
-    def know(self, *, has_checkpoints: bool) -> None:
+    def note_owner(self, *, has_checkpoints: bool) -> None:
         """Note in the run's directory whose mirror this is, for one who reads it; see `claim` for errors."""
         self._note(self._expect_own(is_new=False, has_checkpoints=has_checkpoints))
 
     def _expect_own(self, *, is_new: bool, has_checkpoints: bool) -> Mapping[str, Any]:
-        with self._files.telling():
-            found, steps = self._owner(), self.steps()
-        own = _known(self._run).get("run")
-        if (found or steps) and (is_new or has_checkpoints) and (own is None or own != found.get("run")):
+        with self._files.as_checkpoint_errors():
+            owner, steps = self._owner(), self.steps()
+        noted_run = _noted_in(self._run).get("run")
+        if (owner or steps) and (is_new or has_checkpoints) and (noted_run is None or noted_run != owner.get("run")):
             last = f", up to step {steps[-1]}" if steps else ""
             raise CheckpointError(
-                f"the mirror {self.place} has checkpoints of another run{_begun(found)}{last}; go on with that run by"
-                f" --resume {self._run}, where no other one of this name is, or give the new one another name by"
+                f"the mirror {self.place} has checkpoints of another run{_origin_of(owner)}{last}; go on with that"
+                f" run by --resume {self._run}, where no other one of this name is, or give the new one another name by"
                 " --run-dir"
             )
-        return found
+        return owner
 
     def expect_one(self) -> None:
         """A CheckpointError where the place has no run of this name."""
-        with self._files.telling():
+        with self._files.as_checkpoint_errors():
             if not self._owner() and not self.steps():
                 raise CheckpointError(f"there is no run at {self._run}, and none in the mirror at {self.place}")
 
     def fetch_beside(self) -> None:
-        """Copy what the run's directory had at the last checkpoint and is not there, such as its config."""
-        with self._files.telling():
+        """Copy the run's other files as of the last checkpoint, such as its config, where they are missing here."""
+        with self._files.as_checkpoint_errors():
             checkpoints = self._checkpoints()
             for step in [*checkpoints][-1:]:
                 beside = {file: it for file, it in checkpoints[step].items() if file.startswith(_OF_RUN)}
@@ -107,13 +109,15 @@ class Mirror:
 
     def steps(self) -> list[int]:
         """The steps of the whole checkpoints, in order; a CheckpointError if it can't be looked at."""
-        with self._files.telling():
+        with self._files.as_checkpoint_errors():
             return [*self._checkpoints()]
 
     def _checkpoints(self) -> dict[int, FileFacts]:
         """The files of each whole checkpoint, by its step, in order; files of the run alone are none."""
-        found = {step: files for name, files in self._files.sets().items() if (step := _step(name)) is not None}
-        return {step: it for step, it in sorted(found.items()) if any(not name.startswith(_OF_RUN) for name in it)}
+        checkpoints = {step: files for name, files in self._files.sets().items() if (step := _step(name)) is not None}
+        return {
+            step: it for step, it in sorted(checkpoints.items()) if any(not name.startswith(_OF_RUN) for name in it)
+        }
 
     def fetch(self, directory: Path, after: int = -1) -> int | None:
         """Copy the last whole checkpoint into `directory`, if it is of a step `after` this; the step.
@@ -121,7 +125,7 @@ class Mirror:
         Files of the run come with it; one that was changed here stays, which `notes` say. A CheckpointError says what
         is damaged or can't be read.
         """
-        with self._files.telling():
+        with self._files.as_checkpoint_errors():
             checkpoints = self._checkpoints()
             step = max(checkpoints, default=after)
             if step <= after:
@@ -133,8 +137,8 @@ class Mirror:
         return step
 
     def fetch_result(self) -> bool:
-        """Copy what the run had at its end; False where the run has not come to it. See `fetch`."""
-        with self._files.telling():
+        """Copy the run's final files; False where the run has not ended yet. See `fetch`."""
+        with self._files.as_checkpoint_errors():
             listed = self._files.sets().get(_RESULT)
             if listed is not None:
                 self._get(_RESULT, listed, "", self._run)
@@ -179,42 +183,43 @@ class Mirror:
 
     def _fetched(self) -> dict[str, list[str]]:
         """The hashes of the files of the run's directory that came from here, by name, the last two of each."""
-        found = _known(self._run).get("fetched")
-        return {name: it for name, it in found.items() if isinstance(it, list)} if isinstance(found, dict) else {}
+        hashes = _noted_in(self._run).get("fetched")
+        return {name: it for name, it in hashes.items() if isinstance(it, list)} if isinstance(hashes, dict) else {}
 
     def _note(self, owner: Mapping[str, Any] | None = None, fetched: Mapping[str, list[str]] | None = None) -> None:
         """Note in the run's directory whose mirror this is, and what came from it; None: as it says already."""
-        known = _known(self._run)
-        content = {**(known if owner is None else owner), "fetched": fetched or known.get("fetched", {})}
+        noted = _noted_in(self._run)
+        content = {**(noted if owner is None else owner), "fetched": fetched or noted.get("fetched", {})}
         make_directories(self._run)
         replace_file(self._run / _OWNER, json.dumps(content).encode(), within=self._run)
 
     def update(self, present: Callable[[], Sequence[Whole]], *, has_result: bool = False) -> None:
-        """Have the mirror get what is new of the checkpoints that are `present`, in the background; others go.
+        """Let the mirror copy new ones of the `present` checkpoints in the background, and remove others.
 
         With `has_result` it gets the run's other files, too.
         """
         with self._lock:
             self._wanted, self._has_result = present, has_result
             if self._worker is None:
+                # No daemon: the program does not end before the mirror has all.
                 self._worker = threading.Thread(target=self._work, name=f"copying to {self.place}", daemon=False)
                 self._worker.start()
 
     def notes(self, *, wait: bool = False) -> list[str]:
-        """What went wrong, and that it is right again, since the last call; `wait` for what is being copied."""
+        """Errors and recoveries since the last call; `wait` for what is being copied."""
         worker = self._worker
         if wait and worker is not None:
             worker.join()
         with self._lock:
-            found, self._notes = self._notes, []
-        return found
+            notes, self._notes = self._notes, []
+        return notes
 
     def _work(self) -> None:
         while True:
             with self._lock:
                 (present, has_result), self._wanted = (self._wanted, self._has_result), None
                 if present is None:
-                    self._worker = None
+                    self._worker = None  # within the lock: `update` starts another, or this one sees its request
                     return
             note = ""
             try:
@@ -234,7 +239,7 @@ class Mirror:
     def _bring_up_to_date(self, present: Callable[[], Sequence[Whole]], has_result: bool) -> None:
         names = self._files.sets().keys()  # which forgets what was listed before
         if self._holder and (owner := self._owner()).get("holder") != self._holder:
-            raise CheckpointError(f"another process copies to it{_begun(owner)}; this one does not any more")
+            raise CheckpointError(f"another process copies to it{_origin_of(owner)}; this one does not any more")
         for checkpoint in present():
             if _name(checkpoint.step) not in names:
                 sources = {f"{_OF_RUN}{name}": path for name, path in self._own_files(with_result=False).items()}
@@ -252,13 +257,13 @@ class Mirror:
 
     def _own_files(self, *, with_result: bool) -> dict[str, Path]:
         """The files of the run's directory, by their names there, without checkpoints and logs."""
-        found = {}
+        files = {}
         for name, path in _below(self._run).items():
             first, is_below = name.partition("/")[0], "/" in name
             is_result = first in _OF_RESULT or (is_below and first != "data")
             if first not in _NOT_COPIED and first[0] != "." and (with_result or not is_result):
-                found[name] = path
-        return found
+                files[name] = path
+        return files
 
     def _owner(self) -> Mapping[str, Any]:
         content = self._files.content(_OWNER)
@@ -276,7 +281,7 @@ def fetch_run(url: str, root: Path) -> tuple[Path, list[str]]:
     mirror.expect_one()
     with closing(RunDir.open(run, may_lack=True)):
         steps = [step for it in run.glob(f"checkpoints/{_STEP}*") if (step := _step(it.name)) is not None]
-        mirror.know(has_checkpoints=bool(steps))
+        mirror.note_owner(has_checkpoints=bool(steps))
         step = mirror.fetch(run / "checkpoints", max(steps, default=-1))
         result = mirror.fetch_result()
     if kept := mirror.notes():
@@ -295,9 +300,9 @@ def parts_of_url(url: str, root: Path) -> tuple[str, Path]:
 def newest_name(place: str, name: str) -> str | None:
     """The last of the runs `name`, `name-2` and so on that have a mirror in `place`."""
     files = MirrorFiles(place)
-    with files.telling():
-        found = [(number, it) for it in files.names() if (number := numbered(it, name)) is not None]
-    return max(found)[1] if found else None
+    with files.as_checkpoint_errors():
+        numbered_names = [(number, it) for it in files.names() if (number := numbered(it, name)) is not None]
+    return max(numbered_names)[1] if numbered_names else None
 
 
 def _below(directory: Path) -> dict[str, Path]:
@@ -307,20 +312,16 @@ def _below(directory: Path) -> dict[str, Path]:
     return {str(it.relative_to(directory)): it for it in files}
 
 
-def _known(run: Path) -> Mapping[str, Any]:
-    """What this run has noted of its mirror."""
+def _noted_in(run: Path) -> Mapping[str, Any]:
+    """The notes of this run about its mirror."""
     with suppress(OSError, ValueError):
-        found = json.loads(read_regular(run / _OWNER, _MOST_BYTES, run))
-        return found if isinstance(found, dict) else {}
+        content = json.loads(read_regular(run / _OWNER, _MOST_BYTES, run))
+        return content if isinstance(content, dict) else {}
     return {}
 
 
-def _begun(owner: Mapping[str, Any]) -> str:
+def _origin_of(owner: Mapping[str, Any]) -> str:
     return f", on {str(owner.get('host'))[:80]} since {str(owner.get('since'))[:40]}" if owner else ""
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _name(step: int) -> str:

@@ -24,7 +24,7 @@ FileFacts = Mapping[str, tuple[int, str]]
 
 
 class MirrorFiles:
-    """The sets at `place`; errors are those of its file system, but for `telling`."""
+    """The sets at `place`; errors are those of its file system, but for `as_checkpoint_errors`."""
 
     def __init__(self, place: str) -> None:
         """Nothing is read yet; a ConfigError says which package is missing."""
@@ -44,7 +44,7 @@ class MirrorFiles:
         self._folders = set[str]()  # that are there, since the last look
 
     @contextmanager
-    def telling(self, what: str = "read") -> Iterator[None]:
+    def as_checkpoint_errors(self, what: str = "read") -> Iterator[None]:
         """Within the `with` block, what any file system raises is a CheckpointError that it can't be read."""
         try:
             yield
@@ -57,7 +57,7 @@ class MirrorFiles:
             ) from error
 
     def names(self) -> list[str]:
-        """Of what lies in the place, in order; none where it is not there."""
+        """Names of all that lies in the place, in order; none where it is not there."""
         self._files.invalidate_cache()
         self._folders.clear()
         try:
@@ -69,15 +69,15 @@ class MirrorFiles:
     def sets(self) -> dict[str, FileFacts]:
         """The files of each whole set, by its name; a list that was cut or names no file makes none."""
         lists = ((it.removesuffix(".json"), self.content(it)) for it in self.names() if it.endswith(".json"))
-        found: dict[str, FileFacts] = {}
+        sets: dict[str, FileFacts] = {}
         for name, content in lists:
             with suppress(AttributeError, KeyError, TypeError, ValueError, OverflowError):
                 files = content["files"]
-                found[name] = {str(file): (int(size), str(digest)) for file, (size, digest) in files.items()}
-        return {name: files for name, files in found.items() if files}
+                sets[name] = {str(file): (int(size), str(digest)) for file, (size, digest) in files.items()}
+        return {name: files for name, files in sets.items() if files}
 
     def content(self, name: str) -> Any:
-        """What a file of JSON says; None where there is none, or half of one."""
+        """Content of a file of JSON; None where there is none, or half of one."""
         with suppress(FileNotFoundError, ValueError):
             return json.loads(self._files.cat_file(f"{self._root}/{name}"))
         return None
@@ -105,10 +105,10 @@ class MirrorFiles:
             if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in file.split("/")):
                 raise CheckpointError(f"{self.place} names the file {file[:80]!r}, expected one in {name}")
         for file, facts in files.items():
-            if (own := target(file, facts)) is not None:
-                check_within(own, within)
-                make_directories(own.parent)
-                self._download(f"{name}/{file}", own, facts, within)
+            if (path := target(file, facts)) is not None:
+                check_within(path, within)
+                make_directories(path.parent)
+                self._download(f"{name}/{file}", path, facts, within)
 
     def remove(self, name: str) -> None:
         for path in (f"{name}.json", name):
@@ -160,7 +160,7 @@ class MirrorFiles:
 
 
 def _passed(opened: Any, write: Callable[[bytes], object]) -> tuple[int, str]:
-    """Write what a file has to another; its size and hash."""
+    """Copy an open file to `write`; returns its size and hash."""
     digest, size = hashlib.sha256(), 0
     while block := opened.read(_BLOCK_BYTES):
         digest.update(block)

@@ -1,4 +1,4 @@
-"""Which checkpoints are written and which stay: the last ones, the best one, or both (Burn's strategies)."""
+"""Choice of the checkpoints that are written and stay: the last ones, the best one, or both (Burn's strategies)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class CheckpointingStrategy(Protocol):
     kept: list[int]
 
     def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
-        """What to do with the growing number, a step or an epoch, and metrics since the last call, as `valid.loss`."""
+        """Actions for the growing number, a step or an epoch, and metrics since the last call, as `valid.loss`."""
         ...
 
 
@@ -77,7 +77,7 @@ class MetricCheckpointingStrategy:
         return [*map(Delete, old), Save()]
 
     def is_better(self, values: Mapping[str, float]) -> bool:
-        """Whether the values have the best one of the metric so far."""
+        """True if the values have the best one of the metric so far."""
         value = values.get(self.metric)
         if value is None or math.isnan(value) or value == (math.inf if self.direction == "lowest" else -math.inf):
             return False

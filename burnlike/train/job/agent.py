@@ -26,8 +26,7 @@ from ..._regular_file import open_regular, regular_size
 from ..._terminal import harmless
 from ...errors import TrainingError
 from ..learner.stopping import Interrupted
-from .launching import Amount
-from .rank_logs import log_of
+from .launching import Amount, log_of
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 _LAST_BYTES = 1 << 16
@@ -154,8 +153,8 @@ class Agent:
     def _failed(self, ended: Sequence[Ended]) -> str:
         first = next((it for it in ended if it.is_killed), ended[0])
         log = log_of(self.logs, first.rank)
-        said = "".join(f"\n  {line}" for line in _last_lines(log)) if log.exists() else ""
-        return f"{'; '.join(map(str, ended))}. The last lines of {log}:{harmless(said)}"
+        tail = "".join(f"\n  {line}" for line in _last_lines(log)) if log.exists() else ""
+        return f"{'; '.join(map(str, ended))}. The last lines of {log}:{harmless(tail)}"
 
     def _workers(self) -> list[Any]:
         agent = self._agent
@@ -175,6 +174,7 @@ class Agent:
         self._signals += 1
         told = 0
         for worker in self._workers():
+            # It may have ended by itself a moment ago.
             with suppress(ProcessLookupError):
                 os.kill(worker.id, number)
                 told += 1
@@ -183,7 +183,7 @@ class Agent:
 
     @contextmanager
     def _showing_rank_0(self) -> Iterator[None]:
-        """What rank 0 prints goes to this program's output, too, if rank 0 is on this machine."""
+        """Copy the output of rank 0 to this program's output, if rank 0 is on this machine."""
         log, done = log_of(self.logs, 0), threading.Event()
         start = log.stat().st_size if log.exists() else 0
 
@@ -196,7 +196,7 @@ class Agent:
                         if text := file.read():
                             position += len(text)
                             print(text.decode("utf-8", "replace"), end="", flush=True)
-                if is_last:
+                if is_last:  # read once more after the processes have ended
                     return
                 done.wait(_AGAIN_S)
 
@@ -240,7 +240,7 @@ def _handler(machines: Machines) -> Any:
 
 
 def variables(logs: Path, machines: Machines) -> dict[str, str]:
-    """What the processes find in their environment: where they log, and torch's flight recorder of NCCL.
+    """Environment of the processes: where they log, and torch's flight recorder of NCCL.
 
     The recorder keeps the last collectives of each rank, and writes them where one times out.
     """

@@ -25,11 +25,11 @@ from ...config.registry import tag_of
 from ...errors import nearest
 from ...interop.parallel_words import undivided_heads
 from ...optim.lbfgs.configs import LbfgsConfig
-from ..checkpoint.configs import CheckpointConfig
 from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
 from ..parallel.division_problems import (
+    CONTEXT_IN_FLOAT8,
     IN_INT8,
     REDUCED_ON_CPU,
     context_problems,
@@ -37,9 +37,8 @@ from ..parallel.division_problems import (
     pipeline_problems,
     quantized_problems,
 )
-from ..parallel.pairs import CONTEXT_IN_FLOAT8
+from ..runs.record_paths import record_problem
 from ..tasks.configs import AdversarialConfig, LanguageModelConfig
-from .record_paths import record_problem
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
 _OTHER_VALUES = ("step", "epoch", "split", "loss", "lr", "time")
@@ -85,6 +84,24 @@ class InitFromConfig(Config):
         for pattern, replacement in self.rename.items():
             if message := pattern_problem(pattern, replacement):
                 yield f"rename.{pattern}", message
+
+
+class CheckpointConfig(Config):
+    """Where the checkpoints of a run go, beside its directory.
+
+    Attributes:
+        gather: of processes on machines without a common file system: rank 0 gets the parts of all and writes them, and
+            sends them when a run goes on.
+        mirror: a place that has a copy of the run's checkpoints, such as `s3://bucket/path`: a directory for each run
+            is made there. A run goes on from it where its own directory has nothing. None for none.
+    """
+
+    gather: bool = False
+    mirror: Annotated[str, Meta(min_length=1)] | None = None
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.mirror is not None and self.mirror.endswith("://"):
+            yield "mirror", f"expected a place such as s3://bucket/path, got {self.mirror}"
 
 
 class TrainConfig(Config):
@@ -184,7 +201,7 @@ class TrainConfig(Config):
 
     @property
     def final_weights(self) -> Weights:
-        """Which weights a run writes at its end: `output.weights`, or what stands for it."""
+        """Kind of the weights that a run writes at its end: `output.weights`, or its default."""
         if self.output.weights is not None:
             return self.output.weights
         return "best" if self.training.keep_best is not None else "last" if self.training.ema is None else "ema"
@@ -195,13 +212,13 @@ class TrainConfig(Config):
             yield "init_from.path" if isinstance(self.init_from, InitFromConfig) else "init_from", problem
 
     def metric_names(self) -> list[str]:
-        """What each metric is called in lines of metrics: its name, or its type as in `top_k_accuracy`."""
+        """Name of each metric in lines of metrics: its `name`, or its type as in `top_k_accuracy`."""
         return [it.name or re.sub(r"(?<!^)(?=[A-Z])", "_", tag_of(type(it)) or "").lower() for it in self.metrics]
 
     def init_metrics(self, classes: Sequence[str] | None) -> dict[str, Any]:
         """The metrics by their names, for data with these classes."""
-        made = (it.for_classes(classes).init() for it in self.metrics)
-        return dict(zip(self.metric_names(), made, strict=True))
+        metrics = (it.for_classes(classes).init() for it in self.metrics)
+        return dict(zip(self.metric_names(), metrics, strict=True))
 
     def _validate_metrics(self) -> Iterable[tuple[str, str]]:
         names = self.metric_names()
@@ -220,13 +237,15 @@ class TrainConfig(Config):
             if chosen is None or chosen.metric == "loss":
                 continue
             if chosen.metric not in names:
-                known = nearest(chosen.metric, ["loss", *names])
-                yield f"training.{best}.metric", f"there is no metric '{chosen.metric}' among `metrics`{known}"
+                hint = nearest(chosen.metric, ["loss", *names])
+                yield f"training.{best}.metric", f"there is no metric '{chosen.metric}' among `metrics`{hint}"
             elif problem := chosen.contradiction(self.metrics[names.index(chosen.metric)].higher_is_better):
                 yield f"training.{best}.direction", problem
 
     def schedule_problems(self, steps: int, reason: str) -> Iterable[tuple[str, str]]:
-        """The paths of warm-ups that leave nothing of a run of so many steps, for this reason, and what is wrong."""
+        """The paths of warm-ups that are as long as a run of `steps` steps, and what is wrong; `reason` explains the
+        number.
+        """
         for path, warmup in _warmups(self.lr_scheduler, "lr_scheduler"):
             if warmup >= steps:
                 yield (
@@ -236,8 +255,8 @@ class TrainConfig(Config):
 
 
 def pattern_problems(patterns: Patterns, path: str) -> Iterable[tuple[str, str]]:
-    found = ((f"{path}.{place}", pattern_problem(pattern)) for place, pattern in enumerate(patterns))
-    return (it for it in found if it[1])
+    messages = ((f"{path}.{place}", pattern_problem(pattern)) for place, pattern in enumerate(patterns))
+    return (it for it in messages if it[1])
 
 
 def _warmups(config: Any, path: str) -> Iterable[tuple[str, int]]:

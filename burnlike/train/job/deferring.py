@@ -26,7 +26,7 @@ from .starting import first_model
 
 
 class FirstValues:
-    """What gives a divided model the values that it begins with; called once, with the model, after its division."""
+    """Initial values of a divided model; each process makes its own part. Called once, after the division."""
 
     def __init__(
         self, config: TrainConfig, device: torch.device, deferred: Deferred, fakes: Mapping[str, Tensor]
@@ -35,16 +35,16 @@ class FirstValues:
         self._device = torch.device("cpu") if config.distributed.offload == "cpu" else device
 
     def digests(self, model: nn.Module, parallel: SingleProcess, tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
-        """Those of the values of tensors of the undivided model; each process makes some, one by one."""
+        """Digests of the values of the undivided model's tensors; each process makes some of the values, one by one."""
         names = {id(it): name for name, it in model.named_parameters()}
         fakes = {it.path: self._fakes.get(bare_name(names.get(id(it.tensor), ""))) for it in params(model)}
-        own: dict[str, bytes] = {}
+        digests: dict[str, bytes] = {}
         for number, (path, tensor) in enumerate(tensors.items()):
             if number % parallel.world_size == parallel.rank:
                 fake = fakes.get(path)
-                own[path] = digest_of(tensor if fake is None else self._deferred.values(fake))
-        found = {path: it for part in parallel.gather(own) for path, it in part.items()}
-        yield from (found[path] for path in tensors)
+                digests[path] = digest_of(tensor if fake is None else self._deferred.values(fake))
+        digest_at = {path: it for part in parallel.gather(digests) for path, it in part.items()}
+        yield from (digest_at[path] for path in tensors)
 
     @torch.no_grad()
     def __call__(self, model: nn.Module) -> None:
@@ -59,9 +59,9 @@ class FirstValues:
         if not is_distributed(parameter):
             parameter.copy_(self._deferred.part(fake, None))
             return
-        own = local(parameter.detach())
+        shard = local(parameter.detach())
         for box in boxes_of(parameter):
-            target = own
+            target = shard
             for dim, (start, length) in enumerate(zip(box.own_offsets, box.sizes, strict=True)):
                 target = target.narrow(dim, start, length)
             target.copy_(self._deferred.part(fake, box))
@@ -77,10 +77,11 @@ def deferred_model(
     deferred = Deferred()
     try:
         with deferred:
-            model, said = first_model(config, chosen)
+            model, notes = first_model(config, chosen)
             model = task.prepare(model)
-        return model, said, FirstValues(config, device, deferred, deferred.settle(model))
+        return model, notes, FirstValues(config, device, deferred, deferred.settle(model))
     except Exception as error:  # of anyone's constructor; what is wrong with the config is told where values are made
+        # The model is built again, whole: with the numbers and ids that were drawn for this attempt.
         restore_random(before)
         seed_param_ids(config.seed)
         cause = error.__cause__ if isinstance(error, BurnlikeError) and error.__cause__ is not None else error
@@ -91,13 +92,13 @@ def _make_memory(model: nn.Module, device: torch.device) -> None:
     """Give parameters on the meta device memory, and leave all other tensors as they are."""
     buffers = [(part, name, it) for part in model.modules() for name, it in part._buffers.items() if it is not None]
     kept = {name: local(it).clone() for name, it in model.named_parameters() if not it.is_meta}
-    own = [(part, name, it) for part in model.modules() for name, it in part._parameters.items() if it is not None]
+    slots = [(part, name, it) for part in model.modules() for name, it in part._parameters.items() if it is not None]
     model.to_empty(device=device)
-    made: dict[int, Any] = {}
-    for part, name, it in own:  # torch makes a parameter of its own of each that is tied
-        part._parameters[name] = made.setdefault(id(it), part._parameters[name])
-    for part, name, it in buffers:
-        part._buffers[name] = it.to(device)
-    for name, it in model.named_parameters():
+    new_of: dict[int, Any] = {}
+    for part, name, tensor in slots:  # torch makes a parameter of its own of each that is tied
+        part._parameters[name] = new_of.setdefault(id(tensor), part._parameters[name])
+    for part, name, tensor in buffers:
+        part._buffers[name] = tensor.to(device)
+    for name, tensor in model.named_parameters():
         if name in kept:
-            local(it).copy_(kept[name])
+            local(tensor).copy_(kept[name])

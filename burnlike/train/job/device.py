@@ -44,9 +44,9 @@ def check_fits(config: Any, device: torch.device, parts: int = 1) -> nn.Module |
     except (RuntimeError, NotImplementedError):
         return None
     tensors = [*module.parameters(), *module.buffers()]
-    made = sum(tensor.nbytes for tensor in tensors) // parts
-    trained = made + sum(tensor.nbytes for tensor in tensors if tensor.requires_grad) // parts
-    places = {"cpu": (trained if device.type == "cpu" else made, available_memory())}
+    nbytes = sum(tensor.nbytes for tensor in tensors) // parts
+    trained = nbytes + sum(tensor.nbytes for tensor in tensors if tensor.requires_grad) // parts
+    places = {"cpu": (trained if device.type == "cpu" else nbytes, available_memory())}
     if device.type == "cuda":
         places[str(device)] = trained, torch.cuda.mem_get_info(device)[0]
     for place, (needed, available) in places.items():
@@ -59,7 +59,7 @@ def check_fits(config: Any, device: torch.device, parts: int = 1) -> nn.Module |
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an exception means that memory is full: CUDA's, Python's, or that of torch on the CPU."""
+    """True if an exception means that memory is full: CUDA's, Python's, or torch's on the CPU."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
 
 

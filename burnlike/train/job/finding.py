@@ -65,6 +65,7 @@ def find_rate(config: TrainConfig, steps: int = STEPS) -> RateTest:
     smoothed: list[float] = []
     average = 0.0
     with training(job):
+        # The batches have no end; the rates have.
         for number, batches in zip(range(steps), batches_of_steps(job), strict=False):
             schedule.lr = LOWEST * (HIGHEST / LOWEST) ** (number / (steps - 1))
             outputs = [job.learner.backward(it, is_last=it is batches[-1]) for it in batches]
@@ -97,17 +98,17 @@ def _steepest(rates: Sequence[float], losses: Sequence[float]) -> float:
     return rates[best]
 
 
-def rate_lines(config: TrainConfig, found: RateTest) -> list[str]:
+def rate_lines(config: TrainConfig, test: RateTest) -> list[str]:
     """A plot of the smoothed losses over the logarithm of the rate, and what to set."""
-    end = next((at for at, it in enumerate(found.smoothed) if it > 2 * found.smoothed[0]), len(found.smoothed))
-    points = [(math.log10(rate), loss) for rate, loss in zip(found.rates[:end], found.smoothed[:end], strict=True)]
+    end = next((at for at, it in enumerate(test.smoothed) if it > 2 * test.smoothed[0]), len(test.smoothed))
+    points = [(math.log10(rate), loss) for rate, loss in zip(test.rates[:end], test.smoothed[:end], strict=True)]
     rows = plot("loss over log10 of the learning rate", {"train": points}, _WIDTH, _HEIGHT)
-    lowest = found.rates[min(range(len(found.smoothed)), key=found.smoothed.__getitem__)]
+    lowest = test.rates[min(range(len(test.smoothed)), key=test.smoothed.__getitem__)]
     return [
         *("".join(text for text, _ in row).rstrip() for row in rows),
-        f"steps      {len(found.rates)}, to a rate of {found.rates[-1]:.1e}",
+        f"steps      {len(test.rates)}, to a rate of {test.rates[-1]:.1e}",
         f"lowest     the loss is lowest at {lowest:.1e}; a training needs less",
-        f"suggested  --set {_rate_path(config)}={found.suggested:.1e}, where the loss falls most",
+        f"suggested  --set {_rate_path(config)}={test.suggested:.1e}, where the loss falls most",
     ]
 
 
@@ -132,7 +133,7 @@ class BatchSize(NamedTuple):
 
 
 class BatchTest(NamedTuple):
-    """What fits.
+    """Sizes of a batch with the memory of their steps, and the size to set.
 
     Attributes:
         sizes: rising; the last is the largest that fits.
@@ -177,9 +178,12 @@ def find_batch_size(config: TrainConfig) -> BatchTest:
                 f"--find batch-size: {format_bytes(free)} may be used on {job.device}, and one item takes more; lower"
                 " the model's sizes or the items'"
             )
-        batch_size, accumulation_steps = _divided(config, largest)
-        known = {it.size for it in sizes}
-        if batch_size not in known and batch_size < max(known):
+        # The largest batch that fits and with which a step has as many items as the config says.
+        items = config.training.items_per_step
+        batch_size = max(it for it in range(1, min(items, largest) + 1) if items % it == 0)
+        accumulation_steps = items // batch_size
+        measured_sizes = {it.size for it in sizes}
+        if batch_size not in measured_sizes and batch_size < max(measured_sizes):
             sizes.append(_measured(job, batch_size))
         for size in {batch_size, largest} - {it.size for it in sizes}:
             sizes.append(BatchSize(size, round(fixed + per_item * size), None))
@@ -215,33 +219,26 @@ def _line(sizes: Sequence[BatchSize]) -> tuple[float, float]:
     return last.memory - slope * last.size, slope
 
 
-def _divided(config: TrainConfig, largest: int) -> tuple[int, int]:
-    """The largest batch that fits and with which a step has as many items as the config says, and its number."""
-    items = config.training.items_per_step
-    size = max(it for it in range(1, min(items, largest) + 1) if items % it == 0)
-    return size, items // size
-
-
-def batch_lines(found: BatchTest) -> list[str]:
+def batch_lines(test: BatchTest) -> list[str]:
     rows = [("batch", "memory of a step", "items/s")]
     rows += [
-        (str(it.size), format_bytes(it.memory), f"{it.rate:,.0f}" if it.rate else "not tried") for it in found.sizes
+        (str(it.size), format_bytes(it.memory), f"{it.rate:,.0f}" if it.rate else "not tried") for it in test.sizes
     ]
-    largest = found.sizes[-1].size
-    size, steps = found.batch_size, found.accumulation_steps
+    largest = test.sizes[-1].size
+    size, steps = test.batch_size, test.accumulation_steps
     return [
         *table(rows),
-        f"memory     {format_bytes(found.fixed)} and {format_bytes(found.per_item)} for each item, beside weights and"
-        f" states; {format_bytes(found.free)} may be used",
+        f"memory     {format_bytes(test.fixed)} and {format_bytes(test.per_item)} for each item, beside weights and"
+        f" states; {format_bytes(test.free)} may be used",
         f"largest    {largest}",
         f"suggested  --set training.batch_size={size} --set training.accumulation_steps={steps}, which keeps"
         f" {size * steps} items of a step",
     ]
 
 
-def keep(found: RateTest | BatchTest, file: Path) -> None:
-    """Write what was found as JSON."""
-    values = found._asdict()
-    if isinstance(found, BatchTest):
-        values["sizes"] = [it._asdict() for it in found.sizes]
+def keep(test: RateTest | BatchTest, file: Path) -> None:
+    """Write the results as JSON."""
+    values = test._asdict()
+    if isinstance(test, BatchTest):
+        values["sizes"] = [it._asdict() for it in test.sizes]
     write_json(file, values)

@@ -36,7 +36,7 @@ def forecast(
     size = file_size(file_format, stored)
     sizes = [entry.nbytes for entry in as_is.entries.values()]
     for_saving = saving_memory(size)
-    found: dict[str, Any] = {
+    forecast_bytes: dict[str, Any] = {
         "format": file_format.extension.removeprefix("."),
         "tensors": len(sizes),
         "tensor_bytes": sum(sizes),
@@ -52,7 +52,7 @@ def forecast(
     }
     if module is not None:
         buffers = [it._buffers[name] for it in module.modules() for name in it._non_persistent_buffers_set]
-        found["gpu_bytes"]["buffers"] = cuda_memory(it.nbytes for it in buffers if it is not None)
+        forecast_bytes["gpu_bytes"]["buffers"] = cuda_memory(it.nbytes for it in buffers if it is not None)
     if steps:
         module = _module_of(record) if module is None else module
         for parameter in module.parameters():
@@ -63,12 +63,12 @@ def forecast(
         stepped.step(1e-3, module, grads)
         states = stepped.into_record()
         moments = (tensor.nbytes for tensor in states.tensors.values())
-        found["gpu_bytes"] |= {"gradients": cuda_memory(gradients), "optimizer": cuda_memory(moments)}
+        forecast_bytes["gpu_bytes"] |= {"gradients": cuda_memory(gradients), "optimizer": cuda_memory(moments)}
         # As checkpoints have it: in full precision, as safetensors.
         full = outline_of(states, Precision(None), with_values=False)
-        found["optimizer_file_bytes"] = file_size(format_of_path(DEFAULT_EXTENSION), full).bytes
-    found["gpu_bytes"]["total"] = sum(found["gpu_bytes"].values())
-    return found
+        forecast_bytes["optimizer_file_bytes"] = file_size(format_of_path(DEFAULT_EXTENSION), full).bytes
+    forecast_bytes["gpu_bytes"]["total"] = sum(forecast_bytes["gpu_bytes"].values())
+    return forecast_bytes
 
 
 def _module_of(record: Record) -> nn.Module:

@@ -1,27 +1,28 @@
-"""What a training takes of each process, on meshes of some processes."""
+"""Memory and exchanges of a training on meshes of processes, as numbers and as text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
+from ..._terminal import table
 from ...config import StrategyConfig
 from ...config.registry import lookup
 from ...errors import ConfigError, nearest
 from ..parallel.configs import DistributedConfig
+from ..view.formats import format_bytes
 from .configs import TrainConfig
-from .forecast_batch import ForecastBatch
-from .forecast_step import StepForecast, forecast_step, model_flops
-from .trial import WRONG, said
+from .forecast_step import ForecastBatch, StepForecast, forecast_step, model_flops
+from .trial import WRONG, error_text
 
 SIZES = ("replicate", "shard", "context", "tensor", "pipeline", "expert")
 _DEFAULT = DistributedConfig()
 _OF_A_MACHINE = 8
 """Devices of a usual machine, within which layers are divided."""
+_HEADS = ("weights", "states", "gradients", "gathered", "activations", "at the peak", "exchanged")
 
 
 class MeshForecast(NamedTuple):
-    """What a training takes on a mesh.
-
+    """Forecast of a training on a mesh.
     Attributes:
         mesh: strategy and sizes, as `--mesh` takes them.
         step: of the process that takes most; None if it can't be trained so.
@@ -59,14 +60,13 @@ def forecast_meshes(
             chosen.distributed.sizes(world_size)
             steps = _of_stages(chosen, data, world_size)
         except WRONG as error:
-            yield MeshForecast(name, None, said(error))
+            yield MeshForecast(name, None, error_text(error))
         else:
             yield MeshForecast(name, max(steps, key=lambda it: it.peak))
 
 
 class Remedy(NamedTuple):
-    """What a training takes with other values of its config.
-
+    """Forecast of a training with other values of its config.
     Attributes:
         overrides: the values, as `--set` takes them, those of the remedies before it among them.
         step: as of a `MeshForecast`.
@@ -84,15 +84,15 @@ def remedies(config: TrainConfig, world_size: int, mesh: Mapping[str, Any], memo
     config = config.replace(distributed=_distributed(config.distributed, mesh))
     training = config.training
     items = training.batch_size * training.accumulation_steps
-    found: list[list[str]] = [] if training.checkpointing else [["training.activation_checkpointing=full"]]
+    savings: list[list[str]] = [] if training.checkpointing else [["training.activation_checkpointing=full"]]
     if training.batch_size > 1 and training.global_batch_size is None:
-        found.append(["training.batch_size=1", f"training.accumulation_steps={items}"])
+        savings.append(["training.batch_size=1", f"training.accumulation_steps={items}"])
     if config.distributed.name == "fsdp2" and config.distributed.offload is None:
-        found.append(["distributed.offload=cpu"])
+        savings.append(["distributed.offload=cpu"])
     chosen: tuple[str, ...] = ()
     least: int | None = None
     text = config.to_yaml()
-    for more in found:
+    for more in savings:
         try:
             tried = TrainConfig.from_yaml(text, "the config", (*chosen, *more))
             step = max(_of_stages(tried, ForecastBatch(tried), world_size), key=lambda it: it.peak)
@@ -107,7 +107,7 @@ def remedies(config: TrainConfig, world_size: int, mesh: Mapping[str, Any], memo
 
 
 def flops_of_process(config: TrainConfig, world_size: int) -> float:
-    """The operations of the model that each of so many processes takes in a step, see `model_flops`.
+    """The model's operations per process in a step, see `model_flops`.
 
     Raises:
         ConfigError: the model can't be forecast, or batches differ in size.
@@ -121,42 +121,42 @@ def flops_of_process(config: TrainConfig, world_size: int) -> float:
 
 
 def usual_meshes(config: DistributedConfig, world_size: int) -> list[dict[str, Any]]:
-    """Some meshes of so many processes, that of the config first: ddp, fsdp2, copies of it, and layers divided."""
+    """Meshes to compare: the config's own first, then ddp, fsdp2, copies of it, and divided layers."""
     if world_size == 1:
         return [{"strategy": "none"}]
-    own = {name: getattr(config, name) for name in SIZES if getattr(config, name) != getattr(_DEFAULT, name)}
-    found: list[dict[str, Any]] = [] if config.is_single else [{"strategy": config.name, **own}]
-    found += [{"strategy": "ddp"}, {"strategy": "fsdp2"}]
+    config_sizes = {name: getattr(config, name) for name in SIZES if getattr(config, name) != getattr(_DEFAULT, name)}
+    meshes: list[dict[str, Any]] = [] if config.is_single else [{"strategy": config.name, **config_sizes}]
+    meshes += [{"strategy": "ddp"}, {"strategy": "fsdp2"}]
     if world_size > _OF_A_MACHINE and world_size % _OF_A_MACHINE == 0:
-        found.append({"strategy": "fsdp2", "replicate": world_size // _OF_A_MACHINE})
-    found += [
+        meshes.append({"strategy": "fsdp2", "replicate": world_size // _OF_A_MACHINE})
+    meshes += [
         {"strategy": "fsdp2", "tensor": size}
         for size in (2, _OF_A_MACHINE)
         if size <= world_size and world_size % size == 0
     ]
     if world_size % 2 == 0:
-        found.append({"strategy": "ddp", "pipeline": 2})
-    return [it for place, it in enumerate(found) if it not in found[:place]]
+        meshes.append({"strategy": "ddp", "pipeline": 2})
+    return [it for place, it in enumerate(meshes) if it not in meshes[:place]]
 
 
 def parse_mesh(text: str) -> dict[str, Any]:
     """The mesh of `strategy=fsdp2,tensor=2`; a ConfigError where it names anything else."""
-    found: dict[str, Any] = {}
+    mesh: dict[str, Any] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
         if name not in ("strategy", *SIZES):
-            known = nearest(name, ["strategy", *SIZES]) or f"; expected some of strategy, {', '.join(SIZES)}"
-            raise ConfigError(f"--mesh {text}: there is no '{name}'{known}")
+            hint = nearest(name, ["strategy", *SIZES]) or f"; expected some of strategy, {', '.join(SIZES)}"
+            raise ConfigError(f"--mesh {text}: there is no '{name}'{hint}")
         if name == "strategy":
             if lookup(StrategyConfig, value) is None:
                 raise ConfigError(f"--mesh {text}: expected the strategy none, ddp or fsdp2, got '{value}'")
-            found[name] = value
+            mesh[name] = value
             continue
         try:
-            found[name] = int(value)
+            mesh[name] = int(value)
         except ValueError as error:
             raise ConfigError(f"--mesh {text}: expected a number for {name}, got '{value}'") from error
-    return found
+    return mesh
 
 
 def _distributed(config: DistributedConfig, mesh: Mapping[str, Any]) -> DistributedConfig:
@@ -182,10 +182,74 @@ def _of_stages(config: TrainConfig, data: ForecastBatch, world_size: int) -> lis
     """The forecasts of a process of each stage."""
     stages = config.distributed.sizes(world_size).pipeline
     sent: dict[int, Any] = {}
-    found: list[tuple[StepForecast, dict[int, Any]]] = []
+    forecasts: list[tuple[StepForecast, dict[int, Any]]] = []
     for rank in range(0, world_size, world_size // stages):
-        found.append((forecast_step(config, data, world_size, rank, sent), {**sent}))
+        forecasts.append((forecast_step(config, data, world_size, rank, sent), {**sent}))
     # A process that took other shapes for sent than a later stage sends is forecast again.
     return [
-        step if known == sent else forecast_step(config, data, world_size, step.rank, sent) for step, known in found
+        step if sent_before == sent else forecast_step(config, data, world_size, step.rank, sent)
+        for step, sent_before in forecasts
     ]
+
+
+def as_values(forecasts: Sequence[MeshForecast], memory: int | None) -> list[dict[str, Any]]:
+    """The forecast of each mesh as `burnlike forecast --json` prints it."""
+    values: list[dict[str, Any]] = []
+    for forecast in forecasts:
+        if forecast.step is None:
+            values.append({"mesh": forecast.mesh, "problem": forecast.problem})
+            continue
+        step = forecast.step._asdict() | {"sizes": forecast.step.sizes._asdict(), "peak": forecast.step.peak}
+        step["communication"] = [each._asdict() for each in forecast.step.communication]
+        fits = {} if memory is None else {"fits": forecast.step.peak <= memory}
+        values.append({"mesh": forecast.mesh, **step, **fits})
+    return values
+
+
+def table_of(forecasts: Sequence[MeshForecast], memory: int | None) -> list[str]:
+    """A row for each mesh with the bytes of a process, then what a step exchanges on each."""
+    rows: list[tuple[str, ...]] = [("mesh", *_HEADS, *(["fits"] if memory is not None else []))]
+    lines: list[str] = []
+    for forecast in forecasts:
+        if forecast.step is None:
+            lines.append(f"{forecast.mesh}: {forecast.problem}")
+            continue
+        step = forecast.step
+        sizes = (
+            step.resident["weights"],
+            step.resident["optimizer states"] + step.resident["average"],
+            step.gradients,
+            step.at_peak["gathered"],
+            step.at_peak["activations"],
+            step.peak,
+            sum(each.bytes for each in step.communication),
+        )
+        fits = [] if memory is None else ["yes" if step.peak <= memory else "no"]
+        rows.append((forecast.mesh, *map(format_bytes, sizes), *fits))
+        lines += [f"{forecast.mesh}: a step exchanges" * bool(step.communication)]
+        lines += [
+            f"  {each.exchanges} x {each.kind} among {each.processes} ({each.among}), {format_bytes(each.bytes)}"
+            for each in step.communication
+        ]
+        if step.host:
+            lines.append(f"{forecast.mesh}: {format_bytes(step.host)} in the memory of the host")
+    return [*(table(rows) if rows[1:] else []), *filter(None, lines)]
+
+
+def remedy_values(remedies: Sequence[Remedy], memory: int) -> list[dict[str, Any]]:
+    """Ways to take less memory as `burnlike forecast --json` prints them."""
+    return [{"set": [*it.overrides], "peak": it.step.peak, "fits": it.step.peak <= memory} for it in remedies]
+
+
+def remedy_lines(mesh: str, remedies: Sequence[Remedy], memory: int) -> list[str]:
+    """Advice for where no mesh fits: what makes the one that takes least smaller."""
+    lines = [f"no mesh fits into {format_bytes(memory)}; {mesh} takes least"]
+    for remedy in remedies:
+        options = " ".join(f"--set {each}" for each in remedy.overrides)
+        host = f", and {format_bytes(remedy.step.host)} of the host" if remedy.step.host else ""
+        lines.append(
+            f"  {format_bytes(remedy.step.peak)}{host} with {options}{', which fits' * (remedy.step.peak <= memory)}"
+        )
+    if not (remedies and remedies[-1].step.peak <= memory):
+        lines.append("  beside these: more processes, larger sizes of tensor, pipeline or context, a smaller model")
+    return lines

@@ -1,4 +1,8 @@
-"""Notes what computations with tensors without values would take: memory, and exchanges between processes."""
+"""Recorder of memory and of exchanges between processes, for computations with tensors without values.
+
+See `forecast_step` for an example. torch's memory is told by storages: `_note` numbers each new one, and a weak
+reference notes the moment when the last tensor of it is gone, as torch's allocator would get it back.
+"""
 
 import weakref
 from collections import Counter
@@ -82,30 +86,31 @@ class Recorder(TorchDispatchMode):
         if func.__name__ == "wait_tensor.default":  # without values torch gives a copy, else the tensor itself
             return args[0]
         try:
-            found = (
-                _grouped_products(*args, **(kwargs or {}))
-                if func is grouped_products.default
-                else func(*args, **(kwargs or {}))
-            )
+            if func is grouped_products.default:
+                # torch multiplies groups of rows in any type of floats, but without values in bfloat16 alone.
+                x, y, *rest = args
+                result = func(x.bfloat16(), y.bfloat16(), *rest, **(kwargs or {})).to(x.dtype)
+            else:
+                result = func(*args, **(kwargs or {}))
         except NEEDS_VALUES:
-            found = self._without_values(func, args, kwargs or {})
-        for tensor in tree_leaves(found):
+            result = self._without_values(func, args, kwargs or {})
+        for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
                 self._note(tensor)
         if "c10d" in func.namespace or func.namespace == "_dtensor":
-            self._note_exchange(func, args, found)
+            self._note_exchange(func, args, result)
         elif func is aten.sum.dim_IntList and (counts := self._counts.get(_key(args[0]))) is not None:
             columns = args[0].shape[-1]
             rows = [counts[place : place + columns] for place in range(0, len(counts), columns)]
-            self._counts[_key(found)] = [sum(it) for it in (rows if args[1] == [1] else zip(*rows, strict=True))]
-        return found
+            self._counts[_key(result)] = [sum(it) for it in (rows if args[1] == [1] else zip(*rows, strict=True))]
+        return result
 
     def blocks_of(self, tensors: Iterable[Tensor]) -> set[int]:
         """The numbers of the blocks of memory in which tensors lie now."""
         return {self._live[key][0] for key in map(_key, tensors) if key in self._live}
 
     def forget_others(self, tensors: Iterable[Tensor]) -> None:
-        """Take all memory for freed that is there but that of these tensors."""
+        """Count all memory as freed but the blocks of these tensors."""
         kept = self.blocks_of(tensors)
         for key, (number, bytes, reference) in self._live.items():
             if number not in kept:
@@ -126,10 +131,10 @@ class Recorder(TorchDispatchMode):
             taken += more * (kind_of.get(block) not in leave_out)
             if place >= first and taken > most:
                 most, end = taken, place
-        found = Counter(dict.fromkeys([*kinds, ""], 0))
+        at_peak = Counter(dict.fromkeys([*kinds, ""], 0))
         for block, more in self.changes[:end]:
-            found[kind_of.get(block, "")] += more
-        return dict(found)
+            at_peak[kind_of.get(block, "")] += more
+        return dict(at_peak)
 
     def _note(self, tensor: Tensor) -> None:
         storage: Any = tensor.untyped_storage()
@@ -149,19 +154,19 @@ class Recorder(TorchDispatchMode):
 
     def _resized(self, storage: Any) -> None:
         key = memory_of(storage)
-        if (found := self._live.get(key)) is not None:
-            number, before, reference = found
+        if (block := self._live.get(key)) is not None:
+            number, before, reference = block
             self.resized.add(number)
             self.changes.append((number, storage.nbytes() - before))
             self._live[key] = number, storage.nbytes(), reference
 
-    def _note_exchange(self, func: Any, args: Sequence[Any], found: Any) -> None:
+    def _note_exchange(self, func: Any, args: Sequence[Any], result: Any) -> None:
         name = func.__name__.split(".")[0].replace("_", "")
         kind = next((it for part, it in _KINDS.items() if part in name), None)
         group = None if kind is None else group_of(args)
         if kind is None or group is None or group.size() == 1:
             return
-        tensors = [[it for it in tree_leaves(value) if isinstance(it, Tensor)] for value in (*args, found)]
+        tensors = [[it for it in tree_leaves(value) if isinstance(it, Tensor)] for value in (*args, result)]
         most = max(sum(it.nbytes for it in some) for some in tensors)
         self.exchanges.append(Exchange(kind, tuple(dist.get_process_group_ranks(group)), most))
         if kind == "all-reduce":
@@ -170,11 +175,11 @@ class Recorder(TorchDispatchMode):
         counts = [self._counts[_key(it)] for it in tensors[1] if _key(it) in self._counts]
         if kind == "all-to-all" and counts:  # each process sends this one as many as this one keeps
             size = len(counts[0]) // group.size()
-            own = counts[0][group.rank() * size : (group.rank() + 1) * size]
-            self._counts |= {_key(it): own * group.size() for it in tensors[0]}
+            kept_here = counts[0][group.rank() * size : (group.rank() + 1) * size]
+            self._counts |= {_key(it): kept_here * group.size() for it in tensors[0]}
 
     def _without_values(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What an operation gives whose result depends on values that there are not."""
+        """Result of an operation whose shape or value depends on values that fake tensors do not have."""
         if func is READS_NUMBER:
             counts = self._counts.get(_key(args[0]))
             return self._answers.get(_key(args[0]), 1) if counts is None else counts[args[0].storage_offset()]
@@ -185,24 +190,20 @@ class Recorder(TorchDispatchMode):
         if func is aten.masked_select.default:
             return args[0].new_empty(torch.broadcast_shapes(args[0].shape, args[1].shape).numel())
         if func is aten.index.Tensor:  # by a mask
-            places = ([it] if it is None or it.dtype is not torch.bool else _every_place(it) for it in args[1])
-            return func(args[0], [it for some in places for it in some])
+            places: list[Any] = []
+            for index in args[1]:
+                if index is None or index.dtype is not torch.bool:
+                    places.append(index)
+                else:  # all items are chosen: as many places in each dimension of the mask
+                    places += [index.new_zeros(index.numel(), dtype=torch.int64) for _ in index.shape]
+            return func(args[0], places)
         if func is aten.bincount.default:
             count = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
-            found = args[0].new_empty(count, dtype=torch.int64)
+            result = args[0].new_empty(count, dtype=torch.int64)
             share, left = divmod(args[0].numel(), count or 1)
-            self._counts[_key(found)] = [share + (place < left) for place in range(count)]
-            return found
+            self._counts[_key(result)] = [share + (place < left) for place in range(count)]
+            return result
         raise ConfigError(f"can't be forecast: the size of what {func.__name__} gives depends on values")
-
-
-def _grouped_products(x: Tensor, y: Tensor, *rest: Any, **options: Any) -> Tensor:
-    """Products of groups of rows, which torch takes in any type of floats, but without values in bfloat16 alone."""
-    return grouped_products(x.bfloat16(), y.bfloat16(), *rest, **options).to(x.dtype)
-
-
-def _every_place(mask: Tensor) -> list[Tensor]:
-    return [mask.new_zeros(mask.numel(), dtype=torch.int64) for _ in mask.shape]
 
 
 def _key(tensor: Tensor) -> int:

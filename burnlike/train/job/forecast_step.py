@@ -1,4 +1,15 @@
-"""One optimizer step of a training on tensors without values: what it takes of each process of any number of them."""
+"""One optimizer step of a training on tensors without values: memory and exchanges of one of any number of processes.
+
+Example: rank 0 of 8 with fsdp2, on a machine without a GPU. `fake_processes(8, 0)` gives torch a process group whose
+exchanges send nothing and return at once, and fake tensors have a shape, a type and a device, but no memory. So the
+model is sharded, and takes its step, by the code of a real training, and a `Recorder` between torch and its kernels
+notes each block of memory and each exchange.
+
+    forward of block 1    all-gather among 8       its parameters count as `gathered` until they are freed
+    backward of block 1   all-gather, then         activations are freed, shards of gradients stay
+                          reduce-scatter among 8
+    optimizer step        no exchange              states are there since the first step
+"""
 
 import sys
 from collections import Counter
@@ -15,7 +26,11 @@ from torch import Tensor, nn
 from ..._torch_compat.fake_processes import Replicated, fake_processes
 from ..._torch_compat.fake_tensors import fake_of, new_mode, unlogged
 from ..._torch_compat.pytree import tree_map
-from ...errors import ArgumentError
+from ...config import ModuleConfig
+from ...config.file_paths import missing_files
+from ...data import transformed
+from ...data.sources.splits import classes_of, outputs_of
+from ...errors import ArgumentError, ConfigError
 from ...models.views.shapes import counter
 from ...module.torch_objects.wrappers import local
 from ..learner.computing import computing
@@ -23,14 +38,14 @@ from ..learner.learner import Learner
 from ..parallel.configs import DistributedConfig
 from ..parallel.ddp import Ddp
 from ..parallel.distributed import SeveralProcesses
-from ..parallel.meeting import make_parallel
+from ..parallel.rendezvous import make_parallel
 from ..parallel.sizes import MeshSizes
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta
-from .forecast_batch import ForecastBatch
 from .forecast_recorder import Recorder
-from .starting import choose_trained
+from .starting import choose_trained, model_config
+from .trial import first_batch, implied_inputs
 
 _CPU = torch.device("cpu")
 _RESIDENT = ("weights", "optimizer states", "average")
@@ -38,8 +53,7 @@ _ON_HOST = (*_RESIDENT, "gradients")
 
 
 class Communication(NamedTuple):
-    """What a step exchanges in one way.
-
+    """Exchanges of a step of one kind within one group of processes.
     Attributes:
         kind: `all-gather` and so on.
         among: the size of the mesh whose processes exchange, or `all`.
@@ -56,8 +70,7 @@ class Communication(NamedTuple):
 
 
 class StepForecast(NamedTuple):
-    """What a step takes of one process.
-
+    """Memory and exchanges of one process in a step.
     Attributes:
         sizes: of the mesh.
         rank: of the process.
@@ -82,13 +95,64 @@ class StepForecast(NamedTuple):
         return sum(self.at_peak.values())
 
 
+class ForecastBatch:
+    """The batches of a training, by the data where it is there, else by the shapes that its config says.
+
+    Attributes:
+        model: the config of the model, completed by the task and the data.
+        lengths_differ: whether batches have different sizes, as items have different lengths.
+    """
+
+    model: ModuleConfig
+    lengths_differ = False
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._config = config
+        self._data: Any = None
+        self._facts: dict[str, Any] = {"classes": None}
+        outputs: Any = None
+        if not any(path.startswith("data") for path, _ in missing_files(config)):
+            self._data = transformed(config.data.init(), config.transforms)
+            facts, classes = dict(getattr(self._data, "facts", {})), classes_of(self._data)
+            self._facts = {**facts, "classes": classes}
+            outputs = outputs_of(classes, facts)
+            lengths: Any = getattr(self._data.train, "lengths", None)
+            self.lengths_differ = lengths is not None and len(torch.as_tensor(lengths).unique()) > 1
+        self.model = model_config(config, outputs)
+
+    def task(self) -> Task:
+        """A new task for the data."""
+        task: Task = self._config.task.init()
+        if self._data is not None:
+            task.take_facts(self._facts)
+            task.take_data(self._data)
+        return task
+
+    def of(self, size: int) -> Any:
+        """A batch of `size` items, the longest where they have lengths.
+
+        Raises:
+            ConfigError: neither the data nor its config says what a batch looks like.
+        """
+        if self._data is not None:
+            return first_batch(self._config, self._data, size)
+        try:
+            (model_input,) = implied_inputs(self._config, self.model)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"data: its files are not there, and the config does not say shapes ({error})") from error
+        shape = (size, *model_input.shape[1:])
+        if getattr(self._config.data, "context_length", None) is not None:
+            return torch.zeros((size, shape[1] + 1), dtype=torch.int64)
+        return torch.zeros(shape, dtype=getattr(torch, model_input.dtype)), torch.zeros(size, dtype=torch.int64)
+
+
 def forecast_step(
-    config: TrainConfig, data: ForecastBatch, world_size: int = 1, rank: int = 0, said: dict[int, Any] | None = None
+    config: TrainConfig, data: ForecastBatch, world_size: int = 1, rank: int = 0, sent: dict[int, Any] | None = None
 ) -> StepForecast:
-    """Take two steps without values, as a process of so many would, and note what the second takes.
+    """Take two steps without values, as one of `world_size` processes would, and record the second.
 
     Args:
-        said: plain values that processes with earlier stages of a pipeline have sent; those of this one are added.
+        sent: plain values that processes with earlier stages of a pipeline have sent; those of this one are added.
 
     Raises:
         ArgumentError: this process is in a process group.
@@ -97,17 +161,20 @@ def forecast_step(
     sizes = config.distributed.sizes(world_size)
     config = config.replace(training=config.training.divided(sizes.data))
     count = config.training.accumulation_steps
-    with _without_values(config, data, world_size, rank, said) as (learner, batch, recorder, names):
-        _step(learner, count, batch)
+    with _without_values(config, data, world_size, rank, sent) as (learner, batch, recorder, names):
+        _step(learner, count, batch)  # makes the optimizer's states, and what is made once
         recorder.exchanges.clear()
         first = len(recorder.changes)
         kinds = {name: recorder.blocks_of(it) for name, it in _residents(learner).items()}
         gradients = _step(learner, count, batch, recorder)
         kinds |= {"gradients": gradients[0], "gathered": recorder.resized}
         resident = {name: sum(it.nbytes for it in some) for name, some in _residents(learner).items()}
-        taken = _at_peak(recorder, kinds, first, on_host=config.distributed.offload == "cpu")
+        on_host = _ON_HOST if config.distributed.offload == "cpu" else ()
+        at_peak = recorder.peak(kinds, first, leave_out=on_host)
+        at_peak["activations"] = at_peak.pop("")
+        host = sum(at_peak.pop(name) for name in on_host)
         exchanged = [*_communication(recorder, names)]
-        return StepForecast(sizes, rank, resident, gradients[1], **taken, communication=exchanged)
+        return StepForecast(sizes, rank, resident, gradients[1], at_peak, host, exchanged)
 
 
 def model_flops(config: TrainConfig, data: ForecastBatch) -> int:
@@ -119,26 +186,27 @@ def model_flops(config: TrainConfig, data: ForecastBatch) -> int:
     """
     training = config.training.replace(activation_checkpointing=False, float8=None)
     config = config.replace(distributed=DistributedConfig(), training=training)
-    with _without_values(config, data) as (learner, batch, *_), counter(recomputes=False) as found:
+    with _without_values(config, data) as (learner, batch, *_), counter(recomputes=False) as flop_counter:
         learner.backward(batch)
-        return found.get_total_flops()
+        return flop_counter.get_total_flops()
 
 
 @contextmanager
 def _without_values(
-    config: TrainConfig, data: ForecastBatch, world_size: int = 1, rank: int = 0, said: dict[int, Any] | None = None
+    config: TrainConfig, data: ForecastBatch, world_size: int = 1, rank: int = 0, sent: dict[int, Any] | None = None
 ) -> Iterator[tuple[Learner[Any], Any, Recorder, Mapping[tuple[int, ...], str]]]:
-    """What takes steps of a training without values, with a batch; a recorder notes what the `with` block computes.
+    """A learner and a batch without values, and a recorder of what the `with` block computes.
 
-    The last item says what groups of processes share, by their ranks.
+    The last item names the groups of processes, by their ranks.
     """
     if dist.is_initialized():
         raise ArgumentError("a forecast is made by a single process, without a process group; start it alone")
     if config.distributed.pipeline > 1:
         import_module("burnlike.train.parallel.pipeline")  # a second; before its names are replaced
-    several = nullcontext() if config.distributed.is_single else fake_processes(world_size, rank, said)
+    several = nullcontext() if config.distributed.is_single else fake_processes(world_size, rank, sent)
     mode = new_mode()
     recorder = Recorder()
+    # What is drawn here is not drawn from the generators of the program that asks.
     with torch.random.fork_rng(devices=[]), several:
         parallel = make_parallel(config.distributed, _CPU)
         if isinstance(parallel, Ddp):
@@ -157,8 +225,8 @@ def _without_values(
             recorder.forget_others(it for some in _residents(learner).values() for it in some)
         names = parallel.mesh.names_of_groups() if isinstance(parallel, SeveralProcesses) else {}
         with mode, recorder, unlogged(), _masks_as_with_values():
-            given = data.of(config.training.batch_size)
-            batch = tree_map(lambda it: fake_of(it, mode) if isinstance(it, Tensor) else it, given)
+            values = data.of(config.training.batch_size)
+            batch = tree_map(lambda it: fake_of(it, mode) if isinstance(it, Tensor) else it, values)
             model.train()
             with computing(model, config.training.replace(compile=False), _CPU):
                 yield learner, batch, recorder, names
@@ -175,7 +243,7 @@ def _learner(config: TrainConfig, task: Task, model: nn.Module, parallel: Any) -
     learner: Learner[Any] = Learner(
         model,
         config.optimizer.init(),
-        config.lr_scheduler.init(num_iters=10**9),
+        config.lr_scheduler.init(num_iters=10**9),  # longer than any warm-up: rates don't matter here
         task=task,
         device=_CPU,
         precision=options.precision,
@@ -191,16 +259,16 @@ def _step(learner: Learner[Any], count: int, batch: Any, recorder: Recorder | No
     for number in range(count):
         learner.backward(batch, is_last=number == count - 1)
     grads = [local(it.grad) for it in learner.model.parameters() if it.grad is not None]
-    found = set() if recorder is None else recorder.blocks_of(grads), sum(it.nbytes for it in grads)
+    gradients = set() if recorder is None else recorder.blocks_of(grads), sum(it.nbytes for it in grads)
     del grads
     learner.take_step()
     learner.window.clear()
-    return found
+    return gradients
 
 
 def _on_fake(model: nn.Module) -> nn.Module:
     """The model with fake tensors of the CPU in place of those on the meta device; tied ones stay tied."""
-    made: dict[int, Tensor] = {}
+    fakes: dict[int, Tensor] = {}
 
     def faked(tensor: Tensor) -> Tensor:
         value = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_CPU)
@@ -211,9 +279,9 @@ def _on_fake(model: nn.Module) -> nn.Module:
         for tensors in held:
             for name, tensor in tensors.items():
                 if tensor is not None:
-                    if id(tensor) not in made:
-                        made[id(tensor)] = faked(tensor)
-                    tensors[name] = made[id(tensor)]
+                    if id(tensor) not in fakes:
+                        fakes[id(tensor)] = faked(tensor)
+                    tensors[name] = fakes[id(tensor)]
     return model
 
 
@@ -221,15 +289,8 @@ def _residents(learner: Learner[Any]) -> dict[str, list[Tensor]]:
     optimizer: Any = learner.optimizer
     average = [] if learner.ema is None else learner.ema.into_record().tensors.values()
     states = optimizer.into_record().tensors.values()
-    found = ([*learner.model.parameters(), *learner.model.buffers()], states, average)
-    return {name: [local(it) for it in some] for name, some in zip(_RESIDENT, found, strict=True)}
-
-
-def _at_peak(recorder: Recorder, kinds: Mapping[str, set[int]], first: int, *, on_host: bool) -> dict[str, Any]:
-    found = recorder.peak(kinds, first, leave_out=_ON_HOST if on_host else ())
-    found["activations"] = found.pop("")
-    host = sum(found.pop(name) for name in _ON_HOST) if on_host else 0
-    return {"at_peak": found, "host": host}
+    tensors = ([*learner.model.parameters(), *learner.model.buffers()], states, average)
+    return {name: [local(it) for it in some] for name, some in zip(_RESIDENT, tensors, strict=True)}
 
 
 def _communication(recorder: Recorder, names: Mapping[tuple[int, ...], str]) -> Iterator[Communication]:

@@ -1,12 +1,13 @@
 """A run from config to record: everything that `burnlike train` does once it has read its options."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from ...config import ModuleConfig
 from ...data import DataLoader, transformed
 from ...data.sources.splits import classes_of, outputs_of
 from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
@@ -15,14 +16,15 @@ from ...module import params, seed_param_ids
 from ...module.torch_objects.wrappers import own_class
 from ..checkpoint.checkpointer import Checkpointer
 from ..checkpoint.mirror import Mirror
+from ..learner.configs import TrainingConfig
+from ..learner.fit_loop import LearningResult
 from ..learner.learner import Learner
 from ..learner.measuring import left_out_of
-from ..learner.result import LearningResult
 from ..learner.stopping import Interrupter
-from ..parallel.meeting import make_parallel
-from ..runs.data_facts import keep_description, keep_facts
+from ..parallel.rendezvous import make_parallel
+from ..parallel.single_process import SingleProcess
 from ..runs.logs import MetricsLog, write_results
-from ..runs.run_dir import RunDir
+from ..runs.run_dir import RunDir, keep_description, keep_facts
 from ..state.frozen_base import digests_of, note_base
 from ..state.small_parts import seed_random
 from ..tasks.task import Task
@@ -32,8 +34,7 @@ from .configs import TrainConfig, Weights
 from .deferring import FirstValues, deferred_model
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .results import copy_of, read_weights, without_values, write_weights
-from .resuming import check_resumable
-from .run_config import run_config
+from .run_config import check_resumable, run_config
 from .starting import choose_trained, first_model, loader_of, model_config
 from .trial import check_batch
 
@@ -41,13 +42,13 @@ _SHOWN_ROWS = 5
 
 
 class RunResult(NamedTuple):
-    """The result of a run: of the training; the loss and metrics over all of each split, `valid` and others that the
-    data has; what the task says of the trained model, by label; and of which step and which weights all of this is.
+    """The result of a run: of the training; loss and metrics over all of each split; the task's notes on the trained
+    model, by label; and the step and kind of the weights that these are of.
     """
 
     learning: LearningResult
     values: Mapping[str, Mapping[str, float]]
-    said: Mapping[str, Any]
+    task_notes: Mapping[str, Any]
     step: int
     weights: Weights
 
@@ -56,9 +57,42 @@ class RunResult(NamedTuple):
         """Over all of the validation data."""
         return self.values["valid"]["loss"]
 
+    @property
+    def said(self) -> Mapping[str, Any]:
+        """The `task_notes`, by their name of release 0.1.0 and of `results.json`."""
+        return self.task_notes
+
+
+class _Prepared(NamedTuple):
+    """The data of a job, and the config of its model, completed by the classes of the data.
+
+    Attributes:
+        facts: of the data, such as the names of its features.
+        meta_model: the model without values, to try a step on; None if it can't be built so.
+    """
+
+    data: Any
+    classes: Sequence[str] | None
+    facts: dict[str, Any]
+    model_config: ModuleConfig
+    meta_model: nn.Module | None
+
+
+class _Started(NamedTuple):
+    """A model with its first values, or, if `first_values` is there, one that gets them when it has been divided."""
+
+    model: nn.Module
+    notes: list[str]
+    first_values: FirstValues | None
+
 
 class Job:
-    """A run that is ready to start: data read, model built, nothing written yet."""
+    """A run that is ready to start: data read, model built, nothing written yet.
+
+    It is made in stages, each a function of what the stages before it gave: processes, data, task, model, loaders,
+    learner. The order of the stages is a promise: what can be refused cheaply is refused before what takes long, and
+    random numbers are drawn in the same order for every strategy, so that all begin with the same values.
+    """
 
     def __init__(self, config: TrainConfig) -> None:
         """Build every part; a BurnlikeError if the device or the data can't be used for the model."""
@@ -67,49 +101,37 @@ class Job:
         self.parallel = make_parallel(config.distributed, self.device)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        known = model_config(config, None)
-        parts = self.parallel.world_size // self.parallel.sizes.replicate if self.parallel.is_sharded else 1
-        module = check_fits(known, self.device, parts)
-        self.data = transformed(config.data.init(), config.transforms)
-        self.classes, self.facts = classes_of(self.data), dict(getattr(self.data, "facts", {}))
-        self.model_config = model_config(config, outputs_of(self.classes, self.facts))
-        if self.model_config != known:
-            module = check_fits(self.model_config, self.device, parts)
-        self.task: Task = config.task.init()
-        self.task.take_facts({**self.facts, "classes": self.classes})
-        self.task.take_data(self.data)
-        own, needed = (getattr(it, "vocab_size", None) for it in (config.model, self.data))
-        if own is not None and needed is not None and own < needed:
-            raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {own}")
-        if own is not None and callable(getattr(self.data, "expect_vocabulary", None)):
-            self.data.expect_vocabulary(own)
-        if module is not None:
-            check_batch(config, self.data, module)
-        seed_random(config.seed)
-        seed_param_ids(config.seed)
-        self.model, self.said = self._first_model()
-        choose_trained(self.model, config)
-        has_base = getattr(self.model_config, "has_base_elsewhere", False)
-        is_deferred = isinstance(values := self.parallel.first_values, FirstValues)
-        if has_adapters(self.model) and has_base and config.init_from is None:
-            note_base(self.model, partial(values.digests, self.model, self.parallel) if is_deferred else digests_of)
-        self._without_values = (
-            without_values(self.model) if self.parallel.is_sharded and has_adapters(self.model) else None
+        prepared = _read_data(config, self.device, self.parallel)
+        self.data, self.classes, self.facts, self.model_config, meta_model = prepared
+        self.task = _make_task(config, prepared)
+        _check_vocabulary(config, self.data)
+        if meta_model is not None:
+            check_batch(config, self.data, meta_model)
+        self.model, self.notes, first_values = _first_model(
+            config, self.model_config, self.task, self.device, self.parallel
         )
-        if not is_deferred:
+        self.parallel.first_values = first_values
+        _note_frozen_base(config, self.model_config, self.model, self.parallel, first_values)
+        # Of a divided model with adapters: the structure that the adapters are gathered into when they are written.
+        # It is copied here because the learner divides the model.
+        is_gathered = self.parallel.is_sharded and has_adapters(self.model)
+        self._empty_model = without_values(self.model) if is_gathered else None
+        if first_values is None:
             self.task.try_out(self.model)
-        training = self.training = config.training.divided(self.parallel.data_size)
-        batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
-        items = config.training.global_batch_size
-        joined = None if items is None else items // training.accumulation_steps
-        of_training: dict[str, Any] = {"drop_last": training.drop_last, "sampling": training.sampling}
-        self.train_loader = self._loader(self.data.train, batches, joined_batch_size=joined, **of_training)
-        # The same items for any number of processes, as those of a training step are.
-        n_valid = (training.validation_steps or 0) * (training.accumulation_steps if items is not None else 1)
-        size = joined or training.batch_size * self.parallel.data_size
-        is_partial = 0 < n_valid * size < len(self.data.valid)
-        self.valid_loader = self._loader(self.data.valid, n_valid if is_partial else None, joined_batch_size=joined)
-        self.total_steps = training.epochs * training.steps_of(len(self.train_loader))
+        self.training = config.training.divided(self.parallel.data_size)
+        self._loader = partial(
+            loader_of,
+            config,
+            self.data,
+            device=self.device,
+            rank=self.parallel.data_rank,
+            world_size=self.parallel.data_size,
+            accumulation_steps=self.training.accumulation_steps,
+            fingerprint=getattr(self.data, "fingerprint", None),
+        )
+        self.train_loader, self.valid_loader = _loaders(config, self.training, self.data, self._loader, self.parallel)
+        self.total_steps = self.training.epochs * self.training.steps_of(len(self.train_loader))
+        # Counted before the learner divides the model among processes.
         self.n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
         self.learner = Learner(
             self.model,
@@ -118,32 +140,20 @@ class Job:
             task=self.task,
             metrics=config.init_metrics(self.classes),
             device=self.device,
-            precision=training.precision,
-            ema=training.ema,
+            precision=self.training.precision,
+            ema=self.training.ema,
             parallel=self.parallel,
         )
-        if is_deferred:
+        if first_values is not None:  # which the learner has given the model only now
             self.task.try_out(self.model, *([self.parallel] if self.parallel.sizes.pipeline > 1 else []))
         if number := self.parallel.random_number:
-            # Dropout of its own; rank 0 has that of a single process.
+            # Dropout differs among the processes that read other items; that of rank 0 is as of a single process.
             seed_random(config.seed + number)
-
-    def _first_model(self) -> tuple[nn.Module, list[str]]:
-        """The model with its first values, and lines for the user about these; a divided one gets them later."""
-        note = []
-        if self.parallel.is_sharded:
-            found = deferred_model(self.config, self.model_config, self.task, self.device)
-            if not isinstance(found, str):
-                model, said, self.parallel.first_values = found
-                return model, said
-            note = [f"          each process builds the whole model before it is divided: {found}"]
-        model, said = first_model(self.config, self.model_config)
-        return self.task.prepare(model).to(self.device), [*said, *note]
 
     def describe(self, run: RunDir) -> list[str]:
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
         lines.append(f"model     {own_class(self.model).__name__}, {self.n_params:,} parameters")
-        lines += self.said
+        lines += self.notes
         lines += self.parallel.describe()
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
         lines += getattr(self.data, "said", ())
@@ -159,20 +169,6 @@ class Job:
         epochs = f"{training.epochs} epoch" + "s" * (training.epochs != 1)
         lines.append(f"training  {self.total_steps} steps of {items} in {epochs}")
         return lines
-
-    def _loader(self, dataset: Any, steps_per_epoch: int | None, **options: Any) -> DataLoader[Any, Any]:
-        return loader_of(
-            self.config,
-            self.data,
-            dataset,
-            self.device,
-            steps_per_epoch=steps_per_epoch,
-            rank=self.parallel.data_rank,
-            world_size=self.parallel.data_size,
-            accumulation_steps=self.training.accumulation_steps,
-            fingerprint=getattr(self.data, "fingerprint", None),
-            **options,
-        )
 
     def run(
         self,
@@ -190,7 +186,7 @@ class Job:
         interrupter = interrupter or Interrupter()
         self.learner.run = run
         try:
-            with self.parallel.others_alive():
+            with self.parallel.explain_lost_peer():
                 gather, keep = self.config.checkpoint.gather, self.config.training.keep_checkpoints
                 checkpointer = self.parallel.checkpointer(run.checkpoints, keep, gather=gather)
                 if (place := self.config.checkpoint.mirror) is not None:
@@ -208,7 +204,7 @@ class Job:
                 callbacks=[*(logger.init() for logger in self.config.loggers), *callbacks],
                 interrupter=interrupter,
             )
-            with self.parallel.others_alive():
+            with self.parallel.explain_lost_peer():
                 result = self._finish(run, learning, renderer, interrupter)
             for note in checkpointer.mirror_result():
                 renderer.note(note)
@@ -262,12 +258,12 @@ class Job:
             keep_description(run.path, self.model_config.description(self.model))
 
     def _finish(self, run: RunDir, learning: LearningResult, renderer: Renderer, interrupter: Interrupter) -> RunResult:
-        """Measure on all of the validation data, write the record, and read it back for what the task says."""
+        """Measure on all of the validation data, write the record, and read it back for the task's notes."""
         weights = self._take_final(learning, renderer)
         renderer.note("measuring on all of the validation data")
         values: dict[str, dict[str, float]] = {}
         for name, split in {"valid": self.data.valid, **getattr(self.data, "splits", {})}.items():
-            loader = self._loader(split, None)
+            loader = self._loader(split)
             skipped_before = loader.skipped
             values[name] = self.learner.evaluate(loader)
             if text := left_out_of(loader, self.parallel, skipped_before):
@@ -276,21 +272,22 @@ class Job:
         with self.learner.final_weights():
             model = self.task.export(self.model)
             precision = self.config.output.precision
-            write_weights(model, run.path, precision, self.parallel, self._without_values)
-        said: Mapping[str, Any] = {}
+            write_weights(model, run.path, precision, self.parallel, self._empty_model)
+        task_notes: Mapping[str, Any] = {}
         if self.parallel.is_main:
+            # Notes are of what was written, in its precision, not of the model in memory.
             if self.parallel.is_sharded:
                 written = self.task.prepare(self.model_config.without_weights(run.path).init("cpu")).to(self.device)
             else:
                 written = copy_of(model)
             read_weights(written, run.path)
-            said = self.task.finish(self, written)
-            write_results(run.path, values, said, step=self.learner.step, weights=weights)
-        self.parallel.broadcast(None)
-        return RunResult(learning, values, said, self.learner.step, weights)
+            task_notes = self.task.finish(self, written)
+            write_results(run.path, values, task_notes, step=self.learner.step, weights=weights)
+        self.parallel.broadcast(None)  # others end when rank 0 has written
+        return RunResult(learning, values, task_notes, self.learner.step, weights)
 
     def _take_final(self, learning: LearningResult, renderer: Renderer) -> Weights:
-        """Give the model the weights that the config asks for at the end, and say which these are."""
+        """Give the model the weights that the config asks for at the end; returns their kind."""
         learner, wanted = self.learner, self.config.final_weights
         if wanted == "best" and learning.best is None:
             renderer.note("no validation had a value of keep_best's metric: none is the best; taking the last weights")
@@ -301,3 +298,93 @@ class Job:
         if wanted == "last":
             learner.ema = None
         return wanted
+
+
+def _read_data(config: TrainConfig, device: torch.device, parallel: SingleProcess) -> _Prepared:
+    """Read the data and complete the model's config by its classes; a DeviceError if the model can't fit."""
+    parts = parallel.world_size // parallel.sizes.replicate if parallel.is_sharded else 1
+    # A model that is too large is refused before the data is read, which may take hours.
+    without_data = model_config(config, None)
+    meta_model = check_fits(without_data, device, parts)
+    data = transformed(config.data.init(), config.transforms)
+    classes, facts = classes_of(data), dict(getattr(data, "facts", {}))
+    completed = model_config(config, outputs_of(classes, facts))
+    if completed != without_data:
+        meta_model = check_fits(completed, device, parts)
+    return _Prepared(data, classes, facts, completed, meta_model)
+
+
+def _make_task(config: TrainConfig, prepared: _Prepared) -> Task:
+    """The task, told of the data."""
+    task: Task = config.task.init()
+    task.take_facts({**prepared.facts, "classes": prepared.classes})
+    task.take_data(prepared.data)
+    return task
+
+
+def _check_vocabulary(config: TrainConfig, data: Any) -> None:
+    """Refuse a model with fewer tokens than the data has."""
+    size, needed = (getattr(it, "vocab_size", None) for it in (config.model, data))
+    if size is not None and needed is not None and size < needed:
+        raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {size}")
+    if size is not None and callable(getattr(data, "expect_vocabulary", None)):
+        data.expect_vocabulary(size)
+
+
+def _first_model(
+    config: TrainConfig, completed: ModuleConfig, task: Task, device: torch.device, parallel: SingleProcess
+) -> _Started:
+    """The model, prepared by the task, with its frozen parameters: of a divided one without values, if that can be."""
+    # From here on random numbers are drawn: initial values first, as a single process draws them.
+    seed_random(config.seed)
+    seed_param_ids(config.seed)
+    whole_notes: list[str] = []
+    started: _Started | None = None
+    if parallel.is_sharded:
+        deferred = deferred_model(config, completed, task, device)
+        if isinstance(deferred, str):
+            whole_notes = [f"          each process builds the whole model before it is divided: {deferred}"]
+        else:
+            started = _Started(*deferred)
+    if started is None:
+        model, notes = first_model(config, completed)
+        started = _Started(task.prepare(model).to(device), [*notes, *whole_notes], None)
+    choose_trained(started.model, config)
+    return started
+
+
+def _note_frozen_base(
+    config: TrainConfig,
+    completed: ModuleConfig,
+    model: nn.Module,
+    parallel: SingleProcess,
+    first_values: FirstValues | None,
+) -> None:
+    """Note the digest of the weights below adapters, where these can be read from elsewhere and need not be saved."""
+    if has_adapters(model) and getattr(completed, "has_base_elsewhere", False) and config.init_from is None:
+        note_base(model, digests_of if first_values is None else partial(first_values.digests, model, parallel))
+
+
+def _loaders(
+    config: TrainConfig,
+    training: TrainingConfig,
+    data: Any,
+    loader: Callable[..., DataLoader[Any, Any]],
+    parallel: SingleProcess,
+) -> tuple[DataLoader[Any, Any], DataLoader[Any, Any]]:
+    """The loaders to train and to validate with; `training` is the config's, divided among the processes."""
+    batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
+    items = config.training.global_batch_size
+    joined = None if items is None else items // training.accumulation_steps
+    train_loader = loader(
+        data.train,
+        steps_per_epoch=batches,
+        joined_batch_size=joined,
+        drop_last=training.drop_last,
+        sampling=training.sampling,
+    )
+    # Validation takes the same items for any number of processes, as a training step does.
+    n_valid = (training.validation_steps or 0) * (training.accumulation_steps if items is not None else 1)
+    size = joined or training.batch_size * parallel.data_size
+    is_partial = 0 < n_valid * size < len(data.valid)
+    return train_loader, loader(data.valid, steps_per_epoch=n_valid if is_partial else None, joined_batch_size=joined)

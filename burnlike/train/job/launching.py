@@ -1,11 +1,22 @@
-"""What `burnlike launch` decides before it starts processes: how many, in which run, with which batches. No torch."""
+"""Decisions of `burnlike launch` before it starts processes (how many, in which run, with which batches), and the logs
+of these processes.
 
+Imports no torch.
+"""
+
+import ctypes
+import os
+import platform
 import re
+import signal
+import sys
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from ..._env import requeued
+from ..._env import global_rank, launcher, logs_dir, number_of_ranks, requeued, restart_count
+from ..._regular_file import appended_regular
 from ...errors import ArgumentError, ConfigError
 from ..checkpoint.mirror import Mirror, newest_name
 from ..runs.environment import job_of_run
@@ -14,6 +25,7 @@ from .configs import TrainConfig
 
 LOGS_NAME = "logs"
 """The folder of a run with what each of its processes printed."""
+_PR_SET_PDEATHSIG = 1
 
 
 class Amount(NamedTuple):
@@ -25,10 +37,10 @@ class Amount(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "Amount":
         """Read `4`, or `2:4` for a range; a ValueError for anything else."""
-        found = re.fullmatch(r"([1-9]\d{0,5})(?::([1-9]\d{0,5}))?", text)
-        if found is None or int(found[2] or found[1]) < int(found[1]):
+        match = re.fullmatch(r"([1-9]\d{0,5})(?::([1-9]\d{0,5}))?", text)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
             raise ValueError(f"expected a number such as 4, or a range such as 2:4, got '{text}'")
-        return cls(int(found[1]), int(found[2] or found[1]))
+        return cls(int(match[1]), int(match[2] or match[1]))
 
     @property
     def is_range(self) -> bool:
@@ -48,7 +60,11 @@ def check_processes(config: TrainConfig, processes: Amount, nodes: Amount) -> li
             f"--nproc {processes}: with several nodes expected one number, of the processes of each; a range of the"
             f" whole is one of nodes, such as --nnodes {nodes.least}:{max(nodes.most, nodes.least + 1)}"
         )
-    counts = [node * each for node in range(nodes.least, nodes.most + 1) for each in range(*_span(processes))]
+    counts = [
+        node * each
+        for node in range(nodes.least, nodes.most + 1)
+        for each in range(processes.least, processes.most + 1)
+    ]
     distributed = config.distributed
     if distributed.is_single:
         if counts[-1] == 1:
@@ -70,7 +86,7 @@ def check_processes(config: TrainConfig, processes: Amount, nodes: Amount) -> li
 
 
 def elastic_overrides(config: TrainConfig, counts: list[int], run: Path | None) -> list[str]:
-    """What is set so that a step takes the same items with any of these numbers of processes; nothing for only one.
+    """Overrides with which a step takes the same items with any of these numbers of processes; none for only one.
 
     They are those of the run's last checkpoint, if it has one, or else of the largest number of processes.
     """
@@ -122,18 +138,18 @@ def run_of(
         refuse_links(path)
         (path / LOCK_NAME).touch()  # rank 0 locks it
         return path
-    if resumed is None and (begun := begun_run(place, root, name)):
-        resumed = str(begun)
+    if resumed is None and (queued := requeued_run(place, root, name)):
+        resumed = str(queued)
     if resumed is not None:
-        found = resumed_run(resumed, root, name, mirror)
+        run = resumed_run(resumed, root, name, mirror)
     elif place is not None and (Path(place) / LOCK_NAME).exists() and not (Path(place) / CONFIG_NAME).exists():
-        found = RunDir.open(place)  # a launch that ended before its training began
+        run = RunDir.open(place)  # a launch that ended before its training began
     else:
-        found = RunDir.create(place) if place is not None else RunDir.create_next(root, name)
-    with closing(found):
+        run = RunDir.create(place) if place is not None else RunDir.create_next(root, name)
+    with closing(run):
         if mirror is not None and resumed is None:  # its processes go on with a run, whose mirror this must be then
-            Mirror(mirror, found.path).claim(is_new=True, has_checkpoints=False)
-    return found.path
+            Mirror(mirror, run.path).claim(is_new=True, has_checkpoints=False)
+    return run.path
 
 
 def resumed_run(resumed: str, root: Path, name: str, mirror: str | None) -> RunDir:
@@ -142,14 +158,14 @@ def resumed_run(resumed: str, root: Path, name: str, mirror: str | None) -> RunD
     """
     path = Path(resumed)
     if not resumed:
-        known = mirror is not None and not runs_of(root, name) and newest_name(mirror, name)
-        path = root / known if known else newest_directory(root, name)
+        mirrored = mirror is not None and not runs_of(root, name) and newest_name(mirror, name)
+        path = root / mirrored if mirrored else newest_directory(root, name)
     if mirror is not None and not path.exists():
         Mirror(mirror, path).expect_one()
     return RunDir.open(path, may_lack=mirror is not None)
 
 
-def begun_run(place: str | None, root: Path, name: str) -> Path | None:
+def requeued_run(place: str | None, root: Path, name: str) -> Path | None:
     """The run that this job of SLURM had begun before it was put into the queue again; None where it was not."""
     job = requeued()
     if job is None:
@@ -159,5 +175,34 @@ def begun_run(place: str | None, root: Path, name: str) -> Path | None:
     return next((path for path in reversed(runs_of(root, name)) if job_of_run(path) == job), None)
 
 
-def _span(amount: Amount) -> tuple[int, int]:
-    return amount.least, amount.most + 1
+def log_of(logs: Path, rank: int) -> Path:
+    return logs / f"rank-{rank}.log"
+
+
+def follow_launcher() -> bool:
+    """Let this process append its output to its log, and stop when its launcher is killed.
+
+    False if `burnlike launch` has not started it.
+    """
+    folder = logs_dir()
+    if folder is None:
+        return False
+    _stop_with(launcher())
+    rank = global_rank()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    where = f"process {os.getpid()} on {platform.node()}, rank {rank} of {number_of_ranks()}, start {restart_count()}"
+    # The streams' file descriptors, not sys.stdout: what native code and child processes print goes there, too.
+    with appended_regular(log_of(folder, rank)) as file:
+        file.write(f"--- {now} {where}\n")
+        file.flush()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            os.dup2(file.fileno(), stream.fileno())
+    return True
+
+
+def _stop_with(parent: int) -> None:
+    """Ask the kernel for a SIGTERM, at which a training writes a checkpoint, when the launcher has ended."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if parent and os.getppid() != parent:  # it has ended before
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,36 +1,46 @@
-"""LoadedRun: the model of a run, to be measured and used."""
+"""LoadedRun: the model of a run; measuring it on data (`evaluate_run`) and using it on new inputs (`predictions`)."""
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from ..._outputs import Output
 from ...config.overrides import Option
+from ...data import ComposedDataset, DataLoader
 from ...data.sources.splits import classes_of, outputs_of
-from ...errors import CheckpointError, DataError, RunDirError
+from ...data.transforms.transformed import measured
+from ...errors import ArgumentError, CheckpointError, ConfigError, DataError, RunDirError, nearest
+from ...optim import SgdConfig
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..learner.configs import BestMetricConfig
 from ..learner.ema import Ema
-from ..runs.data_facts import FOLDER, NAME, kept_facts
-from ..runs.logs import read_metrics
-from ..runs.run_dir import local_run
-from ..runs.run_files import results_of
+from ..learner.learner import Learner
+from ..learner.steps import autocast
+from ..runs.logs import read_metrics, write_json
+from ..runs.run_dir import DATA_FOLDER, DATA_NAME, kept_facts, local_run
+from ..runs.run_files import EVALUATIONS, results_of
 from ..state.frozen_base import load_model
 from ..tasks.task import Task
 from .configs import TrainConfig, Weights
 from .device import choose_device
 from .results import MODEL_NAME, has_weights, read_weights
 from .run_config import run_config
-from .starting import choose_trained, model_config
+from .starting import choose_trained, loader_of, model_config
+
+ALL = "all"
 
 
 class LoadedRun:
-    """The model of a run, with what it takes to use it.
+    """The model of a run, ready to use.
 
     Attributes:
         path: the run's directory.
@@ -54,30 +64,30 @@ class LoadedRun:
     @property
     def directory(self) -> Path:
         """The copies of files of the data, such as a tokenizer."""
-        return self.path / FOLDER
+        return self.path / DATA_FOLDER
 
     @contextmanager
     def knowing(self) -> Iterator[None]:
-        """Say of what lacks among the facts of the data where it should be."""
+        """Explain which of the data's facts is missing, and where it should be."""
         try:
             yield
         except KeyError as error:
             raise RunDirError(
-                f"{self.path / NAME} lacks {error}, without which data can't be read as the training has read it;"
+                f"{self.path / DATA_NAME} lacks {error}, without which data can't be read as the training has read it;"
                 " it was changed, or written by another release: put the file back, or train again"
             ) from error
 
     def read_data(self, config: Any = None) -> Any:
-        """Read a data set, the run's own or that of another config, as the model knows it: with its classes."""
+        """Read a data set, the run's own or another config's, with the classes that the model knows."""
         chosen = config or self.config.data
         with self.knowing():
             is_old = {*self.facts} == {"classes"}  # a run of a release that kept nothing else
             data = chosen.init() if is_old else chosen.init_with(self.facts, self.directory)
-        found = classes_of(data)
-        if found is not None and self.classes is not None and found != list(self.classes):
+        classes = classes_of(data)
+        if classes is not None and self.classes is not None and classes != list(self.classes):
             raise DataError(
-                f"data: expected the classes of the run {self.path}, {', '.join(self.classes)}, got {', '.join(found)}:"
-                " their numbers would mean other things"
+                f"data: expected the classes of the run {self.path}, {', '.join(self.classes)},"
+                f" got {', '.join(classes)}: their numbers would mean other things"
             )
         return data
 
@@ -142,23 +152,24 @@ def model_of_run(path: str, device: torch.device) -> nn.Module:
 def _choose(run: Path, config: TrainConfig, wanted: Weights, step: int | None) -> tuple[Checkpoint, str]:
     """The checkpoint with the wanted weights, or the run itself where its result has them; and which these are."""
     result = results_of(run)
-    found = {it.step: it for it in Checkpointer(run / "checkpoints").all()}
+    checkpoints = {it.step: it for it in Checkpointer(run / "checkpoints").all()}
     written = result.get("step") if has_weights(run) else None
     if isinstance(written, int):
-        found.setdefault(written, Checkpoint(written, run))
-    if not found:
+        # A checkpoint of the same step goes before the result: it is in full precision.
+        checkpoints.setdefault(written, Checkpoint(written, run))
+    if not checkpoints:
         raise CheckpointError(f"the run {run} has no checkpoint and no {MODEL_NAME} yet; go on with it by --resume")
     if step is not None:
-        if step not in found:
-            raise CheckpointError(f"the run {run} has no checkpoint of step {step}, but of {_listed(found)}")
-        return found[step], "checkpoint"
-    if wanted == "best" and (best := best_step(run, config, {*found})) is not None:
-        return found[best], "best"
+        if step not in checkpoints:
+            raise CheckpointError(f"the run {run} has no checkpoint of step {step}, but of {_listed(checkpoints)}")
+        return checkpoints[step], "checkpoint"
+    if wanted == "best" and (best := best_step(run, config, {*checkpoints})) is not None:
+        return checkpoints[best], "best"
     if wanted == "best" and config.training.keep_best is not None:
         raise CheckpointError(
-            f"the run {run} has no validation of the steps whose weights are there, {_listed(found)}; choose one"
+            f"the run {run} has no validation of the steps whose weights are there, {_listed(checkpoints)}; choose one"
         )
-    return found[max(found)], "last" if wanted == "best" else wanted
+    return checkpoints[max(checkpoints)], "last" if wanted == "best" else wanted
 
 
 def best_step(run: Path, config: TrainConfig, steps: set[int]) -> int | None:
@@ -180,3 +191,107 @@ def best_step(run: Path, config: TrainConfig, steps: set[int]) -> int | None:
 
 def _listed(steps: Mapping[int, Any]) -> str:
     return ", ".join(map(str, sorted(steps)))
+
+
+class Evaluation(NamedTuple):
+    """The loss and the metrics of a part of the data, and where they are kept; `left_out` says why the first of the
+    items that can't be read were left out.
+    """
+
+    split: str
+    items: int
+    values: Mapping[str, float]
+    file: Path
+    left_out: Sequence[str] = ()
+
+
+def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, notes: Mapping[str, Any]) -> Evaluation:
+    """Measure the model of a run on a part of its data, or of the data of another config.
+
+    Each part is read as `predict` reads it: with the transforms of `valid`, also the part to train on.
+
+    Args:
+        split: `train`, `valid`, the name of a further part, or `all` of them together; None: `test` where there is such
+            a part, else `valid`.
+        data: config of a data set; None for the run's own.
+        notes: written beside the values, such as the options.
+
+    Raises:
+        ArgumentError: there is no such part.
+        BurnlikeError: the data can't be read, or is not of this model.
+    """
+    started = time.perf_counter()
+    source = run.read_data(data)
+    parts = {"train": source.train, "valid": source.valid, **getattr(source, "splits", {})}
+    parts = {name: measured(part, run.config.transforms) for name, part in parts.items()}
+    name = split or ("test" if "test" in parts else "valid")
+    if name == ALL:
+        parts[ALL] = ComposedDataset([*parts.values()])
+    if name not in parts:
+        raise ArgumentError(f"--split {name}: expected one of {', '.join((*parts, ALL))}{nearest(name, [*parts])}")
+    config = run.config
+    loader = loader_of(config, source, parts[name], run.device)
+    metrics = config.init_metrics(run.classes)
+    options: dict[str, Any] = {"device": run.device, "precision": config.training.precision}
+    learner = Learner(run.model, SgdConfig().init(), 0.0, task=run.task, metrics=metrics, **options)
+    learner.step = run.step
+    skipped_before = loader.skipped
+    values = learner.evaluate(loader)
+    items = len(parts[name]) - (loader.skipped - skipped_before)
+    left_out = [*loader.left_out, *(it for it in getattr(parts[name], "unreadable", ()) if it)]
+    file = _free(run.path / EVALUATIONS, f"{name}-step-{run.step:08d}")
+    facts = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "seconds": time.perf_counter() - started}
+    about = {"step": run.step, "weights": run.weights, "split": name, "items": items, "left_out": left_out, **notes}
+    Output(file, "evaluate", "the evaluation").check_file()
+    write_json(file, {**facts, **about, "values": values})
+    return Evaluation(name, items, values, file, left_out)
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A file that is not there yet."""
+    numbered = (folder / f"{name}{f'-{number}' if number > 1 else ''}.json" for number in count(1))
+    return next(it for it in numbered if not os.path.lexists(it))
+
+
+@torch.no_grad()
+def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None = None) -> Iterator[dict[str, Any]]:
+    """A row for each input: its `name`, and the task's predictions; a tensor `[height, width]` is a mask.
+
+    Inputs are read as the data of the training is, and changed as that of its validation is.
+
+    Args:
+        sources: paths of files or directories, and a text stream for standard input.
+        batch_size: inputs of a batch; None: that of the training.
+
+    Raises:
+        DataError: an input can't be read, or a directory has none. Of files without rows there are no predictions.
+        ConfigError: the data or the task of the run has no predictions.
+    """
+    config = run.config
+    with run.knowing():
+        inputs = config.data.unlabeled(sources, run.facts, run.directory)
+    if len(inputs.names) == 0:
+        if folder := next((it for it in sources if isinstance(it, Path) and it.is_dir()), None):
+            raise DataError(f"predict: expected at least one input in {folder}, got none; check the path")
+        return
+    dataset = measured(inputs.dataset, config.transforms)
+    if len(dataset) != len(inputs.names):
+        raise DataError(
+            f"transforms: one of them makes {len(dataset)} items of {len(inputs.names)} inputs; leave it out of the"
+            " part `valid`, or set `transforms` anew by --set"
+        )
+    size = batch_size or config.training.batch_size
+    names, facts = iter(inputs.names), {**run.facts, "decode": _decoder(run)}
+    for batch in DataLoader(dataset, inputs.batcher, batch_size=size, device=run.device):
+        with autocast(run.device, config.training.precision):
+            rows = run.task.predict(run.model, batch, facts)
+        for row in rows:
+            yield {"name": next(names), **row}
+
+
+def _decoder(run: LoadedRun) -> Any:
+    """The function that turns tokens of the run's data into text; None where the data has no tokens."""
+    try:
+        return run.config.data.codec(run.facts, run.directory).decode
+    except ConfigError:
+        return None

@@ -29,8 +29,8 @@ _SHOWN = 10
 
 
 class Operation(NamedTuple):
-    """An operation in the profiled steps: its own time on the device, without what it calls, in seconds, its calls, and
-    what it allocated less what it freed.
+    """An operation in the profiled steps: its own time on the device in seconds (without operations that it calls), its
+    calls, and its net memory.
     """
 
     name: str
@@ -40,8 +40,7 @@ class Operation(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What some steps took.
-
+    """Time and memory of some steps.
     Attributes:
         steps: that were measured.
         device: where they were taken, for the user.
@@ -130,11 +129,11 @@ class _Clock:
     def step(self, batches: Iterator[list[Any]]) -> None:
         learner = self._job.learner
         with self.phase("data"):
-            found = next(batches)
-        for batch in found:
+            step_batches = next(batches)
+        for batch in step_batches:
             before = self.seconds["forward"]
             with self.phase("backward"):
-                learner.backward(batch, is_last=batch is found[-1])
+                learner.backward(batch, is_last=batch is step_batches[-1])
             self.seconds["backward"] -= self.seconds["forward"] - before
         with self.phase("optimizer"):
             learner.take_step()
@@ -164,7 +163,7 @@ def _resident(job: Job) -> int:
 
 
 def _operations(profiler: profile, device: str) -> list[Operation]:
-    found = [
+    operations = [
         Operation(
             it.key,
             (it.self_device_time_total if device == "cuda" else it.self_cpu_time_total) / 1e6,
@@ -174,7 +173,7 @@ def _operations(profiler: profile, device: str) -> list[Operation]:
         for it in profiler.key_averages()
         if it.key not in PHASES and it.key != "[memory]"
     ]
-    return sorted(found, key=lambda it: -it.seconds)
+    return sorted(operations, key=lambda it: -it.seconds)
 
 
 def _write(file: Path, events: Sequence[dict[str, Any]]) -> None:
@@ -185,26 +184,29 @@ def _write(file: Path, events: Sequence[dict[str, Any]]) -> None:
         raise RunDirError(f"{file} can't be written: {error.strerror or error}; choose another --out") from error
 
 
-def profile_lines(found: Profile) -> list[str]:
-    """What was measured, for the user."""
-    step = sum(found.phases.values()) or 1.0
-    total = sum(it.seconds for it in found.operations) or 1.0
+def profile_lines(measured: Profile) -> list[str]:
+    """A profile as tables for the user."""
+    step = sum(measured.phases.values()) or 1.0
+    total = sum(it.seconds for it in measured.operations) or 1.0
     phases = [("phase", "of a step", "share")]
-    phases += [(name, f"{1e3 * it:.2f} ms", f"{100 * it / step:.1f} %") for name, it in found.phases.items()]
+    phases += [(name, f"{1e3 * it:.2f} ms", f"{100 * it / step:.1f} %") for name, it in measured.phases.items()]
     rows = [("operation", "own time of a step", "share", "calls", "memory")]
-    for it in found.operations[:_SHOWN]:
-        own, share = f"{1e3 * it.seconds / found.steps:.2f} ms", f"{100 * it.seconds / total:.1f} %"
-        sign = "-" if it.memory < 0 else ""
-        memory = f"{sign}{format_bytes(abs(it.memory) / found.steps)}"
-        rows.append((it.name[:60], own, share, f"{it.calls / found.steps:g}", memory))
+    for operation in measured.operations[:_SHOWN]:
+        own_time, share = (
+            f"{1e3 * operation.seconds / measured.steps:.2f} ms",
+            f"{100 * operation.seconds / total:.1f} %",
+        )
+        sign = "-" if operation.memory < 0 else ""
+        memory = f"{sign}{format_bytes(abs(operation.memory) / measured.steps)}"
+        rows.append((operation.name[:60], own_time, share, f"{operation.calls / measured.steps:g}", memory))
     return [
-        f"{found.steps} steps on {found.device}, {1e3 * step:.2f} ms each",
+        f"{measured.steps} steps on {measured.device}, {1e3 * step:.2f} ms each",
         "",
         *table(phases),
         "",
         *table(rows),
         "",
-        f"memory  {format_bytes(found.resident)} of weights and states, and at most {format_bytes(found.peak)} more in"
-        " a step",
-        *(f"wrote   {file}" for file in found.files),
+        f"memory  {format_bytes(measured.resident)} of weights and states, and at most"
+        f" {format_bytes(measured.peak)} more in a step",
+        *(f"wrote   {file}" for file in measured.files),
     ]

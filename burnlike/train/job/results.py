@@ -1,4 +1,4 @@
-"""What a run leaves at its end: the weights of its model, written and read back."""
+"""The weights that a run leaves at its end, written and read back."""
 
 import copy
 import json
@@ -69,17 +69,17 @@ def read_weights(model: nn.Module, run: Path) -> None:
 
 
 def has_weights(run: Path) -> bool:
-    """Whether a run has written weights at its end."""
+    """True if a run has written weights at its end."""
     return (run / MODEL_NAME).exists() or (run / ADAPTER_NAME / BASE_NAME).exists()
 
 
 def without_values(model: nn.Module) -> nn.Module:
     """A copy of a model with its parameters on the meta device."""
-    made = {
+    empties = {
         id(it): nn.Parameter(torch.empty(it.shape, dtype=it.dtype, device="meta"), requires_grad=it.requires_grad)
         for it in model.parameters()
     }
-    return copy.deepcopy(model, made)
+    return copy.deepcopy(model, empties)
 
 
 def copy_of(model: nn.Module) -> nn.Module:

@@ -42,8 +42,7 @@ _TIME = re.compile(r"\d+(:\d\d){0,2}|\d+-\d+(:\d\d){0,2}")
 
 
 class Slurm(NamedTuple):
-    """What a job asks SLURM for.
-
+    """Resources that a job asks SLURM for.
     Attributes:
         nodes: machines, as sbatch takes it: `2` or `1-4`.
         time: limit of one run, such as `04:00:00`; None is the partition's.
@@ -64,7 +63,7 @@ class Slurm(NamedTuple):
         """The options of sbatch, one a line; an ArgumentError for what can be none."""
         if self.time is not None and not _TIME.fullmatch(self.time):
             raise ArgumentError(f"--time: expected MINUTES, HH:MM:SS or DAYS-HH:MM:SS, got '{self.time}'")
-        own = {
+        options = {
             "job-name": name,
             "nodes": self.nodes,
             "ntasks-per-node": "1",
@@ -75,7 +74,7 @@ class Slurm(NamedTuple):
             "open-mode": "append",
             "signal": f"B:USR1@{self.seconds}",
         }
-        words = [*(f"{key}={it}" for key, it in own.items() if it is not None), "requeue", *self.more]
+        words = [*(f"{key}={it}" for key, it in options.items() if it is not None), "requeue", *self.more]
         for word in words:
             if not re.fullmatch(r"[\w-]+(=[^\s'\"\\$`#]+)?", word):
                 raise ArgumentError(f"#SBATCH --{word!r}: expected an option of sbatch without spaces and quotes")

@@ -1,4 +1,4 @@
-"""What a run starts with: the first values of its model, which of its parameters are trained, and its loaders."""
+"""The start of a run: the first values of its model, which of its parameters are trained, and its loaders."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -15,8 +15,8 @@ from ...record import LoadReport, load
 from ...record.loading.load_into import prepare
 from ...record.loading.load_options import LoadOptions
 from ...record.shortcuts import open_for
+from ..runs.record_paths import record_at
 from .configs import InitFromConfig, TrainConfig
-from .record_paths import record_at
 
 _SHOWN = 5
 
@@ -29,7 +29,7 @@ def model_config(config: TrainConfig, classes: Sequence[str] | None) -> ModuleCo
 def loader_of(
     config: TrainConfig, data: Any, dataset: Any, device: torch.device, **options: Any
 ) -> DataLoader[Any, Any]:
-    """What reads a part of the data as the config says, with more `options` of a loader."""
+    """The DataLoader of one split, `dataset`, with the config's settings and more `options` of a loader."""
     training = config.training
     return DataLoader(
         dataset,
@@ -50,24 +50,24 @@ def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, l
     source = config.init_from
     if source is None:
         model = chosen.init("cpu")
-        return model, said_of(model)
+        return model, origin_notes(model)
     if isinstance(source, str):
         model = chosen.init_from(record_at(source), "cpu")
-        return model, [*said_of(model), loaded_line(model, source, ())]
+        return model, [*origin_notes(model), loaded_line(model, source, ())]
     model = chosen.init("cpu")
     report = load(model, record_at(source.path), **load_options(source))
     check_loaded(report, source)
-    return model, [*said_of(model), loaded_line(model, source, report.applied)]
+    return model, [*origin_notes(model), loaded_line(model, source, report.applied)]
 
 
 def check_loaded(report: LoadReport, source: InitFromConfig) -> None:
-    """Refuse patterns that match nothing, and a record of which nothing was taken."""
+    """Refuse patterns without a match, and a record that gave the model nothing."""
     for path, message in _wrong_with(report, source):
         raise ConfigError(f"{path}: {message}")
 
 
 def loaded_line(model: nn.Module, source: InitFromConfig | str, applied: Collection[str]) -> str:
-    """What a run says of the record that its model begins with."""
+    """The line for the user about the record that the model begins with."""
     if isinstance(source, str):
         return f"weights   {source}"
     drawn = [it.path for it in params(model) if it.path not in applied]
@@ -75,8 +75,8 @@ def loaded_line(model: nn.Module, source: InitFromConfig | str, applied: Collect
     return f"weights   {len(applied)} of {len(applied) + len(drawn)} tensors of {source.path}{rest}"
 
 
-def said_of(model: nn.Module) -> list[str]:
-    """What the parts of a model say of where they come from, as those of a directory do (`burnlike_origin`)."""
+def origin_notes(model: nn.Module) -> list[str]:
+    """Notes of the parts of a model on their origin, such as a directory of weights (`burnlike_origin`)."""
     return [line for module in model.modules() for line in vars(module).get("burnlike_origin", ())]
 
 
@@ -103,14 +103,14 @@ def load_options(source: InitFromConfig) -> dict[str, Any]:
 
 
 def _wrong_with(report: LoadReport, source: InitFromConfig) -> Iterator[tuple[str, str]]:
-    """The paths in the config of patterns that match nothing, and of a record of which nothing is taken."""
+    """The paths in the config of patterns without a match, and of a record that gave the model nothing."""
     for place, pattern in enumerate(source.skip):
         if not any(compiled(pattern).search(path) for path in report.skipped):
-            known = _listed([*report.applied, *report.unexpected])
-            yield f"init_from.skip.{place}", f"matches nothing in the model or in {source.path} ({known}): '{pattern}'"
+            names = _listed([*report.applied, *report.unexpected])
+            yield f"init_from.skip.{place}", f"matches nothing in the model or in {source.path} ({names}): '{pattern}'"
     if not report.applied:
-        known = f"the model has {_listed([*report.missing])}, the record {_listed([*report.unexpected])}"
-        yield "init_from", f"nothing of {source.path} is loaded: {known}; `rename` says which is which"
+        names = f"the model has {_listed([*report.missing])}, the record {_listed([*report.unexpected])}"
+        yield "init_from", f"nothing of {source.path} is loaded: {names}; `rename` says which is which"
 
 
 def choose_trained(model: nn.Module, config: TrainConfig) -> None:
@@ -130,9 +130,9 @@ def untrained_problems(model: nn.Module, config: TrainConfig) -> Iterator[tuple[
     if not (config.freeze or config.trainable):
         return
     weights = [(param, (param.path, *param.aliases)) for param in params(model, "weight")]
-    known = [paths[0] for _, paths in weights]
-    before = [*_unmatched("freeze", config.freeze, known, weights)]
-    before += _unmatched("trainable", config.trainable, known, weights)
+    names = [paths[0] for _, paths in weights]
+    before = [*_unmatched("freeze", config.freeze, names, weights)]
+    before += _unmatched("trainable", config.trainable, names, weights)
     yield from before
     left = any(
         _matches(config.trainable, paths)
@@ -143,10 +143,10 @@ def untrained_problems(model: nn.Module, config: TrainConfig) -> Iterator[tuple[
         yield "freeze", "leaves no parameter to train"
 
 
-def _unmatched(field: str, patterns: Sequence[str], known: list[str], weights: Any) -> Iterator[tuple[str, str]]:
+def _unmatched(field: str, patterns: Sequence[str], names: list[str], weights: Any) -> Iterator[tuple[str, str]]:
     for place, pattern in enumerate(patterns):
         if not any(_matches((pattern,), paths) for _, paths in weights):
-            hint = nearest(pattern, known) or f" ({_listed(known)})"
+            hint = nearest(pattern, names) or f" ({_listed(names)})"
             yield f"{field}.{place}", f"matches no parameter of the model{hint}: '{pattern}'"
 
 

@@ -65,7 +65,7 @@ def seconds_of(job: Job, action: Callable[[], object], repeats: int = 2) -> floa
 
 
 def peak_memory(job: Job, action: Callable[[], object]) -> int:
-    """Bytes on the device that an action takes beside what was there before, where it takes most."""
+    """Bytes on the device that an action takes at its peak, beyond those in use before."""
     if job.device.type == "cuda":
         synchronize(job.device)
         torch.cuda.reset_peak_memory_stats(job.device)

@@ -18,7 +18,7 @@ from ...config.tree import read_tree
 from ...config.words import show_text
 from ...errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
 from .configs import TrainConfig
-from .resuming import check_resumable
+from .run_config import check_resumable
 
 if TYPE_CHECKING:
     from ..view.renderers import Renderer
@@ -118,32 +118,32 @@ def checked_configs(file: Path, overrides: list[str], runs: list[SweepRun]) -> l
 
 
 def train_all(
-    runs: list[SweepRun], configs: list[TrainConfig], folder: Path, said: list[str], renderer: "Renderer"
+    runs: list[SweepRun], configs: list[TrainConfig], folder: Path, set_paths: list[str], renderer: "Renderer"
 ) -> Iterator[tuple[SweepRun, "RunResult | BurnlikeError"]]:
     """Train one run after the other in directories of `folder`; those that are there go on where they stopped.
 
     Gives each run with its result, or with the error that ended it; Interrupted if a signal came: the run that it met
-    has a checkpoint. `said` are the options that all runs have in common.
+    has a checkpoint. `set_paths` are the paths of the options that all runs have in common.
     """
     for number, (run, config) in enumerate(zip(runs, configs, strict=True), 1):
         renderer.note(f"\nrun {number} of {len(runs)}: {run.name}")
         try:
             with values_hidden(config):
-                result = _train(config, folder / run.name, paths_of([*said, *run.overrides]), renderer)
+                result = _train(config, folder / run.name, paths_of([*set_paths, *run.overrides]), renderer)
         except BurnlikeError as error:
             renderer.note(f"{run.name} failed: {one_line(str(error))}")
             result = error
         yield run, result
 
 
-def _train(config: TrainConfig, path: Path, said: list[str], renderer: "Renderer") -> "RunResult":
+def _train(config: TrainConfig, path: Path, set_paths: list[str], renderer: "Renderer") -> "RunResult":
     from ..learner.stopping import Interrupter
     from ..runs.run_dir import RunDir
     from .job import Job
 
     before = path / "config.yaml"
     if before.exists():
-        check_resumable(TrainConfig.load(before), config, str(path), said)
+        check_resumable(TrainConfig.load(before), config, str(path), set_paths)
     job = Job(config)
     with (
         closing(RunDir.open(path) if path.exists() else RunDir.create(path)) as directory,
@@ -154,9 +154,9 @@ def _train(config: TrainConfig, path: Path, said: list[str], renderer: "Renderer
         return job.run(directory, renderer, interrupter)
 
 
-def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | None) -> Path:
-    """The directory that has those of a sweep's runs: `given`, a new one, or `runs_root/NAME-sweep`, numbered as runs
-    are. `resumed` is that of the sweep to go on with; empty for the last one of this name; None for a new one.
+def sweep_folder(runs_root: Path, name: str, directory: str | None, resumed: str | None) -> Path:
+    """The directory of a sweep, with a directory for each run: `directory`, a new one, or `runs_root/NAME-sweep`,
+    numbered as runs are. `resumed` is the sweep to go on with; empty: the last one of this name; None: a new one.
     """
     from ..runs.run_dir import LOCK_NAME, newest_directory, next_directory
 
@@ -167,9 +167,9 @@ def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | N
         if (folder / LOCK_NAME).exists():
             raise CheckpointError(f"{folder} is a single run and no sweep; leave out --sweep to go on with it")
         return folder
-    if given is None:
+    if directory is None:
         return next_directory(runs_root, f"{name}-sweep")
-    folder = Path(given)
+    folder = Path(directory)
     try:
         make_directories(folder)
         occupied = any(folder.iterdir())
@@ -181,8 +181,7 @@ def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | N
 
 
 class SweepResult(NamedTuple):
-    """What came of one run of a sweep.
-
+    """Outcome of one run of a sweep.
     Attributes:
         error: what ended it; None if it is done.
         metric: that `keep_best` names, or the loss; `best` is its best value of a validation, of `epoch`, from 1.
@@ -209,10 +208,10 @@ def ranked(
     from ..runs.logs import write_json
 
     pairs = zip(results, configs, strict=False)  # fewer results, if it was stopped
-    found = sorted((_result(folder, *result, config) for result, config in pairs), key=lambda it: it.order)
-    rows = [{**it._asdict(), "run": it.run.name, "set": [*map(str, it.run.overrides)]} for it in found]
+    results_by_rank = sorted((_result(folder, *result, config) for result, config in pairs), key=lambda it: it.order)
+    rows = [{**it._asdict(), "run": it.run.name, "set": [*map(str, it.run.overrides)]} for it in results_by_rank]
     write_json(folder / "sweep.json", {"runs": [{name: row[name] for name in row if name != "order"} for row in rows]})
-    return found
+    return results_by_rank
 
 
 def _result(folder: Path, run: SweepRun, result: "RunResult | BurnlikeError", config: TrainConfig) -> SweepResult:
@@ -242,10 +241,10 @@ def results_table(results: Sequence[SweepResult]) -> list[str]:
     names = {it.metric for it in results}
     metric = names.pop() if len(names) == 1 else "metric"
     rows: list[Sequence[str]] = [("run", f"best {metric}", "epoch", "steps", "training loss", "validation loss")]
-    for it in results:
-        values = (it.best, it.epoch, it.steps, it.train_loss, it.valid_loss)
+    for result in results:
+        values = (result.best, result.epoch, result.steps, result.train_loss, result.valid_loss)
         shown = [*map(text, values)]
-        rows.append((it.run.name, "failed" if it.error else shown[0], *shown[1:]))
+        rows.append((result.run.name, "failed" if result.error else shown[0], *shown[1:]))
     return table(rows)
 
 

@@ -1,7 +1,8 @@
-"""What torch says of a config: one training step on the meta device, groups, patterns, the shapes of the layers."""
+"""Trial of a config on the meta device: one training step, groups, patterns, the division, the shapes of the layers."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -17,13 +18,15 @@ from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem
 from ...models.views.shapes import Trace, trace
 from ...module import params
 from ...module.groups.param_matchers import MatchIds
+from ...module.torch_objects.wrappers import is_quantized
+from ...optim import OptimizerAdaptor
 from ..learner.measuring import update_metrics
 from ..learner.steps import StepOutput, output_of
+from ..parallel.configs import DistributedConfig
+from ..parallel.division_problems import SCHEDULES
 from ..tasks.task import Task
 from .configs import TrainConfig
-from .coverage import class_problems, tensors_in, token_problem
 from .device import build_on_meta
-from .division_trial import division_problems
 from .starting import model_config, record_problems, untrained_problems
 
 _DIFFERENT_ITEMS = 4
@@ -42,11 +45,12 @@ def check_batch(config: TrainConfig, data: Any, module: nn.Module) -> None:
 
 
 def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterator[tuple[str, str]]:
-    """What is wrong with a model for its data: shapes, element types, number of classes, patterns that match nothing.
+    """Problems of a model with its data: shapes, element types, number of classes, patterns that match nothing.
 
     A model or task that looks at values can't be tried on the meta device, and is left alone. The module, of
     `config.model`, is on the meta device and is changed.
     """
+    # A task of its own: one of a user may count steps, or keep what `prepare` was given.
     task: Task = config.task.init()
     task.take_facts({**getattr(data, "facts", {}), "classes": classes_of(data)})
     try:
@@ -58,23 +62,26 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
     try:
         model = task.prepare(module)
     except WRONG as error:
-        yield from _told(error, "task")
+        yield from _problem_of(error, "task")
         return
     yield from untrained_problems(model, config)
     batch = first_batch(config, data, config.training.batch_size)
     if problem := token_problem(module, batch, data):
         yield "model", problem
         return
-    running: list[str] = []
-    hooks = [hook for path, child in model.named_modules() for hook in _noted(child, path, running)]
+    running: list[str] = []  # the innermost module that failed is the last one there
+    hooks = [hook for path, child in model.named_modules() for hook in _note_running(child, path, running)]
     try:
+        # The trial's random numbers are not those of the training, which begin at its seed.
         with torch.random.fork_rng(devices=[]):
             output = task.train_step(model.train(), to_device(batch, _META))
     except WRONG as error:
         where, rest = config_path(config.model, running[-1]) if running else ("", "")
         place = ".".join(it for it in ("model", where) if it) if running else "task"
         inside = f"{rest}: " if rest else ""
-        yield from _told(error, place, inside, f" (with a batch of {_shapes(batch)} from the data{_features(data)})")
+        yield from _problem_of(
+            error, place, inside, f" (with a batch of {_shapes(batch)} from the data{_features(data)})"
+        )
         return
     finally:
         for hook in hooks:
@@ -93,12 +100,14 @@ def first_batch(config: TrainConfig, data: Any, size: int, device: torch.device 
 
 
 def batch_of(config: TrainConfig, dataset: Any, batcher: Any, numbers: list[int], device: torch.device = _CPU) -> Any:
-    """The batch of these items, each of which is read once; a DataError if it can't be made."""
+    """The batch of these items; each item is read once. A DataError if it can't be made."""
     items = dataset if batcher is None and callable(getattr(dataset, "batch", None)) else _FirstItems(dataset)
-    made = BatchMaker(items, batcher, config.seed, config.training.on_bad_item).make(Request(0, 0, numbers), device)
-    if made.batch is None:
-        raise bad_batch(made) from made.cause
-    return made.batch
+    made_batch = BatchMaker(items, batcher, config.seed, config.training.on_bad_item).make(
+        Request(0, 0, numbers), device
+    )
+    if made_batch.batch is None:
+        raise bad_batch(made_batch) from made_batch.cause
+    return made_batch.batch
 
 
 class _FirstItems:
@@ -135,23 +144,23 @@ def _features(data: Any) -> str:
     return f", {len(names)} features: {shown}" if names else ""
 
 
-def said(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """An error on one line, with its type where the text does not say it."""
     kind, text = type(error).__name__, " ".join(str(error).split())
     return text if isinstance(error, BurnlikeError) and text else f"{kind}: {text}"
 
 
 def needs_values(error: Exception) -> bool:
-    """Whether an error only says that tensors of the meta device have no values."""
+    """True if an error only says that tensors of the meta device have no values."""
     return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
 
 
-def _told(error: Exception, path: str, before: str = "", after: str = "") -> Iterator[tuple[str, str]]:
+def _problem_of(error: Exception, path: str, before: str = "", after: str = "") -> Iterator[tuple[str, str]]:
     if not needs_values(error):
-        yield (path, f"{before}{said(error)}{after}")
+        yield (path, f"{before}{error_text(error)}{after}")
 
 
-def _noted(module: nn.Module, path: str, running: list[str]) -> list[Any]:
+def _note_running(module: nn.Module, path: str, running: list[str]) -> list[Any]:
     """Hooks that keep the paths of the modules whose forward goes on, the innermost last."""
 
     def begins(_: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -184,13 +193,13 @@ def _metric_problems(
         with torch.random.fork_rng(devices=[]):
             output = output_of(task.valid_step(model, batch), batch, is_training=False)
     except WRONG as error:
-        yield from _told(error, "task", "validation: ")
+        yield from _problem_of(error, "task", "validation: ")
         return
-    for place, (name, it) in enumerate(zip(config.metric_names(), config.metrics, strict=True)):
+    for place, (name, metric) in enumerate(zip(config.metric_names(), config.metrics, strict=True)):
         try:
-            update_metrics({name: it.for_classes(classes).init()}, output)
+            update_metrics({name: metric.for_classes(classes).init()}, output)
         except WRONG as error:
-            yield from _told(error, f"metrics.{place}")
+            yield from _problem_of(error, f"metrics.{place}")
 
 
 def _shapes(batch: Any) -> str:
@@ -199,7 +208,7 @@ def _shapes(batch: Any) -> str:
 
 
 def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
-    """The paths in a config of a training, and what is wrong there; its data may be left unread."""
+    """Problems of a training's config, by path; its data may be left unread."""
     if not (isinstance(config, TrainConfig) and isinstance(config.model, ModuleConfig)):
         return []
     if not data:
@@ -208,7 +217,10 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
         read = transformed(config.data.init(), config.transforms)
         batches = config.training.batches_of(len(read.train))
     except Exception as error:  # of a class of one's own, anything
-        return [*_model_problems(config, None, lambda module: record_problems(config, module)), ("data", said(error))]
+        return [
+            *_model_problems(config, None, lambda module: record_problems(config, module)),
+            ("data", error_text(error)),
+        ]
     outputs = outputs_of(classes_of(read), getattr(read, "facts", {}))
     return [*_model_problems(config, outputs, lambda module: _data_problems(config, read, batches, module))]
 
@@ -216,12 +228,14 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
 def _model_problems(
     config: Any, classes: Sequence[str] | None, more: Callable[[nn.Module], Iterable[tuple[str, str]]]
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with the model for such classes, or `more` that is wrong with it if it can be built."""
+    """Problems of building the model for these classes; if it can be built, problems of its groups, of its division
+    among processes, and `more`.
+    """
     try:
         module = build_on_meta(model_config(config, classes))
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
         if not needs_values(error):
-            yield "model", said(error)
+            yield "model", error_text(error)
         return
     yield from unmatched_groups(config, module)
     yield from division_problems(config.distributed, config.optimizer, module)
@@ -239,11 +253,11 @@ def _data_problems(config: Any, data: Any, batches: int, module: Any) -> Iterato
     try:
         yield from batch_problems(config, data, module)
     except BurnlikeError as error:
-        yield "data", said(error)
+        yield "data", error_text(error)
 
 
 def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:
-    """The path of each group that matches no parameter of the model, and what is wrong.
+    """Groups that match no parameter of the model: their paths and the problem.
 
     Groups by id are left out: ids are drawn when the training begins.
     """
@@ -253,13 +267,13 @@ def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:
         for place, group in enumerate(groups):
             has_ids = any(isinstance(rule, MatchIds) for rule in (*group.params.match, *group.params.excludes))
             if not (has_ids or any(group.params.matches(param) for param in weights)):
-                known = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
-                yield f"{part}.groups.{place}.params", f"matches no parameter of the model ({known}): {group.params}"
+                names = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
+                yield f"{part}.groups.{place}.params", f"matches no parameter of the model ({names}): {group.params}"
 
 
 def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Problem]]:
-    """Run the model of a config, of a module or of a run, without values: the calls, and what is wrong at its place in
-    the tree that the config was read from. No inputs are those that the config implies.
+    """Run the model of a config without values: the calls, and problems at their places in the tree that the config was
+    read from. Without `inputs`, it gets those that the config implies.
     """
     path, model = ("", config) if isinstance(config, ModuleConfig) else ("model", getattr(config, "model", None))
     if not isinstance(model, ModuleConfig):
@@ -267,25 +281,27 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
     if isinstance(config, TrainConfig):
         model = model_config(config, None)
     place = find(tree, path).place
-    given = inputs or implied_inputs(config, model, tree)
+    model_inputs = inputs or implied_inputs(config, model, tree)
     try:
         module = build_on_meta(model)
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
         return Trace([]), [place.problem(path, f"can't be built without values: {' '.join(str(error).split())}")]
-    found = trace(module, given)
-    if found.failed is None:
-        return found, []
-    below, rest = config_path(model, found.failed.path)
+    calls = trace(module, model_inputs)
+    if calls.failed is None:
+        return calls, []
+    below, rest = config_path(model, calls.failed.path)
     path = ".".join(it for it in (path, below) if it)
-    kind = found.failed.type
-    message = found.message if found.message.startswith(f"{kind}: ") else f"{kind}: {found.message}"
-    return found, [find(tree, path).place.problem(path, f"{rest}: {message}" if rest else message)]
+    kind = calls.failed.type
+    message = calls.message if calls.message.startswith(f"{kind}: ") else f"{kind}: {calls.message}"
+    return calls, [find(tree, path).place.problem(path, f"{rest}: {message}" if rest else message)]
 
 
 def implied_inputs(config: Any, model: ModuleConfig, tree: Node | None = None) -> list[Input]:
-    """The inputs that a config implies: its `inputs:`, tokens or images of its data, or what the model's class says."""
-    if config is model and tree is not None and (said := inputs_of(tree, ModuleConfig)):
-        return said
+    """The inputs that a config implies: its `inputs:`, its data's tokens or images, or the examples of the model's
+    class.
+    """
+    if config is model and tree is not None and (from_file := inputs_of(tree, ModuleConfig)):
+        return from_file
     data = getattr(config, "data", None)
     length, shape = getattr(data, "context_length", None), getattr(data, "item_shape", None)
     if length is not None:
@@ -294,10 +310,133 @@ def implied_inputs(config: Any, model: ModuleConfig, tree: Node | None = None) -
         for transform in config.transforms:
             shape = transform.item_shape(shape) if "train" in transform.parts else shape
         return [Input((config.training.batch_size, *shape), "float32")]
-    found = [Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items()]
-    if not found:
+    examples = [Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items()]
+    if not examples:
         raise ConfigError(
             "the config does not say what the model's inputs are; give them by --input, such as"
             " --input 8,3,32,32 or --input tokens=int64:8,128, or as `inputs: [8, 3, 32, 32]` in the file of a model"
         )
-    return found
+    return examples
+
+
+def class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: Any) -> Iterator[tuple[str, str]]:
+    """Fewer classes among the logits than in the data, by its names, its vocabulary and its first targets."""
+    logits, targets = output.predictions, output.targets
+    if not (isinstance(logits, Tensor) and isinstance(targets, Tensor)):
+        return
+    if targets.is_floating_point() or logits.dim() != targets.dim() + 1:
+        return
+    n_classes = logits.shape[-1 if logits.shape[:-1] == targets.shape else 1]
+    n_classes = 2 if n_classes == 1 and output.logits else n_classes  # one of two
+    classes = classes_of(data)
+    needed = (getattr(data, "vocab_size", None) or 0) if classes is None else len(classes)
+    task: Any = config.task
+    ignored = getattr(getattr(task, "task", task), "ignore_index", None)
+    for tensor in tensors_in(_targets_in(batch)):
+        if tensor.shape == targets.shape and tensor.dtype == targets.dtype and tensor.numel():
+            counted = tensor if ignored is None else tensor[tensor != ignored]
+            needed = max(needed, int(counted.max()) + 1 if counted.numel() else 0)
+    if n_classes < needed:
+        yield ("model", f"gives logits of {n_classes} classes, and the data has {needed} at least")
+
+
+def _targets_in(batch: Any) -> Any:
+    """The part of a batch that has targets, where it is known: tokens of an input are no classes."""
+    if isinstance(batch, Mapping):
+        return batch.get("labels", batch)
+    return batch[1] if isinstance(batch, tuple | list) and len(batch) == 2 else batch
+
+
+def token_problem(module: nn.Module, batch: Any, data: Any) -> str:
+    """The problem of data with tokens for which a model of transformers has no vector; empty if it has all."""
+    embedding: Any = getattr(module, "get_input_embeddings", None)
+    tokens = batch.get("input_ids") if isinstance(batch, Mapping) else batch
+    if not (callable(embedding) and isinstance(tokens, Tensor)) or tokens.is_floating_point() or not tokens.numel():
+        return ""
+    try:
+        n_vectors = getattr(embedding(), "num_embeddings", None)
+    except (NotImplementedError, AttributeError):  # of a model that reads no tokens
+        return ""
+    needed = max(getattr(data, "vocab_size", None) or 0, int(tokens.max()) + 1)
+    if n_vectors is None or needed <= n_vectors:
+        return ""
+    return f"knows {n_vectors} tokens, and the data has {needed}: its tokenizer is that of another model"
+
+
+def tensors_in(batch: Any) -> Iterator[Tensor]:
+    """The tensors of a batch: itself, or those in its lists and mappings."""
+    if isinstance(batch, Tensor):
+        yield batch
+    elif isinstance(batch, dict | list | tuple):
+        for part in batch.values() if isinstance(batch, dict) else batch:
+            yield from tensors_in(part)
+
+
+def division_problems(config: DistributedConfig, optimizer: Any, module: nn.Module) -> Iterator[tuple[str, str]]:
+    """Problems of dividing a model, by their paths in the job's config; the module, on the meta device, is not changed.
+
+    Args:
+        optimizer: the config of what updates the parts.
+    """
+    if config.pipeline > 1:
+        from ..parallel.pipeline_plan import plan_of  # torch.distributed takes time
+
+        stages = config.pipeline * SCHEDULES[config.schedule]
+        yield from _refusals("distributed.pipeline", lambda: plan_of(module, stages, config.stages))
+    if config.tensor > 1:
+        yield from _refusals("distributed.tensor", lambda: _divide(config, optimizer, module))
+    if config.name == "fsdp2":
+        from ..parallel.fsdp2 import blocks_of, check_divisible
+
+        # What is gathered together of stages and of experts depends on the processes.
+        units = [[it] for it in (*blocks_of(module), module)] if config.pipeline == config.expert == 1 else []
+        problems = [*_refusals("distributed.strategy", lambda: check_divisible(module, units))]
+        yield from problems or _refusals("distributed.strategy", lambda: _shard(optimizer, module))
+
+
+def _shard(optimizer: Any, module: nn.Module) -> None:
+    import torch.distributed as dist
+
+    from ..._torch_compat.fake_processes import fake_processes
+
+    if dist.is_initialized() or any(is_quantized(it) for it in module.parameters()):
+        return
+    with suppress(ImportError), fake_processes(2, 0):
+        from torch.distributed.fsdp import fully_shard
+
+        sharded = deepcopy(module)
+        fully_shard(sharded, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
+        _update(optimizer, sharded)
+
+
+def _update(optimizer: Any, module: nn.Module) -> None:
+    """Ask the optimizer of a config about parameters that are divided."""
+    if isinstance(updater := optimizer.init(), OptimizerAdaptor):
+        try:
+            updater.check(module)
+        except ConfigError as error:
+            raise ConfigError(f"optimizer: {error}") from error
+
+
+def _divide(config: DistributedConfig, optimizer: Any, module: nn.Module) -> None:
+    import torch.distributed as dist
+
+    from ..._torch_compat.fake_processes import fake_processes
+    from ...interop.parallel_plans import parallelize, plan_of
+
+    plan_of(module, config.plan)
+    if dist.is_initialized():
+        return
+    with suppress(ImportError), fake_processes(config.tensor, 0):
+        mesh = dist.device_mesh.init_device_mesh("cpu", (config.tensor,))
+        divided = deepcopy(module)
+        parallelize(divided, mesh, config.plan)
+        _update(optimizer, divided)
+
+
+def _refusals(place: str, tried: Callable[[], object]) -> Iterator[tuple[str, str]]:
+    try:
+        tried()
+    except ConfigError as error:
+        path, _, message = str(error).partition(": ")
+        yield (path, message) if path.startswith(("distributed.", "optimizer")) else (place, str(error))

@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
 
 def shortened(config: TrainConfig, steps: int) -> TrainConfig:
-    """The job with epochs of half so many steps, so that the proof has the end of an epoch in its middle."""
+    """The job with two short epochs, so that the proof has the end of an epoch in its middle."""
     half = max(steps, _SHORTEST) // 2
     values = config.to_dict()
     training = values["training"]
@@ -131,6 +131,7 @@ def differences(run: Path, other: Path) -> Iterator[Difference]:
     lines = [[{key: it for key, it in line.items() if not key.endswith(_RATES)} for line in them] for them in read]
     if len(lines[0]) != len(lines[1]):
         yield Difference("metrics.jsonl", f"{len(lines[0])} and {len(lines[1])} lines")
+    # As far as both go: a difference of their lengths is told above.
     for a, b in zip(*lines, strict=False):
         for name in a:
             if a[name] != b.get(name):

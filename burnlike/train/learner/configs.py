@@ -39,7 +39,7 @@ class EmaConfig(Config):
 
 
 class BestMetricConfig(Config):
-    """Which value says how good a model is.
+    """The value that says how good a model is.
 
     Attributes:
         metric: `loss`, or the name of a metric of the validation.
@@ -54,7 +54,7 @@ class BestMetricConfig(Config):
             yield "direction", self.contradiction(False)
 
     def contradiction(self, higher_is_better: bool | None) -> str:
-        """What is wrong with a direction that the metric says otherwise; empty if nothing is."""
+        """The problem of a direction that the metric says otherwise; empty if there is none."""
         if higher_is_better is None or self.direction in (None, _direction(higher_is_better)):
             return ""
         right, good = ("highest", "high") if higher_is_better else ("lowest", "low")
@@ -65,14 +65,14 @@ class BestMetricConfig(Config):
 
     def directed(self, higher_is_better: bool | None = None) -> Self:
         """The same with a direction, of the metric if it says one; a ConfigError if none says it or they differ."""
-        known = False if self.metric == "loss" else higher_is_better
-        if problem := self.contradiction(known):
+        higher = False if self.metric == "loss" else higher_is_better
+        if problem := self.contradiction(higher):
             raise ConfigError(f"direction: {problem}")
-        if self.direction is None and known is None:
+        if self.direction is None and higher is None:
             raise ConfigError(
                 f"direction: expected lowest or highest, as nothing says whether high values of {self.metric} are good"
             )
-        return self if self.direction is not None else self.replace(direction=_direction(bool(known)))
+        return self if self.direction is not None else self.replace(direction=_direction(bool(higher)))
 
 
 class EarlyStoppingConfig(BestMetricConfig):
@@ -107,7 +107,7 @@ SAVED_OPS: Mapping[str, frozenset[str]] = {
 
 
 class CheckpointingConfig(Config):
-    """Which activations of a model's blocks are computed again in the backward pass.
+    """Activations of a model's blocks that are computed again in the backward pass.
 
     Attributes:
         every: of the first block of so many; 1: of all.
@@ -122,10 +122,10 @@ class CheckpointingConfig(Config):
     def validate(self) -> Iterable[tuple[str, str]]:
         for place, name in enumerate(self.save):
             if name not in SAVED_OPS and not re.fullmatch(r"\w+\.\w+", name):
-                known = ", ".join(SAVED_OPS)
+                names = ", ".join(SAVED_OPS)
                 yield (
                     f"save.{place}",
-                    f"expected {known}, or an op of torch.ops such as aten.mm, got {name}{nearest(name, [*SAVED_OPS])}",
+                    f"expected {names}, or an op of torch.ops such as aten.mm, got {name}{nearest(name, [*SAVED_OPS])}",
                 )
 
 
@@ -220,20 +220,20 @@ class TrainingConfig(Config):
 
     @property
     def checkpointing(self) -> CheckpointingConfig | None:
-        """What `activation_checkpointing` says; None for no."""
-        given = self.activation_checkpointing
-        if isinstance(given, CheckpointingConfig):
-            return given
-        return CheckpointingConfig() if given else None
+        """The config that `activation_checkpointing` stands for; None without it."""
+        value = self.activation_checkpointing
+        if isinstance(value, CheckpointingConfig):
+            return value
+        return CheckpointingConfig() if value else None
 
     @property
     def items_per_step(self) -> int:
-        """Items of an optimizer step, of one process where no global size is said."""
+        """Items of an optimizer step: of all processes with a global size, else of one."""
         return self.global_batch_size or self.batch_size * self.accumulation_steps
 
     def divided(self, processes: int) -> Self:
-        """The same for so many processes with items of their own: with the `accumulation_steps` that the global size
-        needs, the fewest with which no process has a larger batch than `batch_size`.
+        """The config for this number of processes: with the fewest `accumulation_steps` for the global size with which
+        no process has a larger batch than `batch_size`.
         """
         if (items := self.global_batch_size) is None:
             return self
@@ -252,23 +252,23 @@ class TrainingConfig(Config):
         """The same with the directions of `keep_best` and `early_stopping`, as `higher_is_better` of metrics or their
         configs says; a ConfigError if one is the wrong one or nothing says it, or if there is no such metric.
         """
-        found: dict[str, Any] = {}
+        completed: dict[str, Any] = {}
         for name in BEST:
             config: BestMetricConfig | None = getattr(self, name)
             if config is None:
                 continue
             self.expect_metric(name, config.metric.partition(".")[0], ["loss", *metrics])
             try:
-                found[name] = config.directed(getattr(metrics.get(config.metric), "higher_is_better", None))
+                completed[name] = config.directed(getattr(metrics.get(config.metric), "higher_is_better", None))
             except ConfigError as error:
                 raise ConfigError(f"training.{name}.{error}") from error
-        return self.replace(**found)
+        return self.replace(**completed)
 
-    def expect_metric(self, name: str, wanted: str, known: Collection[str]) -> None:
-        """Refuse a metric of `keep_best` or `early_stopping` that the validation has not."""
-        if wanted not in known:
+    def expect_metric(self, name: str, wanted: str, available: Collection[str]) -> None:
+        """Refuse a metric of `keep_best` or `early_stopping` that the validation lacks."""
+        if wanted not in available:
             metric = getattr(self, name).metric
             raise ConfigError(
-                f"training.{name}.metric: the validation has no '{metric}', it has {', '.join(known)}"
-                f"{nearest(metric, [*known])}"
+                f"training.{name}.metric: the validation has no '{metric}', it has {', '.join(available)}"
+                f"{nearest(metric, [*available])}"
             )

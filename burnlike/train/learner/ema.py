@@ -17,14 +17,14 @@ from .configs import EmaConfig
 
 
 class Ema:
-    """The average, of so many `steps`; buffers, such as running statistics, are the model's own."""
+    """Averages of the weights after `steps` steps; buffers, such as running statistics, are the model's own."""
 
     def __init__(self, model: nn.Module, config: EmaConfig | None = None) -> None:
         self.config = config or EmaConfig()
         self.steps = 0
         # Of adapters alone: what they are added to is frozen.
-        found = [it for it in params(model) if it.tensor.requires_grad or not has_adapters(model)]
-        weights = {param.path: param.tensor for param in found if param.tensor.is_floating_point()}
+        trained = [it for it in params(model) if it.tensor.requires_grad or not has_adapters(model)]
+        weights = {param.path: param.tensor for param in trained if param.tensor.is_floating_point()}
         self._weights = {name: tensor for name, tensor in weights.items() if isinstance(tensor, nn.Parameter)}
         self._averages = {name: tensor.detach().clone() for name, tensor in self._weights.items()}
 
@@ -59,14 +59,14 @@ class Ema:
     @torch.no_grad()
     def load_record(self, record: Record) -> Self:
         """Go on from a saved average; one of other parameters is a RecordMismatchError, and nothing has changed."""
-        found: dict[str, Tensor] = dict(record.tensors)
+        averages: dict[str, Tensor] = dict(record.tensors)
         for name, average in self._averages.items():
-            if name not in found or found[name].shape != average.shape:
-                there = "none" if name not in found else f"one of the shape {list(found[name].shape)}"
+            if name not in averages or averages[name].shape != average.shape:
+                there = "none" if name not in averages else f"one of the shape {list(averages[name].shape)}"
                 raise RecordMismatchError(
                     f"{record.source}: expected an average of '{name}' of the shape {list(average.shape)}, got {there}"
                 )
         for name, average in self._averages.items():
-            average.copy_(part_of(found[name], average) if is_distributed(average) else found[name])
+            average.copy_(part_of(averages[name], average) if is_distributed(average) else averages[name])
         self.steps = int(record.values["steps"])
         return self

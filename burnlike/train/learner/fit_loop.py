@@ -1,16 +1,16 @@
-"""One call of `Learner.fit`: the loop, when to log, validate, save and stop, and what it gives."""
+"""One call of `Learner.fit`: the loop, when to log, validate, save and stop, and the result."""
 
 import copy
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, TrainingError
-from ..checkpoint.checkpointer import Checkpointer
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
 from ..view.callback import Callback, Callbacks, RunLog
@@ -19,21 +19,43 @@ from .computing import computing
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
 from .measuring import detached, left_out_of, part_means, put_states, states_of, update_metrics, values_of
-from .result import LearningResult
 from .saving import Saving, not_finite
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 
 if TYPE_CHECKING:
     from .learner import Learner
 
-
 _FAILED = 1 << 20
 """Above all numbers of signals."""
 _VALID = "the validation loader", "training.validation_steps"
 
 
+class LearningResult(NamedTuple):
+    """The result of a training.
+
+    Attributes:
+        steps: optimizer steps taken in all.
+        train_loss: mean of the last logged steps; None if nothing was logged.
+        valid_loss: of the last validation; None if there was none. `best_valid_loss` is the lowest one so far.
+        checkpoint: the last one, if they are written; `best` that of the best validation, with `keep_best`.
+        metrics: of the last validation, by name.
+    """
+
+    steps: int
+    train_loss: float | None
+    valid_loss: float | None
+    best_valid_loss: float | None
+    checkpoint: Checkpoint | None
+    metrics: Mapping[str, float] = {}
+    stopped_early: bool = False
+    best: Checkpoint | None = None
+
+
 class FitLoop:
-    """Trains a learner to the end of its epochs."""
+    """One call of `Learner.fit`: trains a learner to the end of its epochs.
+
+    `run` prepares, `_train` is the loop, and the other methods are what it does after a step.
+    """
 
     def __init__(
         self,
@@ -46,13 +68,14 @@ class FitLoop:
         self.learner = learner
         self.training = training = training.directed(learner.metrics)
         is_main = learner.parallel.is_main
-        own = [renderer_of(renderer, is_main), *([RunLog()] if is_main else [])]
-        self.callbacks = Callbacks([*own, *learner.parallel.callbacks(), *callbacks])
+        first = [renderer_of(renderer, is_main), *([RunLog()] if is_main else [])]
+        self.callbacks = Callbacks([*first, *learner.parallel.callbacks(), *callbacks])
         self._notes: list[str] = []  # from before the training begins
         self.interrupter = interrupter
         self.metrics_log: MetricsLog | None = None
         self.checkpointer: Checkpointer | None = None
         self.values: dict[str, float] = {}
+        # Copies: a validation updates and resets the learner's own.
         self.train_metrics = copy.deepcopy(learner.metrics) if training.train_metrics else {}
         stopping = training.early_stopping
         self.stopping = None if stopping is None else MetricEarlyStoppingStrategy(stopping)
@@ -68,20 +91,9 @@ class FitLoop:
         metrics_log: MetricsLog | None,
         checkpointer: Checkpointer | None,
     ) -> LearningResult:
+        """Train to the end of the epochs, and say how it went; callbacks are told of any error."""
         learner, training = self.learner, self.training
-        steps = training.steps_per_epoch
-        batches = None if steps is None else steps * training.accumulation_steps
-        train = as_loader(train_loader, learner.device, batches)
-        valid = valid_loader
-        if valid is not None:
-            valid = as_loader(valid, learner.device, training.validation_steps, _VALID)
-        check_ranks(train, learner.parallel.data_size)
-        check_ranks(valid, learner.parallel.data_size)
-        for name in BEST:
-            if getattr(training, name) is not None and valid is None:
-                raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
-        in_float8 = training.float8 is not None
-        learner.parallel.check_computing(learner.precision, compiles=training.compile, in_float8=in_float8)
+        train, valid = self._checked_loaders(train_loader, valid_loader)
         with ExitStack() as stack:
             self.metrics_log, self.checkpointer = metrics_log, checkpointer
             if directory is not None:
@@ -96,6 +108,7 @@ class FitLoop:
                 self.saving.begin()
             learner.epochs, learner.epoch = training.epochs, train.epoch
             learner.total_steps = training.epochs * training.steps_of(len(train))
+            # Ended before the run's lock is given up: no other process may save meanwhile.
             stack.push(self._end)
             self._notes += stack.enter_context(computing(learner.model, training, learner.device))
             if learner.int8_layers is not None:
@@ -104,12 +117,8 @@ class FitLoop:
                 self.callbacks.call("on_fit_start", learner)
                 for note in self._notes:
                     self._note(note)
-                with learner.parallel.others_alive():
-                    learner.model.train()
-                    learner.window.restart_clock()
-                    learner.drop_gradients()
-                    while train.epoch < training.epochs and not self.stopped_early:
-                        self._epoch(train, valid)
+                with learner.parallel.explain_lost_peer():
+                    self._train(train, valid)
                     self._tell_saved(wait=True)
                 if self._counts_nothing and learner.last["train"] is None:
                     raise TrainingError(
@@ -121,17 +130,33 @@ class FitLoop:
             except BaseException as error:
                 self.callbacks.call("on_exception", learner, error)
                 raise
-        last = learner.last
         return LearningResult(
             steps=learner.step,
-            train_loss=last["train"],
-            valid_loss=last["valid"],
-            best_valid_loss=last["best_valid"],
+            train_loss=learner.last["train"],
+            valid_loss=learner.last["valid"],
+            best_valid_loss=learner.last["best_valid"],
             checkpoint=None if self.saving is None else self.saving.last,
             metrics=self.values,
             stopped_early=self.stopped_early,
             best=None if self.saving is None else self.saving.best,
         )
+
+    def _checked_loaders(self, train_loader: Any, valid_loader: Any) -> tuple[Any, Any]:
+        """The loaders with an epoch and a position; a ConfigError for a training that these can't have."""
+        learner, training = self.learner, self.training
+        steps = training.steps_per_epoch
+        batches = None if steps is None else steps * training.accumulation_steps
+        train, valid = as_loader(train_loader, learner.device, batches), valid_loader
+        if valid is not None:
+            valid = as_loader(valid, learner.device, training.validation_steps, _VALID)
+        check_ranks(train, learner.parallel.data_size)
+        check_ranks(valid, learner.parallel.data_size)
+        for name in BEST:
+            if getattr(training, name) is not None and valid is None:
+                raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
+        in_float8 = training.float8 is not None
+        learner.parallel.check_computing(learner.precision, compiles=training.compile, in_float8=in_float8)
+        return train, valid
 
     def _open(self, run: RunDir, train: Any) -> None:
         self.learner.run = run
@@ -158,42 +183,52 @@ class FitLoop:
             for text in self.checkpointer.notes(wait=True):
                 self._note(text)
 
-    def _epoch(self, train: Any, valid: Any) -> None:
-        learner, training = self.learner, self.training
-        epoch = learner.epoch = train.epoch
-        skipped_before = getattr(train, "skipped", 0)
-        self.callbacks.call("on_epoch_start", learner, epoch)
-        for batch in train:
-            self.callbacks.call("on_batch_start", learner, batch)
-            is_over = train.epoch > epoch
-            # By the position: a run that goes on does so at the end of a step.
-            is_last = is_over or train.position % training.accumulation_steps == 0
-            output = learner.backward(batch, is_last=is_last, counts=not getattr(train, "is_padding", False))
-            if training.train_metrics and learner.parallel.has_predictions:
-                update_metrics(self.train_metrics, detached(output))
-            if not is_last:
-                continue
-            self.callbacks.call("on_backward_end", learner)
-            lr = learner.take_step()
-            self.callbacks.call("on_step_end", learner)
-            is_stopped = self._is_stopped()
-            values: dict[str, float] = {}
-            if is_over or learner.step % training.log_every_steps == 0:
-                self._log(self._train_line(lr, is_over))
-                for note in learner.parallel.notes():
-                    self._note(note)
-            if is_over and valid is not None:
-                values = self._validate(valid)
-                learner.window.restart_clock()
-            self._save(train, values, is_over=is_over, is_stopped=is_stopped)
-            if is_stopped and self.interrupter is not None:
-                self.interrupter.check()
-        if text := left_out_of(train, learner.parallel, skipped_before):
-            self._note(f"epoch {epoch + 1}: {text}")
-        self.callbacks.call("on_epoch_end", learner, epoch)
+    def _train(self, train: Any, valid: Any) -> None:
+        """Train on the batches of each epoch: backward for each, and a step after the last one of a step."""
+        learner, training, callbacks = self.learner, self.training, self.callbacks
+        learner.model.train()
+        learner.window.restart_clock()
+        learner.drop_gradients()
+        while train.epoch < training.epochs and not self.stopped_early:
+            epoch = learner.epoch = train.epoch
+            skipped_before = getattr(train, "skipped", 0)
+            callbacks.call("on_epoch_start", learner, epoch)
+            for batch in train:
+                callbacks.call("on_batch_start", learner, batch)
+                epoch_done = train.epoch > epoch
+                # By the loader's position, not a count of its own: a resumed run starts at the end of a step.
+                is_last = epoch_done or train.position % training.accumulation_steps == 0
+                output = learner.backward(batch, is_last=is_last, counts=not getattr(train, "is_padding", False))
+                if training.train_metrics and learner.parallel.has_predictions:
+                    update_metrics(self.train_metrics, detached(output))
+                if is_last:
+                    callbacks.call("on_backward_end", learner)
+                    lr = learner.take_step()
+                    callbacks.call("on_step_end", learner)
+                    self._after_step(train, valid, lr, epoch_done=epoch_done)
+            if text := left_out_of(train, learner.parallel, skipped_before):
+                self._note(f"epoch {epoch + 1}: {text}")
+            callbacks.call("on_epoch_end", learner, epoch)
+
+    def _after_step(self, train: Any, valid: Any, lr: float, *, epoch_done: bool) -> None:
+        """Log, validate and save, where this step is one to do so after, and stop where a signal asked for it."""
+        learner = self.learner
+        # Asked before the line is written: all processes agree on it, and a stop during a validation waits for a step.
+        is_stopped = self._is_stopped()
+        values: dict[str, float] = {}
+        if epoch_done or learner.step % self.training.log_every_steps == 0:
+            self._log(self._train_line(lr, epoch_done=epoch_done))
+            for note in learner.parallel.notes():
+                self._note(note)
+        if epoch_done and valid is not None:
+            values = self._validate(valid)
+            learner.window.restart_clock()
+        self._save(train, values, epoch_done=epoch_done, is_stopped=is_stopped)
+        if is_stopped and self.interrupter is not None:
+            self.interrupter.check()
 
     def _is_stopped(self) -> bool:
-        """Whether a signal asks to stop; a save that has failed in one process is an error of all after this step."""
+        """True if a signal asks to stop; a save that has failed in one process is an error of all after this step."""
         if self.interrupter is None and self.saving is None:
             return False
         has_failed = self.checkpointer is not None and self.checkpointer.has_failed
@@ -205,7 +240,7 @@ class FitLoop:
             self.interrupter.stop(number)
         return number != 0
 
-    def _train_line(self, lr: float, is_over: bool) -> dict[str, Any]:
+    def _train_line(self, lr: float, *, epoch_done: bool) -> dict[str, Any]:
         learner = self.learner
         parts = part_means(learner.window, learner.parallel)
         total, size, rate = learner.parallel.sums(learner.window.close())
@@ -220,7 +255,7 @@ class FitLoop:
         unit = getattr(learner.task, "unit", "items")
         line = {"step": learner.step, "epoch": learner.epoch, "split": "train", "loss": loss, **parts, "lr": lr}
         line[f"{unit}_per_s"] = rate
-        if is_over and self.training.train_metrics:
+        if epoch_done and self.training.train_metrics:
             line |= values_of(self.train_metrics, learner.parallel)
             for metric in self.train_metrics.values():
                 metric.reset()
@@ -247,12 +282,12 @@ class FitLoop:
                 self._note(f"stopping early: {stopping.config.metric} was best in epoch {stopping.best_epoch}")
         return {f"valid.{name}": value for name, value in values.items()}
 
-    def _save(self, train: Any, values: dict[str, float], *, is_over: bool, is_stopped: bool) -> None:
+    def _save(self, train: Any, values: dict[str, float], *, epoch_done: bool, is_stopped: bool) -> None:
         if (saving := self.saving) is None:
             return
         self._tell_saved(wait=False)
         is_end = is_stopped or train.epoch >= self.training.epochs or self.stopped_early
-        if saving.is_due(values, epochs=train.epoch, is_over=is_over, is_end=is_end):
+        if saving.is_due(values, epochs=train.epoch, epoch_done=epoch_done, is_end=is_end):
             self._tell_saved(wait=True)
             with self.learner.parallel.all_or_none():
                 if self.metrics_log is not None and self.learner.parallel.is_main:

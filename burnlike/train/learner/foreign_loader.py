@@ -10,7 +10,7 @@ from ...data.batching import to_device
 from ...errors import ConfigError, DataError
 from ..state.small_parts import random_state, restore_random
 
-Names = tuple[str, str]
+LoaderNames = tuple[str, str]
 
 _TRAIN = "the data loader", "training.steps_per_epoch"
 
@@ -25,7 +25,7 @@ class ForeignLoader:
     """
 
     def __init__(
-        self, loader: Any, device: torch.device, steps_per_epoch: int | None = None, names: Names = _TRAIN
+        self, loader: Any, device: torch.device, steps_per_epoch: int | None = None, names: LoaderNames = _TRAIN
     ) -> None:
         """Wrap an iterable of batches; `names` are what messages call the loader, and what says `steps_per_epoch`."""
         self.loader = loader
@@ -100,7 +100,9 @@ class ForeignLoader:
         self._random, self._own_state = state.get("random"), state.get("loader")
 
 
-def as_loader(loader: Any, device: torch.device, steps_per_epoch: int | None = None, names: Names = _TRAIN) -> Any:
+def as_loader(
+    loader: Any, device: torch.device, steps_per_epoch: int | None = None, names: LoaderNames = _TRAIN
+) -> Any:
     """The loader itself if it has an epoch and a position, as burnlike's; else one around it."""
     if isinstance(loader, DataLoader | ForeignLoader):
         return loader

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -13,28 +13,28 @@ from ..._torch_compat.modules import is_compiled
 from ...errors import ArgumentError
 from ...optim import GradientClipping, Optimizer
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
-from ..parallel.single_process import Pass, SingleProcess
+from ..parallel.single_process import SingleProcess
+from ..parallel.step_output import items_of
 from ..runs.logs import MetricsLog
 from ..state.frozen_base import load_model
 from ..state.training_state import TrainingState
 from ..view.callback import Callback
 from ..view.renderers import Renderer
 from .configs import ComputePrecision, EmaConfig, TrainingConfig
+from .eight_bits import Int8Layers
 from .ema import Ema
-from .fit_loop import FitLoop
+from .fit_loop import FitLoop, LearningResult
 from .foreign_loader import as_loader, check_ranks
-from .int8_mixed import Int8Layers
 from .measuring import Metric, evaluate
-from .result import LearningResult
 from .saving import Counters
 from .steps import (
     LossFunction,
     LossWindow,
     StepOutput,
     TrainStep,
+    add_batch_to_errors,
     autocast,
     output_of,
-    saying_where,
     task_of,
 )
 from .stopping import Interrupter
@@ -177,28 +177,40 @@ class Learner(Generic[Batch]):
         return self.take_step()
 
     def backward(self, batch: Batch, *, is_last: bool = True, counts: bool = True) -> StepOutput:
-        """Compute the loss of a batch and add its gradients to those of the step; processes exchange the last ones.
+        """Compute the loss of a batch and accumulate its gradients; processes exchange them with the last batch of a
+        step.
 
         A batch that does not count belongs to another process: its gradients are 0.
         """
         if begin := getattr(self.task, "begin_step", None):
             begin(self.step)
-
-        def compute(part: Any) -> StepOutput:
-            with self.autocast(), saying_where(part, lambda: f"step {self.step + 1}, epoch {self.epoch + 1}"):
-                result = self.parallel.train_step(self.task.train_step, self.model, part)
-            output = output_of(result, part, is_training=torch.is_grad_enabled())
-            return output if counts else output._replace(size=0)
-
-        def weighed(output: StepOutput) -> Tensor | None:
-            loss = self._accumulation.weighed(output.loss, output.size)
-            return loss if loss is None or self.scaler is None else self.scaler.scale(loss)
-
+        forward = partial(self._forward, counts=counts)
         in_int8 = nullcontext() if self.int8_layers is None else self.int8_layers.computing()
         with in_int8, self.parallel.accumulating(self.model, is_last, counts):
-            output = self.parallel.backward(Pass(compute, weighed, self._accumulation.count), batch)
+            if (pipeline := self.parallel.pipeline) is None:
+                output = forward(batch)
+                loss = self._weighed(output)
+                if loss is not None:
+                    loss.backward()
+            else:
+                self.parallel.reference(items_of(batch))  # all agree on it, before one needs it
+                output = pipeline.backward(batch, forward, self._weighed, is_last=is_last)
+                if not pipeline.has_last:  # where losses are weighed, and so counted
+                    self._accumulation.count(output.size)
         self.window.add(output.loss, output.size, output.parts)
         return output
+
+    def _forward(self, batch: Any, *, counts: bool) -> StepOutput:
+        """The task's step on a training batch, or on a micro-batch of one; one that does not count is of size 0."""
+        with self.autocast(), add_batch_to_errors(batch, lambda: f"step {self.step + 1}, epoch {self.epoch + 1}"):
+            result = self.parallel.train_step(self.task.train_step, self.model, batch)
+        output = output_of(result, batch, is_training=torch.is_grad_enabled())
+        return output if counts else output._replace(size=0)
+
+    def _weighed(self, output: StepOutput) -> Tensor | None:
+        """The loss to differentiate, by the batch's weight in the step and the scaler's; None for one of no items."""
+        loss = self._accumulation.weighed(output.loss, output.size)
+        return loss if loss is None or self.scaler is None else self.scaler.scale(loss)
 
     def take_step(self) -> float:
         """Take the optimizer step of the gradients that are there; returns the learning rate."""
@@ -222,7 +234,9 @@ class Learner(Generic[Batch]):
         return self.evaluate(loader)["loss"]
 
     def evaluate(self, loader: Iterable[Batch], steps: int | None = None) -> dict[str, float]:
-        """The loss and all metrics over the loader's first epoch, or so many batches; the model is not changed."""
+        """The loss and all metrics over the loader's first epoch, or its first `steps` batches; the model is not
+        changed.
+        """
         check_ranks(loader, self.parallel.data_size)
         return evaluate(self, as_loader(loader, self.device, steps, ("the loader", "evaluate(loader, steps=...)")))
 
@@ -256,16 +270,15 @@ class Learner(Generic[Batch]):
     def final_weights(self) -> Iterator[None]:
         """The model has the weights to be used within the `with` block: their average, where there is one."""
         self.parallel.release_whole(self.model)
-        with self._averaged():
+        if self._are_final:  # those of the best checkpoint, as it was validated
+            weights: AbstractContextManager[Any] = nullcontext()
+        else:
+            weights = self.saved_weights() if self.ema is None else self.ema.applied()
+        with weights:
             try:
                 yield
             finally:
                 self.parallel.release_whole(self.model)
-
-    def _averaged(self) -> AbstractContextManager[Any]:
-        if self._are_final:
-            return nullcontext()
-        return self.saved_weights() if self.ema is None else self.ema.applied()
 
     def state(self, train_loader: Any) -> TrainingState:
         """Everything that the training needs to go on; the loader's position belongs to it."""
@@ -286,7 +299,7 @@ class Learner(Generic[Batch]):
         missing or damaged is a CheckpointError, one of another model a RecordError, of other data a DataError.
         """
         self.drop_gradients()
-        self.parallel.release_whole(self.model)
+        self.parallel.release_whole(self.model)  # or the next forward pass would compute with the old weights
         state = self.state(train_loader)
         counters: Counters = state.parts["counters"]
         state.load_records(checkpoint.records())

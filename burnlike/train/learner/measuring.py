@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ...errors import ConfigError
 from ...ops._divided import whole
-from .steps import LossWindow, StepOutput, output_of, saying_where
+from .steps import LossWindow, StepOutput, add_batch_to_errors, evaluation_mode, output_of
 
 if TYPE_CHECKING:
     from ..parallel.single_process import SingleProcess
@@ -22,23 +22,24 @@ _SHOWN_REASONS = 3
 
 def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float]:
     """The means of the parts of a loss over all processes, as `loss.name`."""
-    names = sorted({name for own in parallel.gather([*window.parts]) for name in own})
+    names = sorted({name for of_rank in parallel.gather([*window.parts]) for name in of_rank})
     if not names:
         return {}
-    own = [window.parts[name].sums() if name in window.parts else (0.0, 0) for name in names]
-    sums = parallel.sums([it for pair in own for it in pair])
-    found = zip(names, sums[::2], sums[1::2], strict=True)
-    return {f"loss.{name}": total / size for name, total, size in found if size}
+    local_sums = [window.parts[name].sums() if name in window.parts else (0.0, 0) for name in names]
+    sums = parallel.sums([it for pair in local_sums for it in pair])
+    totals = zip(names, sums[::2], sums[1::2], strict=True)
+    return {f"loss.{name}": total / size for name, total, size in totals if size}
 
 
 def left_out_of(loader: Any, parallel: "SingleProcess", skipped_before: int) -> str:
     """How many items a loader has left out since then, in all processes, and why the first of them; empty for none."""
     if getattr(loader, "on_bad_item", "raise") != "skip":
         return ""
-    own = loader.skipped - skipped_before, loader.left_out
-    found = dict(parallel.gather((parallel.data_rank, own)))  # of processes that read the same items, one
-    total = sum(count for count, _ in found.values())
-    reasons = [text for _, texts in found.values() for text in texts][:_SHOWN_REASONS]
+    skipped = loader.skipped - skipped_before, loader.left_out
+    # Processes that read the same items count once.
+    skipped_by_rank = dict(parallel.gather((parallel.data_rank, skipped)))
+    total = sum(count for count, _ in skipped_by_rank.values())
+    reasons = [text for _, texts in skipped_by_rank.values() for text in texts][:_SHOWN_REASONS]
     told = "; ".join([*reasons, *["..."] * (total > len(reasons))])
     return f"left out {total} items that can't be read: {told}" if total else ""
 
@@ -55,37 +56,32 @@ class Metric(Protocol):
 def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
     """The loss, every value of equal weight, and the metrics over the loader's first epoch; nothing is changed."""
     model = learner.model
+    # Running statistics differ among processes, each of its own items; all measure with those that are saved.
     learner.parallel.share_buffers(model)
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
     loader.rewind()
     losses = LossWindow()
 
     def compute(batch: Any) -> StepOutput:
-        with learner.autocast(), saying_where(batch, lambda: f"validation after step {learner.step}"):
+        with learner.autocast(), add_batch_to_errors(batch, lambda: f"validation after step {learner.step}"):
             return output_of(learner.task.valid_step(model, batch), batch, is_training=False)
 
     try:
-        with learner.final_weights():
-            for batch in loader:
-                output = learner.parallel.measure(compute, batch)
-                if getattr(loader, "is_padding", False):
-                    continue
-                losses.add(output.loss, output.size, output.parts)
-                if learner.parallel.has_predictions:
-                    update_metrics(learner.metrics, output)
-        total, size = learner.parallel.sums(losses.sums())
-        parts = part_means(losses, learner.parallel)
-        return {
-            "loss": total / size if size else math.nan,
-            **parts,
-            **values_of(learner.metrics, learner.parallel),
-        }
+        with evaluation_mode(model):
+            with learner.final_weights():
+                for batch in loader:
+                    output = learner.parallel.measure(compute, batch)
+                    if getattr(loader, "is_padding", False):
+                        continue
+                    losses.add(output.loss, output.size, output.parts)
+                    if learner.parallel.has_predictions:
+                        update_metrics(learner.metrics, output)
+            total, size = learner.parallel.sums(losses.sums())
+            parts = part_means(losses, learner.parallel)
+            values = values_of(learner.metrics, learner.parallel)
+            return {"loss": total / size if size else math.nan, **parts, **values}
     finally:
         for metric in learner.metrics.values():
             metric.reset()
-        for module, was_training in modes:
-            module.training = was_training
 
 
 def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
@@ -99,8 +95,8 @@ def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
         )
     predictions = whole(output.predictions) if comparing else output.predictions  # logits may be divided
     for metric in metrics.values():
-        known: Any = {name: getattr(output, name) for name in getattr(metric, "knows", ())}
-        metric.update(predictions, output.targets, **known)
+        facts: Any = {name: getattr(output, name) for name in getattr(metric, "knows", ())}
+        metric.update(predictions, output.targets, **facts)
 
 
 def values_of(metrics: Mapping[str, Metric], parallel: "SingleProcess") -> dict[str, float]:
@@ -110,8 +106,8 @@ def values_of(metrics: Mapping[str, Metric], parallel: "SingleProcess") -> dict[
         with _counted_over(parallel.data_group, metric):
             value = metric.compute()
         parts = {f"{name}.{part}": it for part, it in value.items()} if isinstance(value, Mapping) else {name: value}
-        for key, it in parts.items():
-            numbers = torch.as_tensor(it).double().flatten().tolist()
+        for key, part_value in parts.items():
+            numbers = torch.as_tensor(part_value).double().flatten().tolist()
             one = len(numbers) == 1
             values |= {key if one else f"{key}.{place}": number for place, number in enumerate(numbers)}
     return parallel.with_predictions(values) if metrics else values
@@ -119,20 +115,20 @@ def values_of(metrics: Mapping[str, Metric], parallel: "SingleProcess") -> dict[
 
 @contextmanager
 def _counted_over(group: Any, metric: Any) -> Iterator[None]:
-    """Let metrics of torchmetrics, which may have others in them, gather what a group has, where the user says none."""
+    """Let metrics of torchmetrics, and those nested in them, gather over `group`, unless the user chose another."""
     modules = metric.modules() if group is not None and isinstance(metric, nn.Module) else ()
-    found: list[Any] = [it for it in modules if getattr(it, "process_group", group) is None]
-    for it in found:
-        it.process_group = group
+    parts: list[Any] = [it for it in modules if getattr(it, "process_group", group) is None]
+    for part in parts:
+        part.process_group = group
     try:
         yield
     finally:
-        for it in found:  # a group can't be copied, as metrics are
-            it.process_group = None
+        for part in parts:  # a group can't be copied, as metrics are
+            part.process_group = None
 
 
 def states_of(metric: Any) -> Any:
-    """What a metric has gathered since its last reset: of torchmetrics, or by a `state_dict` of its own."""
+    """States that a metric has gathered since its last reset: of torchmetrics, or its own `state_dict`."""
     if hasattr(metric, "metric_state"):
         from ..metrics.base import metric_state  # torchmetrics is not needed by a program without metrics
 

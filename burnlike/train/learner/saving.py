@@ -42,7 +42,7 @@ class Saving:
         return self._checkpointer.of_step(kept[-1]) if kept else None
 
     def begin(self) -> None:
-        """Look at what is there, and remove what a killed process was about to remove."""
+        """Take stock of the checkpoints, and remove those that a killed process was about to remove."""
         checkpointer = self._checkpointer
         checkpointer.check(self._learner.step)
         steps = [checkpoint.step for checkpoint in checkpointer.all()]
@@ -50,8 +50,8 @@ class Saving:
         self._last.kept = steps[-checkpointer.keep :]
         self.strategy.kept = [step for step in steps if step in self._last.kept or step in best]
         checkpointer.keep_only(self.strategy.kept)
-        found = self._last.kept, self.strategy.kept, checkpointer.latest()
-        self._last.kept, self.strategy.kept, self.last = self._learner.parallel.broadcast(found)
+        state = self._last.kept, self.strategy.kept, checkpointer.latest()
+        self._last.kept, self.strategy.kept, self.last = self._learner.parallel.broadcast(state)
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self._best is None else self._best.state_dict()
@@ -60,8 +60,8 @@ class Saving:
         if self._best is not None and state:
             self._best.load_state_dict(state)
 
-    def is_due(self, values: Mapping[str, float], *, epochs: int, is_over: bool, is_end: bool) -> bool:
-        """Whether to write one after this step, which was the last of an epoch (`is_over`) or of all (`is_end`)."""
+    def is_due(self, values: Mapping[str, float], *, epochs: int, epoch_done: bool, is_end: bool) -> bool:
+        """True if one is to be written after this step, the last of an epoch (`epoch_done`) or of all (`is_end`)."""
         training, step = self._training, self._learner.step
         if step in self.strategy.kept:
             return False
@@ -70,13 +70,14 @@ class Saving:
         is_time = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
         return (
             is_end
-            or (is_over and every_epochs is not None and epochs % every_epochs == 0)
+            or (epoch_done and every_epochs is not None and epochs % every_epochs == 0)
             or (every_steps is not None and step % every_steps == 0)
             or (minutes is not None and bool(self._learner.parallel.largest(is_time)))
             or (self._best is not None and self._best.is_better(values))
         )
 
     def save(self, train: Any, values: Mapping[str, float], *, background: bool) -> None:
+        # First: a model that is not finite must not make a strategy give up a checkpoint that is.
         self._check_finite()
         learner = self._learner
         self.strategy.checkpointing(learner.step, values)
@@ -105,10 +106,11 @@ class Saving:
         total, size = self._learner.parallel.sums(self._learner.window.sums())
         if size and not math.isfinite(total):
             raise not_finite(self._learner.step, f"the loss became {total / size}")
-        found = [it for it in params(self._learner.model) if it.tensor.is_floating_point()]
-        floats = [it for it in found if not is_quantized(local(it.tensor))]
+        float_params = [it for it in params(self._learner.model) if it.tensor.is_floating_point()]
+        floats = [it for it in float_params if not is_quantized(local(it.tensor))]
         if not floats:
             return
+        # A sum is not finite if a value is not; in float64, as finite weights in 16 bits may overflow in theirs.
         sums = torch.stack([local(param.tensor).sum(dtype=torch.float64).cpu() for param in floats])
         wrong = next((it.path for it, total in zip(floats, sums.tolist(), strict=True) if not math.isfinite(total)), "")
         name = next(filter(None, self._learner.parallel.gather(wrong)), "")
@@ -137,8 +139,8 @@ class Counters:
         state = {"step": learner.step, "last": dict(learner.last), "fit": learner.fit_state()}
         if learner.parallel.world_size == 1:
             return state
-        own = {"random": random_state(), "window": learner.window.state_dict()}
-        return {**state, "ranks": learner.parallel.gather(own), "layout": learner.parallel.sizes.layout}
+        rank_state = {"random": random_state(), "window": learner.window.state_dict()}
+        return {**state, "ranks": learner.parallel.gather(rank_state), "layout": learner.parallel.sizes.layout}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Put back what all processes have in common; `take_own` does the rest."""
@@ -149,7 +151,7 @@ class Counters:
         self._layout = state.get("layout", [1, len(self._ranks) or 1, 1, 1])
 
     def take_own(self) -> list[str]:
-        """Put back this process's part, after all other parts of the state; rank 0 takes that of another number.
+        """Restore this process's own state, after all other parts; with another number of processes, rank 0's.
 
         Returns notes on what does not go on as it was: nothing, but with another number of processes.
         """
@@ -176,11 +178,11 @@ class Counters:
         """The windows of the processes that had losses of their own: of those with the same items, one."""
         _, data, context, tensor = self._layout
         of_data: dict[int, Mapping[str, Any]] = {}
-        for rank, own in enumerate(self._ranks):
+        for rank, rank_state in enumerate(self._ranks):
             place = rank // tensor % (data * context)
-            found = of_data.get(place)
-            if found is None or own["window"]["sizes"].sum() > found["sizes"].sum():
-                of_data[place] = own["window"]
+            window = of_data.get(place)
+            if window is None or rank_state["window"]["sizes"].sum() > window["sizes"].sum():
+                of_data[place] = rank_state["window"]
         return [*of_data.values()]
 
 
@@ -191,4 +193,4 @@ def _joined(windows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for name, part in window.get("parts", {}).items():
             parts.setdefault(name, []).append(part)
     joined: dict[str, Any] = {name: torch.cat([it[name] for it in windows]) for name in ("means", "sizes")}
-    return {**joined, "parts": {name: _joined(found) for name, found in parts.items()}}
+    return {**joined, "parts": {name: _joined(windows) for name, windows in parts.items()}}

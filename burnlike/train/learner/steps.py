@@ -1,4 +1,4 @@
-"""What a Learner calls for each batch and what it gets, and the losses between two lines."""
+"""The functions that a Learner calls for each batch, their results, and the losses between two lines."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,8 +39,8 @@ class _Task(NamedTuple):
 
 
 def task_of(model: nn.Module, loss: LossFunction | None, task: TrainStep | None) -> Any:
-    """What has both `train_step(model, batch)` and `valid_step(model, batch)`: a validation that is not defined is what
-    training computes.
+    """An object with `train_step(model, batch)` and `valid_step(model, batch)`: without a validation of its own, it
+    computes there what training computes.
     """
     if loss is not None and task is not None:
         raise ConfigError("a Learner takes a loss or a task, not both")
@@ -60,7 +60,7 @@ def task_of(model: nn.Module, loss: LossFunction | None, task: TrainStep | None)
 
 
 def output_of(result: Any, batch: Any, *, is_training: bool) -> StepOutput:
-    """What a step gave as a StepOutput, with a scalar loss."""
+    """The result of a step as a StepOutput, with a scalar loss."""
     output = result if isinstance(result, StepOutput) else StepOutput(result, items_of(batch))
     loss: Any = output.loss
     if not isinstance(loss, Tensor):
@@ -82,8 +82,8 @@ def output_of(result: Any, batch: Any, *, is_training: bool) -> StepOutput:
 
 
 @contextmanager
-def saying_where(batch: Any, where: Callable[[], str]) -> Iterator[None]:
-    """Say of an index without a row in a table, and of a target that is no class, in which batch it was met."""
+def add_batch_to_errors(batch: Any, where: Callable[[], str]) -> Iterator[None]:
+    """Add the place and numbers of a batch to errors of an index without a row, and of a target that is no class."""
     try:
         yield
     except IndexError as error:
@@ -101,14 +101,26 @@ _OUT_OF_RANGE = ("index out of range in self", "is out of bounds")
 
 
 def _ranges(batch: Any) -> str:
-    found: list[str] = []
+    ranges: list[str] = []
 
     def note(value: Any) -> None:
         if isinstance(value, Tensor) and value.numel() and not value.is_floating_point() and not value.is_complex():
-            found.append(f"{int(value.min())}..{int(value.max())}")
+            ranges.append(f"{int(value.min())}..{int(value.max())}")
 
     tree_map(note, batch)
-    return " and ".join(found) or "not known"
+    return " and ".join(ranges) or "not known"
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """The model is in evaluation mode within the `with` block; each module gets its own mode back."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, was_training in modes:
+            module.training = was_training
 
 
 class LossWindow:
@@ -127,7 +139,7 @@ class LossWindow:
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """Measure the rate from now on: what was done before this moment was not training."""
+        """Restart the clock of the rate: time before this moment was not spent on training."""
         self._started_at = time.perf_counter()
         self._timed_size = 0.0
 
@@ -143,6 +155,7 @@ class LossWindow:
         """The sum of all values that were added, and their number."""
         if not self._means:
             return 0.0, 0
+        # In float64: the sum of a long epoch's losses would round in float32.
         sizes = torch.tensor(self._sizes, dtype=torch.float64)
         means = torch.stack(self._means).double().cpu()
         return (means * sizes).sum().item(), sum(self._sizes)
@@ -161,8 +174,8 @@ class LossWindow:
     def state_dict(self) -> dict[str, Any]:
         means = torch.stack(self._means).double().cpu() if self._means else torch.zeros(0, dtype=torch.float64)
         kind = torch.int64 if all(isinstance(it, int) for it in self._sizes) else torch.float64
-        own = {"means": means, "sizes": torch.tensor(self._sizes, dtype=kind)}
-        return own | ({"parts": {name: it.state_dict() for name, it in self.parts.items()}} if self.parts else {})
+        state = {"means": means, "sizes": torch.tensor(self._sizes, dtype=kind)}
+        return state | ({"parts": {name: it.state_dict() for name, it in self.parts.items()}} if self.parts else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._means, self._sizes = list(state["means"].to(self._device).unbind()), state["sizes"].tolist()

@@ -23,13 +23,13 @@ class MetricEarlyStoppingStrategy:
     """
 
     def __init__(self, config: EarlyStoppingConfig) -> None:
-        """Make a strategy that has seen no value; a ConfigError if no direction is said of another metric than loss."""
+        """Make a strategy without history; a ConfigError if a metric other than the loss has no direction."""
         self.config = config.directed()
         self.best_value: float | None = None
         self.best_epoch = 1
 
     def should_stop(self, epoch: int, value: float) -> bool:
-        """Whether to stop after an epoch, the first of which is 1, with the metric's value of the whole epoch."""
+        """True if the training is to stop after an epoch, from 1, with the metric's value of the whole epoch."""
         best, sign = self.best_value, 1 if self.config.direction == "highest" else -1
         if sign * value > -math.inf if best is None else sign * (value - best) > self.config.min_delta:
             self.best_value, self.best_epoch = value, epoch

@@ -48,7 +48,7 @@ class Accumulation:
         self._total += size
 
     def divisor(self) -> float:
-        """What the gradients are to be divided by, 0 if no batch of any process had an item; nothing is left."""
+        """The number to divide gradients by, 0 if no batch of any process had an item; the sums begin anew."""
         (total,) = self._parallel.sums([self._total])
         divisor = total / (self._reference * self._parallel.mean_size) if total else float(not self._has_batches)
         self.clear()
@@ -113,6 +113,7 @@ class TorchUpdate:
         self._schedule = schedule
         self._clipping = clipping
         self._is_stepped = False
+        # A GradScaler does not say that it skips a step; then the schedule is not stepped either.
         optimizer.register_step_post_hook(self._note_step)
 
     def _note_step(self, *_: Any) -> None:
@@ -142,13 +143,13 @@ class TorchUpdate:
 
     @torch.no_grad()
     def _change_gradients(self, divisor: float) -> None:
-        found = [it for group in self._optimizer.param_groups for it in group["params"] if it.grad is not None]
-        grads: Sequence[Tensor] = [it.grad for it in found]
+        trained = [it for group in self._optimizer.param_groups for it in group["params"] if it.grad is not None]
+        grads: Sequence[Tensor] = [it.grad for it in trained]
         if divisor != 1.0 and grads:
             foreach.mul_(grads, 1.0 / divisor)
         if self._clipping is not None and self._other_stages is not None:
-            known = {id(it.tensor): it.id for it in params(self._model)}
-            clipped = clip(self._clipping, grads, self._other_stages, [known.get(id(it)) for it in found])
+            param_ids = {id(it.tensor): it.id for it in params(self._model)}
+            clipped = clip(self._clipping, grads, self._other_stages, [param_ids.get(id(it)) for it in trained])
             foreach.copy_([local(grad) for grad in grads], clipped)
         elif self._clipping is not None and grads:
             foreach.copy_([local(grad) for grad in grads], optim.clip(self._clipping, grads))
@@ -191,9 +192,9 @@ def make_update(
             " by itself; give the Learner the optimizer alone, and parallel=make_parallel(DistributedConfig("
             "strategy='fsdp2'), device), which divides states and parameters"
         )
-    own = {id(it) for it in model.parameters()}
+    model_parameters = {id(it) for it in model.parameters()}
     if other_stages is None and not any(
-        id(it) in own for group in optimizer.param_groups for it in group["params"]
+        id(it) in model_parameters for group in optimizer.param_groups for it in group["params"]
     ):  # of more, it may train
         raise ConfigError(
             f"optimizer: none of the parameters of this {type(optimizer).__name__} is one of the model, a"

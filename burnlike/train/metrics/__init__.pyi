@@ -49,6 +49,7 @@ from .means import (
     Perplexity as Perplexity,
     TopKAccuracy as TopKAccuracy,
 )
+from .outputs import spans_of as spans_of
 from .sequences import (
     Bleu as Bleu,
     CharErrorRate as CharErrorRate,
@@ -64,4 +65,3 @@ from .system import (
     CudaUse as CudaUse,
     IterationSpeed as IterationSpeed,
 )
-from .tags import spans_of as spans_of

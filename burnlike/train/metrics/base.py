@@ -14,7 +14,7 @@ from ...backend.torch_ops.reductions import TorchSortOps
 from ...config import MetricConfig
 from ...data.configs import NO_TARGET
 from ...errors import DTypeError, RecordMismatchError, ShapeError, nearest
-from .logits import with_both_classes
+from .outputs import with_both_classes
 
 
 def shape_error(metric: object, expected: str, predictions: Tensor, targets: Tensor) -> ShapeError:
@@ -63,7 +63,7 @@ def best_classes(scores: Tensor, k: int) -> Tensor:
 
 
 class Truth(NamedTuple):
-    """What is true of scores `[n, classes]`.
+    """The truth about scores `[n, classes]`.
 
     Attributes:
         holds: whether a class is one of the item's: `[n, classes]` bool.
@@ -77,7 +77,7 @@ class Truth(NamedTuple):
 
 
 def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: int | None) -> tuple[Tensor, Truth]:
-    """The scores as `[n, classes]`, and what is true of them.
+    """The scores as `[n, classes]`, and the truth about them.
 
     The targets are zeros and ones of the shape of the scores; or integers of this shape without `class_dim`: the class
     of each item, or with a single column of scores 0 or 1. A target of `NO_TARGET` does not count.
@@ -161,7 +161,7 @@ class EpochMetric(torchmetrics.Metric):
         self._list_dtypes[name] = dtype
 
     def joined(self, name: str) -> Tensor:
-        """What all batches, and after a sync all ranks, have appended to a list: `[n]`."""
+        """The values that all batches, and after a sync all ranks, have appended to a list: `[n]`."""
         state = getattr(self, name)
         empty = torch.empty(0, dtype=self._list_dtypes[name], device=self.device)
         return state if isinstance(state, Tensor) else torch.cat([empty, *state])
@@ -178,7 +178,7 @@ class EpochMetric(torchmetrics.Metric):
         should_sync: bool = True,
         distributed_available: Callable[..., bool] | None = None,
     ) -> None:
-        """Replace the states by those of all ranks together, as torchmetrics does; also if a rank has no batch."""
+        """Replace the states by those of all ranks together, as torchmetrics does, even if a rank has no batch."""
         available = distributed_available or self.distributed_available_fn
         if should_sync and available():
             gather = dist_sync_fn or gather_all_tensors
@@ -227,9 +227,9 @@ class ConfiguredMetric(EpochMetric, Generic[Chosen]):
             cls._default, cls.higher_is_better = of, of.higher_is_better
 
     def __init__(self, config: Chosen | None = None) -> None:
-        found = config or self._default()
-        super().__init__(found.name or self.default_name(found))
-        self.config = found
+        chosen = config or self._default()
+        super().__init__(chosen.name or self.default_name(chosen))
+        self.config = chosen
         for name in self.sums:
             self.add_sum(name)
 
@@ -266,18 +266,18 @@ def metric_state(metric: torchmetrics.Metric) -> dict[str, Tensor | list[Tensor]
 
 
 def restore_metric(metric: torchmetrics.Metric, state: Mapping[str, Tensor | list[Tensor]]) -> None:
-    """Make a metric, which forgets what it has, go on from a copy of what `metric_state` gave, on its own device.
+    """Restore a metric, on its own device, from a copy of its `metric_state`; its present state is dropped.
 
     The state of another metric is a RecordMismatchError; nothing was changed.
     """
-    own, kind = metric.metric_state, type(metric).__name__
-    if missing := next((name for name in own if name not in state), None):
+    states, kind = metric.metric_state, type(metric).__name__
+    if missing := next((name for name in states if name not in state), None):
         raise RecordMismatchError(f"{kind}: the state has no '{missing}'{nearest(missing, [*state])}")
     for name, value in state.items():
-        if name not in own:
+        if name not in states:
             raise RecordMismatchError(f"{kind}: the state has '{name}', and the metric has not")
-        if isinstance(value, Tensor) != isinstance(own[name], Tensor):
-            expected = "a tensor" if isinstance(own[name], Tensor) else "a list of tensors"
+        if isinstance(value, Tensor) != isinstance(states[name], Tensor):
+            expected = "a tensor" if isinstance(states[name], Tensor) else "a list of tensors"
             raise RecordMismatchError(f"{kind}: the state '{name}': expected {expected}, got {type(value).__name__}")
     metric.reset()
     for name, value in state.items():

@@ -11,7 +11,7 @@ from torchmetrics.functional.classification import binary_auroc, binary_average_
 from ...errors import ShapeError
 from . import configs
 from .base import ConfiguredMetric, best_classes, expect, number_text, scores_and_truth
-from .logits import as_probabilities
+from .outputs import as_probabilities
 
 Counted = TypeVar("Counted", bound="configs.HammingConfig | configs._ClassReductionConfig[Any]")
 
@@ -103,9 +103,9 @@ class ConfusionStats(DecisionCounts[configs.ConfusionStatsConfig], of=configs.Co
     def compute(self) -> dict[str, Tensor]:
         """The counts by name; `positive` and `negative` count targets, `predicted_positive` predictions."""
         names = ("true_positive", "false_positive", "true_negative", "false_negative")
-        found = dict(zip(names, self.reduced(), strict=True))
-        true_positive, false_positive, true_negative, false_negative = found.values()
-        return found | {
+        counts = dict(zip(names, self.reduced(), strict=True))
+        true_positive, false_positive, true_negative, false_negative = counts.values()
+        return counts | {
             "positive": true_positive + false_negative,
             "negative": true_negative + false_positive,
             "predicted_positive": true_positive + false_positive,
@@ -118,11 +118,11 @@ class _Score(DecisionCounts[Decision]):
     unit = "%"
 
     def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, float]:
-        """Of `[4, classes]` counts the two sides of the fraction, both `[classes]`, and what stands for 0 / 0."""
+        """Both sides of the fraction of `[4, classes]` counts, `[classes]` each, and the value that 0 / 0 has."""
         raise NotImplementedError(f"{type(self).__name__} does not define fraction(counts)")
 
     def compute(self) -> Tensor:
-        """The value of all classes together (`Micro`), or the mean of those of the classes that have one (`Macro`)."""
+        """The value over all classes together (`Micro`), or the mean over the classes that have one (`Macro`)."""
         counts = self.reduced()
         above, below, otherwise = self.fraction(counts)
         values = torch.where(below == 0, otherwise, above / below)
@@ -226,8 +226,8 @@ class _Area(ConfiguredMetric[Areas]):
         Args:
             logits: they are no probabilities.
         """
-        scores, found = scores_and_truth(self, predictions, targets, self.config.class_dim or class_dim)
-        truth = torch.where(found.counts, found.holds, _UNKNOWN)
+        scores, answers = scores_and_truth(self, predictions, targets, self.config.class_dim or class_dim)
+        truth = torch.where(answers.counts, answers.holds, _UNKNOWN)
         if self._seen not in (None, scores.shape[1]):
             raise ShapeError(
                 f"{type(self).__name__}: expected {self._seen} classes, as in earlier batches, got {scores.shape[1]}"
@@ -236,7 +236,8 @@ class _Area(ConfiguredMetric[Areas]):
         self._seen = scores.shape[1]
         self.classes = torch.full_like(self.classes, scores.shape[1])
         if logits:
-            scores = as_probabilities(scores, found.is_exclusive)
+            scores = as_probabilities(scores, answers.is_exclusive)
+        # A copy: float64 scores are a view of predictions that a program may change.
         self.scores.append(scores.flatten().to(torch.float64, copy=True))
         self.truth.append(truth.flatten().to(torch.uint8))
 
@@ -250,12 +251,12 @@ class _Area(ConfiguredMetric[Areas]):
         columns = 1 if self.config.class_reduction == "Micro" else int(self.classes)
         if not len(scores) or scores.isnan().any():
             return torch.full((), torch.nan, dtype=torch.float64, device=scores.device)
-        found = [
+        areas = [
             self.area(_ranks(column[is_class != _UNKNOWN]), is_class[is_class != _UNKNOWN].long())
             for column, is_class in zip(scores.view(-1, columns).T, truth.view(-1, columns).T, strict=True)
         ]
-        areas = [100 * it.double() for it in found if it is not None]
-        return torch.stack(areas).mean() if areas else torch.full_like(scores[0], _CHANCE, dtype=torch.float64)
+        percents = [100 * it.double() for it in areas if it is not None]
+        return torch.stack(percents).mean() if percents else torch.full_like(scores[0], _CHANCE, dtype=torch.float64)
 
 
 class Auroc(_Area[configs.AurocConfig], of=configs.AurocConfig):

@@ -49,7 +49,7 @@ class TokenMetric(ConfiguredMetric[Tokens]):
         self.tokens.append(torch.cat([*header, predictions.flatten().long(), targets.flatten().long()]))
 
     def kept(self, tokens: list[int]) -> list[int]:
-        """A sequence without padding: here what is before the first pad token."""
+        """A sequence up to its first pad token."""
         return [*takewhile(lambda token: token not in self.padding, tokens)]
 
     def batches(self) -> Iterator[tuple[Sequences, Sequences]]:
@@ -137,15 +137,15 @@ class Bleu(TokenMetric[BleuConfig], of=BleuConfig):
         return self.scalar(100 * brevity * math.exp(sum(map(math.log, precisions)) / n))
 
     def _precisions(self, matches: list[float], ngrams: list[float]) -> list[float]:
-        found, halved = [], 1.0
+        precisions, halved = [], 1.0
         for matched, counted in zip(matches, ngrams, strict=True):
             if not matched and self.config.smoothing == "epsilon":
                 matched = self.config.epsilon
             elif not matched and self.config.smoothing == "exponential":  # method 3 of Chen & Cherry 2014
                 halved /= 2
                 matched = halved
-            found.append(matched / counted if counted else 0.0)
-        return found
+            precisions.append(matched / counted if counted else 0.0)
+        return precisions
 
 
 class _Rouge(TokenMetric[Tokens]):
@@ -157,8 +157,8 @@ class _Rouge(TokenMetric[Tokens]):
     _key, _n = "rougeL", 1
 
     def compute(self) -> Tensor:
-        found = [self._f1(predictions, targets) for predictions, targets in self.batches()]
-        values = torch.cat([torch.empty(0, dtype=torch.float64), *found])
+        batch_values = [self._f1(predictions, targets) for predictions, targets in self.batches()]
+        values = torch.cat([torch.empty(0, dtype=torch.float64), *batch_values])
         return 100 * values.mean().to(self.device)
 
     def _f1(self, predictions: Sequences, targets: Sequences) -> Tensor:

@@ -9,7 +9,7 @@ from ...data.configs import NO_TARGET
 from ...errors import ConfigError, ShapeError
 from .base import ConfiguredMetric, expect, shape_error
 from .configs import SpanF1Config
-from .tags import spans_of
+from .outputs import spans_of
 
 _END = -1
 """Stands behind the classes of a sequence."""
@@ -26,8 +26,6 @@ class SpanF1(ConfiguredMetric[SpanF1Config], of=SpanF1Config):
     """
 
     title, unit = "Span F1", "%"
-    found: list[Tensor]
-    true: list[Tensor]
 
     def __init__(self, config: SpanF1Config | None = None) -> None:
         super().__init__(config)
@@ -48,8 +46,9 @@ class SpanF1(ConfiguredMetric[SpanF1Config], of=SpanF1Config):
         self.follow(predictions)
         end = targets.new_full((len(targets), 1), _END).long()
         best = torch.where(predictions.isnan().any(), _NAN, predictions.argmax(2))
-        self.found.append(torch.cat([best, end], 1).flatten())
-        self.true.append(torch.cat([targets.long(), end], 1).flatten())
+        states: Any = self  # `found` and `true` are their names in checkpoints
+        states.found.append(torch.cat([best, end], 1).flatten())
+        states.true.append(torch.cat([targets.long(), end], 1).flatten())
 
     def compute(self) -> Tensor:
         right = spans = 0
@@ -57,14 +56,14 @@ class SpanF1(ConfiguredMetric[SpanF1Config], of=SpanF1Config):
             return torch.full((), torch.nan, dtype=torch.float64, device=self.device)
         names: Any = self.config.classes
         rows: tuple[list[str], list[str]] = ([], [])
-        for found, true in zip(self.joined("found").tolist(), self.joined("true").tolist(), strict=True):
+        for best, true in zip(self.joined("found").tolist(), self.joined("true").tolist(), strict=True):
             if true == _END:
                 predicted, expected = (spans_of(row) for row in rows)
                 right += len({*predicted} & {*expected})
                 spans += len(predicted) + len(expected)
                 rows = ([], [])
             elif true != NO_TARGET:
-                rows[0].append(names[found])
+                rows[0].append(names[best])
                 rows[1].append(names[true])
         value = 200 * right / spans if spans else float("nan")
         return torch.tensor(value, dtype=torch.float64, device=self.device)

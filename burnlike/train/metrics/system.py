@@ -1,4 +1,4 @@
-"""What a training takes of the machine. These metrics take any predictions and targets, and look at neither."""
+"""Metrics of the machine that trains. They take any predictions and targets, and look at neither."""
 
 import time
 import warnings

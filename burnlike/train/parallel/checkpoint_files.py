@@ -61,13 +61,13 @@ class CheckpointFiles:
     def latest(self, checkpointer: Checkpointer) -> Checkpoint | None:
         """The last checkpoint of rank 0, which all see or get."""
         parallel = self._parallel
-        found = checkpointer.latest() if parallel.is_main else None
+        newest = checkpointer.latest() if parallel.is_main else None
         if self._gathers:
-            return parallel.broadcast(found)
-        found, files = parallel.broadcast(found and (found, fingerprints(found.path))) or (None, {})
-        if found is not None and (problem := not_the_same_files(found.path, files, parallel.gather)):
+            return parallel.broadcast(newest)
+        newest, files = parallel.broadcast(newest and (newest, fingerprints(newest.path))) or (None, {})
+        if newest is not None and (problem := not_the_same_files(newest.path, files, parallel.gather)):
             raise CheckpointError(f"each process reads the checkpoint to go on from: {problem}{_REMEDY}")
-        return found
+        return newest
 
     @contextmanager
     def reading(self, checkpoint: Checkpoint) -> Iterator[Checkpoint]:
@@ -79,12 +79,12 @@ class CheckpointFiles:
         places = parallel.gather(place_of(checkpoint.path))
         receivers = [it for it in sorted(self.elsewhere) if not {*places[:it]} & {places[it]}]
         with ExitStack() as stack:
-            own: Path | None = None
+            folder: Path | None = None
             if rank in receivers:
                 checkpoint.path.parent.mkdir(parents=True, exist_ok=True)
-                made = TemporaryDirectory(prefix=".received-", dir=checkpoint.path.parent)
-                own = Path(stack.enter_context(made))
-            paths: list[Any] = parallel.gather(own)
+                temporary = TemporaryDirectory(prefix=".received-", dir=checkpoint.path.parent)
+                folder = Path(stack.enter_context(temporary))
+            paths: list[Any] = parallel.gather(folder)
             files = sorted(str(it.relative_to(checkpoint.path)) for it in checkpoint.path.rglob("*") if it.is_file())
             for receiver in receivers:
                 for file in parallel.broadcast(files):

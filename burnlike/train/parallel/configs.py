@@ -11,8 +11,7 @@ from ...config.registry import fields_of, lookup, tag_of
 from ...config.words import unknown_type
 from ...errors import ConfigError
 from ...interop.parallel_words import known_words
-from .pairs import refused_pairs
-from .schedules import SCHEDULES, schedule_problems
+from .division_problems import SCHEDULES, refused_pairs, schedule_problems
 from .sizes import MeshSizes
 
 if TYPE_CHECKING:
@@ -124,19 +123,18 @@ class DistributedConfig(Config):
         for name in ("replicate", "shard"):
             if getattr(self, name) == 0:
                 yield name, "expected a number of processes, or -1 for as many as the other sizes leave, got 0"
-        given = self.strategy
-        found: Any = type(given) if isinstance(given, StrategyConfig) else lookup(StrategyConfig, given)
-        if found is None:
+        strategy = self.strategy
+        is_named = isinstance(strategy, str)
+        strategy_type: Any = lookup(StrategyConfig, strategy) if is_named else type(strategy)
+        if strategy_type is None:
             yield "strategy", unknown_type(from_python(self.strategy, Location()), StrategyConfig)
             return
-        if isinstance(self.strategy, str) and (
-            needed := [key for key, field in fields_of(found).items() if field.required]
-        ):
+        if is_named and (needed := [key for key, field in fields_of(strategy_type).items() if field.required]):
             options = ", ".join(f"{key}: ..." for key in needed)
             yield "strategy", f"expected {{type: {self.strategy}, {options}}}, as it needs more than its name"
             return
-        yield from self._size_problems(found)
-        yield from self._option_problems(found)
+        yield from self._size_problems(strategy_type)
+        yield from self._option_problems(strategy_type)
 
     def _size_problems(self, strategy: Any) -> Iterable[tuple[str, str]]:
         if self.replicate == self.shard == -1 and not strategy.is_replicated:
@@ -156,21 +154,21 @@ class DistributedConfig(Config):
 
     def _option_problems(self, strategy: Any) -> Iterable[tuple[str, str]]:
         precision: Any = self.precision or SharedPrecisionConfig()
-        given = [f"precision.{name}" for name in precision.__struct_fields__ if getattr(precision, name) is not None]
+        used = [f"precision.{name}" for name in precision.__struct_fields__ if getattr(precision, name) is not None]
         options = ("offload", "reshard_after_forward", "reshard_after_backward")
-        given += [name for name in options if getattr(self, name) is not None]
-        for name in given:
+        used += [name for name in options if getattr(self, name) is not None]
+        for name in used:
             if name not in strategy.options:
-                known = ", ".join(sorted(strategy.options)) or "none"
-                yield name, f"{self.name} has no such option, it has {known}; those of fsdp2 are {_FSDP2_OPTIONS}"
+                names = ", ".join(sorted(strategy.options)) or "none"
+                yield name, f"{self.name} has no such option, it has {names}; those of fsdp2 are {_FSDP2_OPTIONS}"
 
     @property
     def chosen(self) -> StrategyConfig:
         """The config of the strategy, which may only be named."""
         if isinstance(self.strategy, StrategyConfig):
             return self.strategy
-        found: Any = lookup(StrategyConfig, self.strategy)  # validate() has looked it up
-        return found()
+        strategy_type: Any = lookup(StrategyConfig, self.strategy)  # validate() has looked it up
+        return strategy_type()
 
     @property
     def name(self) -> str:
@@ -190,7 +188,7 @@ class DistributedConfig(Config):
 
     @property
     def computes_weights_later(self) -> bool:
-        """Whether gradients of weights are computed by torch's pipelines themselves, out of sight of wrappers."""
+        """True if torch's pipelines compute gradients of weights themselves, out of sight of wrappers."""
         return self.pipeline > 1 and "ZeroBubble" in self.schedule
 
     @property
@@ -198,7 +196,7 @@ class DistributedConfig(Config):
         return self.microbatches or 2 * self.pipeline
 
     def sizes(self, world_size: int) -> MeshSizes:
-        """How many processes of so many each kind of parallelism has; a ConfigError where they do not come out even."""
+        """The sizes of the mesh for `world_size` processes; a ConfigError where they do not come out even."""
         if self.is_single and world_size > 1:
             raise ConfigError(
                 f"distributed.strategy: {self.name} is a single process, there are {world_size}; expected ddp or fsdp2"
@@ -209,7 +207,7 @@ class DistributedConfig(Config):
             shard = 1
             replicate = -1 if replicate == 1 else replicate
         left = world_size // (fixed * max(replicate, 1) * max(shard, 1)) or 1
-        found = MeshSizes(
+        sizes = MeshSizes(
             pipeline=self.pipeline,
             replicate=left if replicate == -1 else replicate,
             shard=left if shard == -1 else shard,
@@ -217,28 +215,28 @@ class DistributedConfig(Config):
             tensor=self.tensor,
             expert=self.expert,
         )
-        name, size = ("shard", found.shard) if found.shard > 1 else ("replicate", found.replicate)
-        if size % found.expert:
+        name, size = ("shard", sizes.shard) if sizes.shard > 1 else ("replicate", sizes.replicate)
+        if size % sizes.expert:
             raise ConfigError(
-                f"distributed.expert: expected a divisor of {name}, which is {size} here, got {found.expert}"
+                f"distributed.expert: expected a divisor of {name}, which is {size} here, got {sizes.expert}"
             )
         reshard = self.reshard_after_forward
-        if not isinstance(reshard, bool | None) and (found.shard * found.context) % reshard:
+        if not isinstance(reshard, bool | None) and (sizes.shard * sizes.context) % reshard:
             raise ConfigError(
                 "distributed.reshard_after_forward: expected true, false, or a divisor of the"
-                f" {found.shard * found.context} processes that parameters are divided among, got {reshard}"
+                f" {sizes.shard * sizes.context} processes that parameters are divided among, got {reshard}"
             )
-        if self.computes_weights_later and self.chosen.is_replicated and found.replicate > 1:
+        if self.computes_weights_later and self.chosen.is_replicated and sizes.replicate > 1:
             raise ConfigError(
                 f"distributed.schedule: of {self.schedule} torch's DistributedDataParallel does not see the gradients,"
                 " so that it can't average them; expected another schedule, or the strategy fsdp2"
             )
-        if found.world != world_size:
+        if sizes.world != world_size:
             several = " or a multiple of that" if -1 in (replicate, shard) else ""
             raise ConfigError(
-                f"distributed: the sizes ({found}) need {found.world} processes{several}, there are {world_size}"
+                f"distributed: the sizes ({sizes}) need {sizes.world} processes{several}, there are {world_size}"
             )
-        return found
+        return sizes
 
     def check_launched(self) -> None:
         """Refuse a strategy of several processes where no launcher has said where they find each other."""

@@ -1,11 +1,22 @@
 """Context parallelism: which models take parts of sequences, and how their attention learns of them."""
 
 import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from ...nn.divided_sequence import NAME, DividedSequence
+from ...errors import ConfigError
+from ...nn.attention.attend import attend_visible
+from ...nn.attention.attend_divided import attend_parts, whole_keys
+from ...nn.divided_sequence import NAME, DividedSequence, divided
+
+_NAME = "burnlike_divided"
+_ROPE = ("default", "linear", "llama3", "yarn")
+"""Kinds of rotations that do not depend on the length of a sequence."""
+_LAYERS = ("full_attention", "sliding_attention")
+_TENSORS = ("position_ids", "cache_position")
+"""Tensors that models hand to their attention, which it does not need."""
 
 
 def divide_sequences(model: nn.Module, sequence: DividedSequence) -> None:
@@ -15,6 +26,79 @@ def divide_sequences(model: nn.Module, sequence: DividedSequence) -> None:
     base: Any = getattr(sys.modules.get("transformers"), "PreTrainedModel", ())
     for module in model.modules():
         if isinstance(module, base):
-            from .context_transformers import use_divided_attention
+            from .context import use_divided_attention
 
             use_divided_attention(module)
+
+
+def use_divided_attention(model: Any) -> None:
+    """Let a PreTrainedModel attend over the parts of all processes, where its sequences are divided.
+
+    One whose attention can't be replaced keeps it, and is refused by the proof of the first step.
+
+    Raises:
+        ConfigError: its attention depends on the length of a sequence.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    for problem in _problems(model.config.get_text_config()):
+        raise _refusal(model, problem)
+    AttentionInterface.register(_NAME, _attention)
+    AttentionMaskInterface.register(_NAME, sdpa_mask)
+    model.set_attn_implementation(_NAME)
+
+
+def _problems(config: Any) -> Iterator[str]:
+    for kind in _rope_types(getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)):
+        if kind not in _ROPE:
+            yield f"its rotation ({kind}) depends on the length of a sequence"
+    for kind in getattr(config, "layer_types", None) or ():
+        if kind not in _LAYERS:
+            yield f"it has layers of {kind}"
+
+
+def _rope_types(parameters: Any) -> Iterator[str]:
+    if isinstance(parameters, Mapping):
+        yield from (str(parameters[name]) for name in ("rope_type", "type") if parameters.get(name) is not None)
+        for nested in parameters.values():
+            yield from _rope_types(nested)
+
+
+def _attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    """Attention by transformers' interface: `[batch, heads, length, d_head] -> [batch, length, heads, d_head]`."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    sequence = divided(module)
+    if sequence is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    window = options.get("sliding_window")
+    if "sliding_window" not in options and getattr(module.config, "sliding_window", None) is not None:
+        raise _refusal(module, "it does not say the window of its attention")
+    if unknown := [name for name, it in options.items() if isinstance(it, Tensor) and name not in _TENSORS]:
+        raise _refusal(module, f"its attention takes {', '.join(unknown)}")
+    d_head = query.shape[-1]
+    if (scaling := options.get("scaling")) is not None:
+        query = query * (scaling * d_head**0.5)
+    rules: dict[str, Any] = {"soft_cap": options.get("softcap"), "dropout": options.get("dropout", 0.0)}
+    is_causal = options.get("is_causal")
+    if getattr(module, "is_causal", True) if is_causal is None else is_causal:
+        attended = attend_parts(query, key, value, sequence, sliding_window=window, **rules)
+    else:
+        attended = _attend_all(query, key, value, sequence, rules)
+    return attended.unflatten(-1, (-1, value.shape[-1])), None
+
+
+def _attend_all(
+    query: Tensor, key: Tensor, value: Tensor, sequence: DividedSequence, rules: Mapping[str, Any]
+) -> Tensor:
+    key, value = whole_keys(key, value, sequence)
+    hidden = key.new_zeros(1, key.shape[2]).bool() if sequence.hidden is None else sequence.hidden
+    visible = ~hidden[:, None, None].expand(-1, 1, query.shape[2], -1)
+    return attend_visible(query, key, value, visible, **rules)
+
+
+def _refusal(model: Any, problem: str) -> ConfigError:
+    return ConfigError(f"distributed.context: {type(model).__name__} can't take parts of sequences: {problem}")

@@ -16,7 +16,7 @@ _UNUSED = "Expected to have finished reduction in the prior iteration"
 
 
 class _Forward(nn.Module):
-    """What DistributedDataParallel wraps: its forward is a task's step, which may call the model as it likes."""
+    """Module that DistributedDataParallel wraps; its forward is a task's step, which may call the model as it likes."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Ddp(SeveralProcesses):
     wrapper: Any = nn.parallel.DistributedDataParallel
 
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
-        """Wrap the model; it stays what it is for everyone else, with its names and ids."""
+        """Wrap the model for its steps; everyone else sees the same module, names and ids."""
         super().prepare(model, optimizer)
         self.give_first_values(model)  # torch compares them between processes
         if self.pipeline is not None:
@@ -64,8 +64,8 @@ class Ddp(SeveralProcesses):
             yield
 
     @contextmanager
-    def others_alive(self) -> Iterator[None]:
-        with super().others_alive():
+    def explain_lost_peer(self) -> Iterator[None]:
+        with super().explain_lost_peer():
             try:
                 yield
             except RuntimeError as error:

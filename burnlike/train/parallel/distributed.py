@@ -31,18 +31,15 @@ from ..view.callback import Callback
 from .checkpoint_files import CheckpointFiles
 from .configs import DistributedConfig
 from .context import divide_sequences
-from .division_problems import IN_INT8, pipeline_problems
+from .division_problems import CONTEXT_IN_FLOAT8, IN_INT8, pipeline_problems
 from .mesh import Mesh
-from .pairs import CONTEXT_IN_FLOAT8
-from .single_process import Pass, SingleProcess
+from .single_process import SingleProcess
 from .sizes import MeshSizes
-from .step_output import items_of
 from .timing import Timing
 from .watch import GONE, EndedError, Progress, Watch
 
 if TYPE_CHECKING:
-    from .experts import Experts
-    from .pipeline import Pipeline
+    from .divided_layers import Experts
 
 _LATE = "imed out"
 """What it says where another process does not answer in time."""
@@ -69,7 +66,7 @@ class SeveralProcesses(SingleProcess):
     """
 
     def __init__(self, device: torch.device, store: Store | None = None) -> None:
-        """Join the others; `store` outlives them, and is that of this job alone."""
+        """Join the process group; `store` is this job's own and outlives the processes."""
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.device = device
         self._store = store
@@ -78,8 +75,6 @@ class SeveralProcesses(SingleProcess):
         self._joint = JointBatch()
         self._sequence: DividedSequence | None = None
         self.config = DistributedConfig()
-        self.pipeline: Pipeline | None = None
-        self._is_last = True
         self.experts: Experts | None = None
 
     def take(self, config: DistributedConfig) -> None:
@@ -127,16 +122,16 @@ class SeveralProcesses(SingleProcess):
 
             self.pipeline = Pipeline(model, optimizer, self.config, self.mesh, self.device)
         if self.mesh.expert is not None:
-            from .experts import Experts  # layers take time to import
+            from .divided_layers import Experts  # layers take time to import
 
             self.experts = Experts(model, optimizer, self.mesh, self.device)
         join(model, self._joint)
         if self._sequence is not None:
             divide_sequences(model, self._sequence)
         if self.mesh.tensor is not None:
-            from .tensor_plans import apply_tensor_plan  # DTensors take time to import
+            from .divided_layers import divide_layers  # DTensors take time to import
 
-            apply_tensor_plan(model, self.mesh, self.config.plan, self.pipeline)
+            divide_layers(model, self.mesh.tensor, self.config.plan, self.pipeline)
 
     def check_computing(self, precision: str, *, compiles: bool, in_float8: bool = False) -> None:
         if precision == "int8_mixed":
@@ -148,27 +143,20 @@ class SeveralProcesses(SingleProcess):
 
     @contextmanager
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
-        self._is_last = is_last
         with self._joint.part(counts), self._dividing():
             yield
-
-    def backward(self, step: Pass, batch: Any) -> Any:
-        if self.pipeline is None:
-            return super().backward(step, batch)
-        self.reference(items_of(batch))  # all agree on it, before one needs it
-        return self.pipeline.backward(step, batch, is_last=self._is_last)
 
     def measure(self, compute: Callable[[Any], Any], batch: Any) -> Any:
         if self.pipeline is not None:
             return self.pipeline.measure(compute, batch)
         with self._dividing():
-            return super().measure(compute, batch)
+            return compute(batch)
 
     def _dividing(self) -> AbstractContextManager[None]:
         return nullcontext() if self._sequence is None else self._sequence.step()
 
     def watch(self, watch: Watch) -> None:
-        """Let a process that hangs be found by its own words and those of others."""
+        """Use a Watch, by which the processes find one that hangs."""
         self._watch = watch
 
     def callbacks(self) -> list[Callback]:
@@ -176,11 +164,11 @@ class SeveralProcesses(SingleProcess):
         return [self._timing, *([] if self._watch is None else [Progress(self._watch)])]
 
     def notes(self) -> list[str]:
-        found, self._timing.notes = self._timing.notes, []
-        return found
+        notes, self._timing.notes = self._timing.notes, []
+        return notes
 
     @contextmanager
-    def others_alive(self) -> Iterator[None]:
+    def explain_lost_peer(self) -> Iterator[None]:
         try:
             with nullcontext() if self._watch is None else self._watch.training_here():
                 yield
@@ -199,10 +187,10 @@ class SeveralProcesses(SingleProcess):
 
     def _cause(self, text: str) -> str:
         """Why an exchange with another process failed, as far as it is known."""
-        found = ""
+        cause = ""
         if self._watch is not None:
-            found = self._watch.failure() or (self._watch.late() if _LATE in text else "")
-        return found or "another process of the job has ended or hangs; what it printed says why"
+            cause = self._watch.failure() or (self._watch.late() if _LATE in text else "")
+        return cause or "another process of the job has ended or hangs; what it printed says why"
 
     @property
     def random_number(self) -> int:
@@ -223,8 +211,8 @@ class SeveralProcesses(SingleProcess):
     def whole(self, record: Record) -> Record:
         parts = self.pipeline or self.experts
         tensors: dict[str, Tensor] = {}
-        for name, it in record.tensors.items():
-            tensor = whole(it)  # of which all have a part; one after the other
+        for name, part in record.tensors.items():
+            tensor = whole(part)  # of which all have a part; one after the other
             if self.is_main or parts is not None:
                 tensors[name] = tensor.cpu()
         if not tensors:

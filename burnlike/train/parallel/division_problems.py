@@ -1,10 +1,12 @@
-"""What can't be divided by sequences, experts or stages, as a config says it; torch is not loaded for it."""
+"""Refusals of what processes can't divide or do together, by a config alone; torch is not loaded for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
 from ...config import Config, ModuleConfig
 from ...config.registry import parts_below, tag_of
+from ...errors import nearest
 
 _TASKS = ("LanguageModel", "MaskedLanguageModel", "TokenClassification")
 """Tasks that divide the sequences of a batch."""
@@ -16,10 +18,56 @@ _OF_POSITIONS = ("PositionalEncoding", "RotaryEncoding", "Add", "Multiply")
 _OTHERS_WEIGHTS = ("LoRA", "Pretrained")
 _DIVIDED = {*_ATTEND, *_BY_POSITION, *_OF_POSITIONS, *_OTHERS_WEIGHTS}
 """Models and layers that take parts of sequences."""
+WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
+    map(
+        frozenset,
+        [
+            ("fsdp2", "replicate"),
+            ("fsdp2", "tensor"),
+            ("ddp", "tensor"),
+            ("replicate", "tensor"),
+            ("ddp", "pipeline"),
+            ("fsdp2", "pipeline"),
+            ("replicate", "pipeline"),
+            ("tensor", "pipeline"),
+            ("ddp", "context"),
+            ("fsdp2", "context"),
+            ("replicate", "context"),
+            ("fsdp2", "expert"),
+            ("ddp", "expert"),
+            ("replicate", "expert"),
+            ("context", "expert"),
+            ("tensor", "expert"),
+            ("context", "tensor"),
+        ],
+    )
+)
+"""Pairs of a strategy and of sizes above 1."""
+
+_NONE = "a single process trains, so no size can be above 1; expected the strategy fsdp2"
+REASONS: dict[frozenset[str], str] = {
+    **{frozenset(("none", it)): _NONE for it in ("replicate", "context", "tensor", "pipeline", "expert")},
+    frozenset(("pipeline", "expert")): (
+        "the balance of experts is over a whole batch, and a pipeline computes it in parts; divide the experts alone,"
+        " or with replicate, shard, context and tensor"
+    ),
+    frozenset(("context", "pipeline")): (
+        "the first step proves on the whole model that it takes parts of sequences, and no process of a pipeline has"
+        " the whole; divide sequences together with replicate, shard, tensor or expert"
+    ),
+}
+"""Why a pair is refused."""
+
+CONTEXT_IN_FLOAT8 = (
+    "expected none with distributed.context: numbers in 8 bits depend on the scale of all tokens that a layer is given,"
+    " so that parts of a sequence don't give what the whole does"
+)
+SCHEDULES = {"GPipe": 1, "1F1B": 1, "LoopedBFS": 2, "Interleaved1F1B": 2, "InterleavedZeroBubble": 2}
+"""The stages of a process, by the name of a schedule; torch's schedules in a V can't measure a model (torch 2.13)."""
 
 
 def context_problems(model: Any, task: Any) -> Iterator[tuple[str, str]]:
-    """Where a job's model or task is none whose sequences processes can share, and why.
+    """Models, layers and tasks of a job whose sequences processes can't share, and why.
 
     A type of one's own is not known here: a run proves of it that it gives for parts what it gives for the whole.
     """
@@ -37,13 +85,13 @@ def context_problems(model: Any, task: Any) -> Iterator[tuple[str, str]]:
 
 def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
     """Where the number of experts can't be divided; or that there are none, as far as the config says."""
-    found = [(path, it) for path, it in _configs(model) if isinstance(getattr(it, "n_experts", None), int)]
-    for path, part in found:
+    with_experts = [(path, it) for path, it in _configs(model) if isinstance(getattr(it, "n_experts", None), int)]
+    for path, part in with_experts:
         if part.n_experts % size:
             yield f"{path}.n_experts", f"expected a multiple of {size} (distributed.expert), got {part.n_experts}"
     kinds = {type(it) for _, it in _configs(model) if isinstance(it, ModuleConfig)}
     is_known = all(it.__module__.startswith("burnlike.") and tag_of(it) != "Pretrained" for it in kinds)
-    if not found and is_known:
+    if not with_experts and is_known:
         yield (
             "distributed.expert",
             f"{tag_of(type(model))} has no experts; leave out `expert`, or take a model with MixtureOfExperts, such as"
@@ -74,7 +122,7 @@ IN_INT8 = "expected bfloat16 or float32 with several processes, int8_mixed compu
 
 
 def pipeline_problems(precision: str, *, compiles: bool) -> Iterator[tuple[str, str]]:
-    """What of a training does not go together with a pipeline, and why: of a config, or of a program's Learner."""
+    """Settings of a config, or of a program's Learner, that don't go together with a pipeline, and why."""
     if precision == "float16":
         yield "training.precision", "expected bfloat16 or float32 with a pipeline, whose stages share no loss scale"
     if compiles:
@@ -85,3 +133,39 @@ def _configs(model: Any) -> Iterator[tuple[str, Any]]:
     """The config of a model and those in it, with their paths."""
     yield "model", model
     yield from ((path, part) for path, _, part in parts_below(model, "model") if isinstance(part, Config))
+
+
+def refused_pairs(kinds: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """The pairs among kinds of parallelism that no test has trained together, and why they are refused."""
+    for one, other in combinations(kinds, 2):
+        pair = frozenset((one, other))
+        if pair not in WORKS_TOGETHER:
+            yield one, other, REASONS.get(pair, "they have not been trained together yet")
+
+
+def schedule_problems(
+    schedule: str, pipeline: int, microbatches: int | None, stages: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Settings of a pipeline's schedule that do not fit each other, by field."""
+    if schedule not in SCHEDULES:
+        hint = nearest(schedule, [*SCHEDULES])
+        yield "schedule", f"expected one of {', '.join(SCHEDULES)}, got {schedule!r}{hint}"
+        return
+    if pipeline == 1:
+        for name, value in (("microbatches", microbatches), ("stages", stages)):
+            if value:
+                yield name, "is of a pipeline; expected pipeline: 2 or more, or leave it out"
+        return
+    n_stages = pipeline * SCHEDULES[schedule]
+    if microbatches is not None and microbatches < pipeline and schedule != "GPipe":
+        yield "microbatches", f"expected at least one for each of the {pipeline} processes, got {microbatches}"
+    if microbatches is not None and "Interleaved" in schedule and microbatches % max(1, microbatches // pipeline):
+        yield "microbatches", f"expected a multiple of the {pipeline} processes for {schedule}, got {microbatches}"
+    if stages and len(stages) not in (n_stages - 1, n_stages):
+        yield (
+            "stages",
+            (
+                f"expected the first module of each of the {n_stages} stages, of which the first may be left out, got"
+                f" {len(stages)}: {', '.join(stages)}"
+            ),
+        )

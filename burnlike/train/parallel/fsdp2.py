@@ -12,7 +12,7 @@ from ...errors import ConfigError
 from ...module.torch_objects.wrappers import division_problem, is_distributed, is_quantized, own_class, part_of
 from .configs import DistributedConfig
 from .distributed import SeveralProcesses
-from .stage import Stage
+from .part_of_model import Stage
 
 
 class Fsdp2(SeveralProcesses):
@@ -83,9 +83,9 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
             by_class.setdefault(own_class(child), []).append(child)
         groups += [it for it in by_class.values() if len(it) > 1 or isinstance(module, nn.ModuleList)]
     called = [it for it in groups if type(it[0]).forward is not nn.Module.forward]  # a ModuleList is no block
-    found = [it for it in called if any(True for block in it for _ in block.children())]
-    several = [it for it in found if len(it) > 1]
-    return max(several or found, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
+    blocks = [it for it in called if any(True for block in it for _ in block.children())]
+    several = [it for it in blocks if len(it) > 1]
+    return max(several or blocks, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
 
 
 def check_divisible(model: nn.Module, units: Iterable[Sequence[nn.Module]]) -> None:
@@ -95,20 +95,20 @@ def check_divisible(model: nn.Module, units: Iterable[Sequence[nn.Module]]) -> N
         units: modules whose parameters are gathered together, each without those of the units before it.
     """
     paths = {id(it): name for name, it in model.named_parameters(remove_duplicate=False)}
-    for name, it in model.named_parameters():
-        if it.dim() == 0:
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 0:
             raise ConfigError(
                 f"distributed.strategy: fsdp2 can't divide '{name}', which has no dimensions; make it one of shape [1],"
                 " or take `strategy: ddp`, with which each process has all of it"
             )
-    known: set[int] = set()
+    seen: set[int] = set()
     for unit in units:
-        own = [it for part in unit for it in part.parameters() if id(it) not in known]
-        known.update(map(id, own))
+        unit_parameters = [it for part in unit for it in part.parameters() if id(it) not in seen]
+        seen.update(map(id, unit_parameters))
         by_dtype: dict[torch.dtype, str] = {}
-        for it in own:
-            if it.requires_grad:
-                by_dtype.setdefault(it.dtype, paths[id(it)])
+        for parameter in unit_parameters:
+            if parameter.requires_grad:
+                by_dtype.setdefault(parameter.dtype, paths[id(parameter)])
         if len(by_dtype) > 1:
             shown = " and ".join(f"'{path}' in {str(dtype)[6:]}" for dtype, path in by_dtype.items())
             raise ConfigError(
@@ -118,11 +118,12 @@ def check_divisible(model: nn.Module, units: Iterable[Sequence[nn.Module]]) -> N
 
 
 def _check_quantized(model: nn.Module, count: int) -> None:
-    for name, it in model.named_parameters():
-        if is_quantized(it) and (problem := division_problem(it, count)):
+    for name, parameter in model.named_parameters():
+        if is_quantized(parameter) and (problem := division_problem(parameter, count)):
             raise ConfigError(
-                f"distributed.strategy: fsdp2 can't divide '{name}', a {type(it).__name__} of {list(it.shape)}, among"
-                f" {count} processes ({problem}); take fewer of `shard`, or `strategy: ddp`, with which each has all"
+                f"distributed.strategy: fsdp2 can't divide '{name}', a {type(parameter).__name__} of"
+                f" {list(parameter.shape)}, among {count} processes ({problem}); take fewer of `shard`, or `strategy:"
+                " ddp`, with which each has all"
             )
 
 
@@ -145,14 +146,15 @@ def _replace_parameters(optimizer: torch.optim.Optimizer, new: Mapping[int, nn.P
 
 
 def _options(config: DistributedConfig, *, is_whole: bool) -> dict[str, Any]:
-    """What `fully_shard` is told of a part of the model, or of the whole, beside the mesh."""
+    """Options of `fully_shard` for a part of the model, or for the whole, beside the mesh."""
     from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
 
+    # A schedule that computes gradients of weights later needs the parameters after the block's backward pass, too.
     reshard = False if config.computes_weights_later else config.reshard_after_forward
     options: dict[str, Any] = {"reshard_after_forward": reshard}
     if (precision := config.precision) is not None:
-        given = (precision.params, precision.reduce, precision.output if is_whole else None)
-        params, reduce, output = (it and getattr(torch, it) for it in given)
+        names = (precision.params, precision.reduce, precision.output if is_whole else None)
+        params, reduce, output = (it and getattr(torch, it) for it in names)
         options["mp_policy"] = MixedPrecisionPolicy(params, reduce, output)
     if config.offload == "cpu":
         options["offload_policy"] = CPUOffloadPolicy(pin_memory=torch.cuda.is_available())

@@ -51,12 +51,12 @@ class Mesh:
 
     @property
     def data_rank(self) -> int:
-        """Which of the parts of a batch this process reads, of `sizes.data`."""
+        """Number of the part of a batch that this process reads, of `sizes.data`."""
         return self.coordinates["replicate"] * self.sizes.shard + self.coordinates["shard"]
 
     @property
     def is_first_of_data(self) -> bool:
-        """Whether this process is the first of `data_group`."""
+        """True if this process is the first of `data_group`."""
         return self.data_rank == self.coordinates["context"] == 0
 
     @property
@@ -75,13 +75,13 @@ class Mesh:
         return self._below("pipeline") if self.sizes.pipeline > 1 else None
 
     def names_of_groups(self) -> dict[tuple[int, ...], str]:
-        """What the processes of this one's groups share, by their ranks."""
-        found = {tuple(range(self.sizes.world)): "all"}
+        """Names of this process's groups, by their ranks."""
+        names = {tuple(range(self.sizes.world)): "all"}
         if self.data_group is not None:
-            found[tuple(dist.get_process_group_ranks(self.data_group))] = "data"
+            names[tuple(dist.get_process_group_ranks(self.data_group))] = "data"
         meshes = [("context", self.context), ("expert", self.expert)]
         meshes += [(name, self._below(name)) for name in self.root.mesh_dim_names or ()]
-        return found | {tuple(it.mesh.tolist()): name for name, it in meshes if it is not None}
+        return names | {tuple(it.mesh.tolist()): name for name, it in meshes if it is not None}
 
     def group_of_stages(self, places: Sequence[int]) -> Any:
         """The processes of this one's pipeline with these places; None where it has none. All of the job make it."""

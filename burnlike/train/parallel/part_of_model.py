@@ -1,7 +1,7 @@
-"""A model of which processes have some parameters each: its norms, its optimizer, and the record of the whole."""
+"""Models of which each process has some parameters: their norms, optimizer, and the record of the whole."""
 
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from ...record import Record
 
 
 class PartOfModel:
-    """What a process has of a model; the processes of a group have all of it together.
+    """The part of a model that a process has; the processes of a group have all of it together.
 
     Attributes:
         group: these processes.
@@ -25,21 +25,21 @@ class PartOfModel:
     other_stages: OtherStages
 
     def __init__(self, model: nn.Module, optimizer: Any, group: Any, device: torch.device) -> None:
-        """Note what the whole model has, for which the optimizer must be."""
+        """Note the names of the whole model, and check that the optimizer fits it."""
         self.group, self._device = group, device
         self._names = [path for it in params(model) for path in (it.path, *it.aliases)]
         if isinstance(optimizer, OptimizerAdaptor):
             optimizer.check(model)
 
     def _share(self, model: nn.Module, optimizer: Any, counted_elsewhere: frozenset[ParamId]) -> None:
-        """Have the optimizer step what is left in the model; gradients `counted_elsewhere` are in norms of others."""
+        """Let the optimizer step the parameters left here; other processes' norms count the ids `counted_elsewhere`."""
         self.other_stages = OtherStages(self._summed, counted_elsewhere)
         if isinstance(optimizer, OptimizerAdaptor):
             optimizer.other_stages = self.other_stages
         elif isinstance(optimizer, torch.optim.Optimizer):
-            own = {id(it) for it in model.parameters()}
+            kept = {id(it) for it in model.parameters()}
             for group in optimizer.param_groups:
-                group["params"] = [it for it in group["params"] if id(it) in own]
+                group["params"] = [it for it in group["params"] if id(it) in kept]
 
     def _summed(self, values: Tensor) -> Tensor:
         total = values.to(self._device)
@@ -60,16 +60,16 @@ def joined_record(record: Record, group: Any, names: Sequence[str], device: torc
         names: of the tensors, in the order of the whole model.
         device: that tensors are sent by.
     """
-    rank, own = dist.get_rank(group), {name: (it.shape, it.dtype) for name, it in record.tensors.items()}
-    found: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(found, (own, record.values, record.ids, record.aliases, record.states), group)
+    rank, shapes = dist.get_rank(group), {name: (it.shape, it.dtype) for name, it in record.tensors.items()}
+    parts: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(parts, (shapes, record.values, record.ids, record.aliases, record.states), group)
     tensors = dict(record.tensors) if rank == 0 else {}
-    known = {*found[0][0]}
-    for sender, (theirs, *_) in enumerate(found[1:], 1):
+    received_names = {*parts[0][0]}
+    for sender, (theirs, *_) in enumerate(parts[1:], 1):
         for name, (shape, dtype) in theirs.items():
-            if name in known:
+            if name in received_names:
                 continue
-            known.add(name)
+            received_names.add(name)
             if rank == sender:
                 dist.send(record.tensors[name].detach().contiguous().to(device), group=group, group_dst=0)
             elif rank == 0:
@@ -78,7 +78,7 @@ def joined_record(record: Record, group: Any, names: Sequence[str], device: torc
                 tensors[name] = received.cpu()
     if rank:
         return record
-    _, values, ids, aliases, states = ([it[place] for it in found] for place in range(5))
+    _, values, ids, aliases, states = ([it[place] for it in parts] for place in range(5))
     place = {name: number for number, name in enumerate(names)}
     return Record(
         tensors={name: tensors[name] for name in sorted(tensors, key=lambda it: place.get(it, len(place)))},
@@ -88,3 +88,22 @@ def joined_record(record: Record, group: Any, names: Sequence[str], device: torc
         source=record.source,
         states=frozenset().union(*states),
     )
+
+
+class Stage(nn.Module):
+    """One stage, as torch's PipelineStage takes it: its modules, and a forward that runs a step of a task on them."""
+
+    def __init__(self, number: int, parts: Sequence[nn.Module], units: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.number = number
+        self.parts = nn.ModuleList(parts)
+        self.blocks = tuple(units)
+        self.run: Callable[[int, Tensor | None, int], Tensor] = _not_begun
+
+    def forward(self, received: Tensor, number: Tensor) -> Tensor:
+        """Output of the stage for the micro-batch `number`, given what it received; the loss on the last stage."""
+        return self.run(self.number, received if self.number else None, int(number))
+
+
+def _not_begun(*_: Any) -> Tensor:
+    raise RuntimeError("a stage runs within a step of the pipeline")

@@ -22,18 +22,15 @@ from torch.nn import functional
 from ..._torch_compat.fake_tensors import is_fake
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import TrainingError
-from ...module import params
+from ...module import ParamId, params
 from ...module.torch_objects.wrappers import local, note_elsewhere
 from .configs import DistributedConfig
+from .division_problems import SCHEDULES
 from .mesh import Mesh
-from .micro_batches import MicroBatch, joined, micro_batches
 from .part_of_model import PartOfModel
 from .pipeline_cut import cut
-from .pipeline_plan import plan_of
-from .pipeline_ties import TiedGradients
-from .schedules import SCHEDULES
-from .single_process import Pass
-from .step_output import StepOutput, counting_nothing
+from .pipeline_plan import Plan, plan_of
+from .step_output import MicroBatch, StepOutput, counting_nothing, joined, micro_batches
 from .watch import GONE
 
 _KEPT_SHAPES = 4
@@ -88,16 +85,16 @@ class Pipeline(PartOfModel):
         self._model = model
         self._tied = TiedGradients(model, self.plan, self.rank_of, mesh)
         numbers = [stage for stage, owner in enumerate(self.rank_of) if owner == rank]
-        self._course, self.stages = cut(model, self.plan, numbers, device)
+        self._runner, self.stages = cut(model, self.plan, numbers, device)
         note_elsewhere(model, {*self._names} - {it.path for it in params(model)})
         self._share(model, optimizer, self._tied.counted_elsewhere)
         self.wrapped: list[nn.Module] = [*self.stages]
         self.elsewhere = frozenset(path for path, its in self.plan.stages_of.items() if its.isdisjoint(numbers))
         self.has_last = numbers[-1] == len(self.rank_of) - 1
-        self._known: OrderedDict[Any, _Shapes] = OrderedDict()
+        self._by_shape: OrderedDict[Any, _Shapes] = OrderedDict()
         self._parts: list[MicroBatch] = []
         self._shapes: _Shapes | None = None
-        self._found: dict[int, list[Sent]] = {}
+        self._sent: dict[int, list[Sent]] = {}
         self._devices, self._seed = [device] if device.type == "cuda" else [], 0
         self._tensor_mesh = mesh.tensor
         self._has_others = mesh.sizes.mean > 1
@@ -105,25 +102,35 @@ class Pipeline(PartOfModel):
         for stage in self.stages:
             stage.run = self._run
 
-    def backward(self, step: Pass, batch: Any, *, is_last: bool) -> StepOutput:
-        """Add the gradients of a batch to those of the step, and give its result; predictions are on the last stage."""
+    def backward(
+        self,
+        batch: Any,
+        forward: Callable[[Any], StepOutput],
+        weigh: Callable[[StepOutput], Tensor | None],
+        *,
+        is_last: bool,
+    ) -> StepOutput:
+        """Accumulate the gradients of a batch, and return its result; predictions are on the last stage.
+
+        Args:
+            forward: the task's step on the items of a micro-batch, of which each stage computes its part.
+            weigh: the loss to differentiate; None for one of no items.
+            is_last: whether gradients are exchanged with the processes that have other items.
+        """
 
         def loss_of(part: MicroBatch) -> Tensor:
-            output = step.compute(part.batch)
+            output = forward(part.batch)
             self._outputs[part.number] = output = output if part.counts else output._replace(size=0)
-            loss = step.weighed(output)
+            loss = weigh(output)
             return counting_nothing(output.loss) if loss is None else loss
 
-        with self._passing(batch, loss_of, step.compute) as (shapes, numbers):
+        with self._passing(batch, loss_of, forward) as (shapes, numbers):
             for stage in shapes.stages:
                 stage.is_last_batch = is_last
             shapes.schedule.step(numbers, number=numbers, target=numbers, return_outputs=False)
         if is_last:
             self._tied.add_up(self._model)
-        output = self._shared(joined([*self._outputs.values()]))
-        if not self.has_last:
-            step.count(output.size)
-        return output
+        return self._shared(joined([*self._outputs.values()]))
 
     @torch.no_grad()
     def measure(self, compute: Callable[[Any], StepOutput], batch: Any) -> StepOutput:
@@ -144,6 +151,7 @@ class Pipeline(PartOfModel):
     ) -> Iterator[tuple[_Shapes, Tensor]]:
         """The schedule for a batch, and the numbers of its micro-batches, which stages are given for these."""
         self._parts = micro_batches(batch, self._n_micro_batches)
+        # From the generator of the first process, on which a resumed training goes on; the others draw, too.
         seed = torch.randint(2**62, (), device=self._device)
         dist.broadcast(seed, group=self.group, group_src=0)
         self._seed = 0 if is_fake(seed) else int(seed)
@@ -152,13 +160,13 @@ class Pipeline(PartOfModel):
         try:
             if trials := self._n_trials(key):
                 self._shapes, self._loss_of = None, lambda part: compute(part.batch).loss
-                self._known[key] = self._new_shapes(trials)
-                if len(self._known) > _KEPT_SHAPES:
-                    self._known.popitem(last=False)
-            self._known.move_to_end(key)
-            self._loss_of, self._shapes = loss_of, self._known[key]
-            self._found = self._shapes.sent
-            yield self._known[key], torch.arange(len(self._parts), device=self._device)
+                self._by_shape[key] = self._new_shapes(trials)
+                if len(self._by_shape) > _KEPT_SHAPES:
+                    self._by_shape.popitem(last=False)
+            self._by_shape.move_to_end(key)
+            self._loss_of, self._shapes = loss_of, self._by_shape[key]
+            self._sent = self._shapes.sent
+            yield self._by_shape[key], torch.arange(len(self._parts), device=self._device)
         except RuntimeError as error:  # as torch's stages tell what a forward raised
             if isinstance(error.__cause__, Exception):
                 raise error.__cause__ from None
@@ -169,38 +177,41 @@ class Pipeline(PartOfModel):
     def _run(self, stage: int, received: Tensor | None, number: int) -> Tensor:
         part, shapes = self._parts[number], self._shapes
         if received is not None:
-            shape, _, placements = self._found[part.size][stage - 1]
+            shape, _, placements = self._sent[part.size][stage - 1]
             received = received[tuple(map(slice, shape))]
             if placements is not None:
                 received = DTensor.from_local(received, self._tensor_mesh, placements, run_check=False)
         with torch.random.fork_rng(self._devices):
             # What a task draws, such as the tokens that it hides, is the same on all stages.
             torch.manual_seed(self._seed + number)
-            given = self._course.run(stage, received, lambda: self._loss_of(part))
+            output = self._runner.run(stage, received, lambda: self._loss_of(part))
         if shapes is None:
-            return given
+            return output
         if stage == len(self.rank_of) - 1:
-            return given.float()  # as the stages were told: torch 2.11 refuses another type; the gradient is 1 in any
-        return _padded(local(given), self._found[self._parts[0].size][stage][0])
+            return output.float()  # as the stages were told: torch 2.11 refuses another type; the gradient is 1 in any
+        return _padded(local(output), self._sent[self._parts[0].size][stage][0])
 
     def _n_trials(self, key: Any) -> int:
         """How many micro-batches go through the stages first: as many as of other pipelines, which gather parameters
         together with this one.
         """
-        count = torch.tensor(0 if key in self._known else len({it.size for it in self._parts}))
+        count = torch.tensor(0 if key in self._by_shape else len({it.size for it in self._parts}))
         if self._has_others:
             dist.all_reduce(count, dist.ReduceOp.MAX)
         return int(count)
 
     def _new_shapes(self, trials: int) -> _Shapes:
-        self._found = {}
+        self._sent = {}
         parts = [*{part.size: part for part in self._parts}.values()]
         for part in parts + parts[-1:] * (trials - len(parts)):
             self._find_sent(part)
         # A new PipelineStage drops the gradients of gathered parameters, which may be there from the batch before.
         for module in (it for stage in self.stages for it in stage.modules() if isinstance(it, FSDPModule)):
             module.reshard()
-        largest = [self._like(it) for it in self._found[self._parts[0].size]]
+        largest = [
+            torch.empty(shape, dtype=dtype, device=self._device, requires_grad=dtype.is_floating_point)
+            for shape, dtype, _ in self._sent[self._parts[0].size]
+        ]
         n_stages, number = len(self.rank_of), torch.zeros(1, dtype=torch.int64, device=self._device)
         ends = [number, *largest, torch.empty((), device=self._device)]
         stages = [
@@ -212,44 +223,41 @@ class Pipeline(PartOfModel):
             )
             for stage, module in zip(self.stages, self.wrapped, strict=True)
         ]
-        given: Any = stages[0] if issubclass(self._kind, PipelineScheduleSingle) else stages
-        schedule = self._kind(given, len(self._parts), loss_fn=lambda loss, _: loss, scale_grads=False)
-        return _Shapes(schedule, stages, self._found)
-
-    def _like(self, sent: Sent) -> Tensor:
-        shape, dtype, _ = sent
-        return torch.empty(shape, dtype=dtype, device=self._device, requires_grad=dtype.is_floating_point)
+        schedule_stages: Any = stages[0] if issubclass(self._kind, PipelineScheduleSingle) else stages
+        # The last stage's output is the loss, weighed already: torch is not to divide by the number of micro-batches.
+        schedule = self._kind(schedule_stages, len(self._parts), loss_fn=lambda loss, _: loss, scale_grads=False)
+        return _Shapes(schedule, stages, self._sent)
 
     @torch.no_grad()
     def _find_sent(self, part: MicroBatch) -> None:
         """Find out what each stage sends of a micro-batch, by its forward pass; what fails there is raised by all."""
-        sent = self._found[part.size] = []
+        sent = self._sent[part.size] = []
         number = torch.tensor([part.number])
         for stage, owner in enumerate(self.rank_of):
-            own: list[Any] = [None]
+            answer: list[Any] = [None]
             error: Exception | None = None
             if owner == dist.get_rank(self.group):
                 module = next(it for it, of in zip(self.wrapped, self.stages, strict=True) if of.number == stage)
                 shape, dtype, _ = sent[-1] if sent else ((1,), torch.int64, None)
                 try:
-                    given = module(torch.zeros(shape, dtype=dtype, device=self._device), number)
-                    own = [(tuple(local(given).shape), given.dtype, getattr(given, "placements", None))]
+                    output = module(torch.zeros(shape, dtype=dtype, device=self._device), number)
+                    answer = [(tuple(local(output).shape), output.dtype, getattr(output, "placements", None))]
                 except Exception as caught:
-                    error, own = caught, [f"{type(caught).__name__}: {caught}"]
-            dist.broadcast_object_list(own, group=self.group, group_src=owner)
+                    error, answer = caught, [f"{type(caught).__name__}: {caught}"]
+            dist.broadcast_object_list(answer, group=self.group, group_src=owner)
             if error is not None:
                 raise error
-            if isinstance(own[0], str):
-                kind = RuntimeError if any(it in own[0] for it in GONE) else TrainingError
-                raise kind(f"stage {stage} of the pipeline, of another process, failed: {own[0]}")
-            sent.append(own[0])
+            if isinstance(answer[0], str):
+                kind = RuntimeError if any(it in answer[0] for it in GONE) else TrainingError
+                raise kind(f"stage {stage} of the pipeline, of another process, failed: {answer[0]}")
+            sent.append(answer[0])
         sent.pop()
 
     def from_last(self, value: Any) -> Any:
         """The value of the process with the last stage; plain values."""
-        own = [value]
-        dist.broadcast_object_list(own, group=self.group, group_src=self.rank_of[-1])
-        return own[0]
+        values = [value]
+        dist.broadcast_object_list(values, group=self.group, group_src=self.rank_of[-1])
+        return values[0]
 
     def _shared(self, output: StepOutput | None) -> StepOutput:
         """The result that the process with the last stage has; the others get no predictions."""
@@ -267,6 +275,44 @@ def _number(value: float) -> Tensor:
 
 
 def _padded(sent: Tensor, shape: Sequence[int]) -> Tensor:
-    """What is sent, filled up to the shape of the largest micro-batch."""
-    lacking = [total - own for total, own in zip(shape, sent.shape, strict=True)]
+    """Output of a stage, padded to the shape of the largest micro-batch."""
+    lacking = [total - size for total, size in zip(shape, sent.shape, strict=True)]
     return functional.pad(sent, [it for lack in reversed(lacking) for it in (0, lack)]) if any(lacking) else sent
+
+
+class TiedGradients:
+    """Sums gradients of shared parameters over the processes that have them, so that all take the same steps.
+
+    Attributes:
+        counted_elsewhere: ids of those of this process that a process of an earlier stage has, too.
+    """
+
+    def __init__(self, model: nn.Module, plan: Plan, owners: Sequence[int], mesh: Mesh) -> None:
+        """Find them in the whole model; all processes of the job do."""
+        stages: dict[int, set[int]] = {}
+        for path, module in model.named_modules(remove_duplicate=False):
+            for parameter in module.parameters(recurse=False):
+                stages.setdefault(id(parameter), set()).update(plan.stages_of[path])
+        own_rank, groups = mesh.coordinates["pipeline"], {}
+        counted_elsewhere: set[ParamId] = set()
+        self._groups: dict[str, Any] = {}
+        for param in params(model, "weight"):
+            ranks = tuple(sorted({owners[stage] for stage in stages[id(param.tensor)]}))
+            if len(ranks) == 1:
+                continue
+            if ranks not in groups:
+                groups[ranks] = mesh.group_of_stages(ranks)
+            if own_rank in ranks:
+                self._groups[param.path] = groups[ranks]
+                if own_rank != owners[min(stages[id(param.tensor)])]:
+                    counted_elsewhere.add(param.id)
+        self.counted_elsewhere = frozenset(counted_elsewhere)
+
+    @torch.no_grad()
+    def add_up(self, model: nn.Module) -> None:
+        for param in params(model, "weight") if self._groups else ():
+            group = self._groups.get(param.path)
+            if group is not None and param.tensor.requires_grad:
+                if param.tensor.grad is None:
+                    param.tensor.grad = torch.zeros_like(param.tensor)
+                dist.all_reduce(local(param.tensor.grad), group=group)

@@ -1,9 +1,18 @@
-"""A model of which this process has some stages: all of its modules, with the parameters of these alone.
+"""A model of which this process has some stages: all of its modules, but only these stages' parameters.
 
 What other stages have are fake tensors: shape, type and device. A forward pass goes through the whole model: what comes
 before a stage computes shapes alone, its first unit is given what the stage before sent, and the pass ends where the
 next stage begins. So whatever stands between blocks, masks and positions come out as in the whole model. A value that
 depends on parameters of another stage, and does not come through its first unit, is fake: an error, not a wrong number.
+
+Example: two processes, a model with the units `embed`, `blocks.0`, `blocks.1`, `head`, cut before `blocks.1`.
+
+    stage 0 (has embed, blocks.0)                stage 1 (has blocks.1, head)
+    model(tokens)                                model(tokens)
+      embed     computes                           embed     fake output: its shape alone
+      blocks.0  computes                           blocks.0  fake output
+      blocks.1  StageEndError(sent): its           blocks.1  computes with what was received
+                input is sent to stage 1           head      computes; the task's loss is the result
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,20 +26,20 @@ from ..._torch_compat.fake_tensors import active_mode, fake_of, is_fake, new_mod
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import ConfigError
 from ...module.torch_objects.wrappers import note_base_name
+from .part_of_model import Stage
 from .pipeline_plan import Plan
-from .stage import Stage
 
 
 class StageEndError(BaseException):
-    """Ends a forward pass where the next stage begins; no code of a model or task catches it."""
+    """Ends a forward pass where the next stage begins; no `except Exception` of a model or task catches it."""
 
     def __init__(self, sent: Tensor) -> None:
         super().__init__("the end of a stage")
         self.sent = sent
 
 
-class Course:
-    """Which stage of a model runs now; all of its units ask it."""
+class StageRunner:
+    """The stage of a model that runs now; all of its units ask it whether they compute."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -42,7 +51,7 @@ class Course:
         self._has_values = active_mode() is None  # not in a forecast
 
     def run(self, stage: int, received: Tensor | None, step: Callable[[], Any]) -> Any:
-        """What a stage gives: what its last unit sends on; of the last stage, the result of the step."""
+        """The output of a stage, which its last unit sends on; of the last stage, the result of the step."""
         begins = [*self.plan.begins, None]
         self._begin, self._end, self._received = begins[stage] or 0, begins[stage + 1], received
         self.stage, self._next = stage, self._begin
@@ -64,33 +73,33 @@ class Course:
         return result
 
     def call(self, number: int, unit: Any, forward: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
-        """What a unit gives, or what stands for it where another stage computes it."""
+        """The output of a unit, a fake one where an earlier stage computes it."""
         name = self.plan.units[number]
         key = None if args else next(iter(named), None)
-        given = args[0] if args else named.get(key or "")
+        first = args[0] if args else named.get(key or "")
         if number < self._begin and self._next == self._begin:
-            return self._shape(number, unit.forward, given, args, named)  # without the hooks of fully_shard
+            return self._shape(number, unit.forward, first, args, named)  # without the hooks of fully_shard
         if number != self._next:
             raise ConfigError(
                 f"distributed.pipeline: the step calls '{name}' of the model where '{self._expected}' is due: a"
                 " pipeline calls a model once for a batch, and the units that it is cut into in their order"
             )
         if number == self._begin and self._received is not None:
-            given = self._received
+            first = self._received
             torch.manual_seed(torch.initial_seed() + number)  # stages draw apart, such as for dropout
-            args, named = ((given, *args[1:]), named) if args else ((), {**named, key or "": given})
+            args, named = ((first, *args[1:]), named) if args else ((), {**named, key or "": first})
         if self._has_values and any(map(is_fake, tree_leaves((args, named)))):
             raise ConfigError(
                 f"distributed.pipeline: what is given to '{name}' depends on parameters of an earlier stage otherwise"
                 " than by what the module before it gives first; let stages begin elsewhere (distributed.stages)"
             )
         if number == self._end:
-            if not isinstance(given, Tensor):
+            if not isinstance(first, Tensor):
                 raise ConfigError(
                     f"distributed.pipeline: a stage sends a tensor to the next one, and '{name}', with which the next"
-                    f" begins, is given a {type(given).__name__} first; let it begin elsewhere (distributed.stages)"
+                    f" begins, is given a {type(first).__name__} first; let it begin elsewhere (distributed.stages)"
                 )
-            raise StageEndError(given)
+            raise StageEndError(first)
         self._next += 1
         return forward(*args, **named)
 
@@ -98,9 +107,9 @@ class Course:
     def _expected(self) -> str:
         return self.plan.units[self._next] if self._next < len(self.plan.units) else "the end"
 
-    def _shape(self, number: int, forward: Callable[..., Any], given: Any, args: Any, named: dict[str, Any]) -> Any:
-        """What a unit of another stage gives, without values; it is computed once for each shape."""
-        key = (number, getattr(given, "shape", None), getattr(given, "dtype", None))
+    def _shape(self, number: int, forward: Callable[..., Any], first: Any, args: Any, named: dict[str, Any]) -> Any:
+        """The output of a unit of another stage, without values; it is computed once for each shape."""
+        key = (number, getattr(first, "shape", None), getattr(first, "dtype", None))
         if key not in self._given:
             with torch.no_grad():
                 self._given[key] = forward(*args, **named)
@@ -108,17 +117,18 @@ class Course:
 
 
 class PartOfPipeline:
-    """What is put before the class of a module that is a unit, or that a pipeline takes parameters of."""
+    """Base that `cut` puts before the class of a module that is a unit, or that a pipeline takes parameters of."""
 
-    _course: Course
+    _runner: StageRunner
     _number: int | None = None
     _stages: frozenset[int] = frozenset()
     _fakes: Mapping[str, Tensor] = {}
 
+    # torch keeps parameters in `_parameters`, not in `__dict__`, so that each look-up of one comes here.
     def __getattr__(self, name: str) -> Any:
         kind = type(self)
         if name in kind._fakes:
-            stage = kind._course.stage
+            stage = kind._runner.stage
             if name not in vars(self)["_parameters"] or not (stage is None or stage in kind._stages):
                 return kind._fakes[name]
         return super().__getattr__(name)  # pyright: ignore[reportAttributeAccessIssue]
@@ -126,38 +136,38 @@ class PartOfPipeline:
     def __call__(self, *args: Any, **named: Any) -> Any:
         kind = type(self)
         forward: Any = super().__call__  # pyright: ignore[reportAttributeAccessIssue]
-        if kind._number is None or kind._course.stage is None:
+        if kind._number is None or kind._runner.stage is None:
             return forward(*args, **named)
-        return kind._course.call(kind._number, self, forward, args, named)
+        return kind._runner.call(kind._number, self, forward, args, named)
 
 
-def cut(model: nn.Module, plan: Plan, own: Sequence[int], device: torch.device) -> tuple[Course, list[Stage]]:
-    """Take the parameters of other stages out of a model, in place, and give the stages of this process.
+def cut(model: nn.Module, plan: Plan, here: Sequence[int], device: torch.device) -> tuple[StageRunner, list[Stage]]:
+    """Take the parameters of other stages out of a model, in place, and give the stages of this process (`here`).
 
     The names and ids of the parameters that stay are what they were; buffers stay.
     """
-    course, mode = Course(plan), new_mode()
+    runner, mode = StageRunner(plan), new_mode()
     numbers = {path: number for number, path in enumerate(plan.units)}
     modules = dict(model.named_modules(remove_duplicate=False))
     kept = {
         id(it)
         for path, module in modules.items()
-        if not plan.stages_of[path].isdisjoint(own)
+        if not plan.stages_of[path].isdisjoint(here)
         for it in module.parameters(recurse=False)
     }
     fakes: dict[int, Tensor] = {}
     for path, module in modules.items():
         if isinstance(module, PartOfPipeline):  # met by another path
             continue
-        found = dict(module.named_parameters(recurse=False))
-        gone = {name: it for name, it in found.items() if id(it) not in kept}
+        parameters = dict(module.named_parameters(recurse=False))
+        gone = {name: it for name, it in parameters.items() if id(it) not in kept}
         if gone and isinstance(module, ParametrizationList):
             note_base_name(module)
         for name in gone:
             del module._parameters[name]
-        changing = found if len(own) > 1 else gone
+        changing = parameters if len(here) > 1 else gone
         if changing or path in numbers:
-            content: dict[str, Any] = {"_course": course, "_number": numbers.get(path)}
+            content: dict[str, Any] = {"_runner": runner, "_number": numbers.get(path)}
             content["_stages"] = plan.stages_of[path]
             content["_fakes"] = {
                 name: fakes.setdefault(id(it), fake_of(it, mode, device)) for name, it in changing.items()
@@ -165,7 +175,7 @@ def cut(model: nn.Module, plan: Plan, own: Sequence[int], device: torch.device) 
             content["__module__"] = type(module).__module__
             kind: Any = type(type(module).__name__, (PartOfPipeline, type(module)), content)
             module.__class__ = kind
-    return course, [_stage(modules, plan, number, is_only=len(own) == 1) for number in own]
+    return runner, [_stage(modules, plan, number, is_only=len(here) == 1) for number in here]
 
 
 def _stage(modules: Mapping[str, nn.Module], plan: Plan, number: int, *, is_only: bool) -> Stage:
@@ -189,8 +199,9 @@ def _own_parts(modules: Mapping[str, nn.Module], plan: Plan, number: int) -> Ite
         if stages[path] == {number}:
             within.append(path)
             yield module
-        elif own := next((name for name, _ in module.named_parameters(recurse=False)), None):
+        elif beside := next((name for name, _ in module.named_parameters(recurse=False)), None):
             raise ConfigError(
-                f"distributed.schedule: the parameter '{path}.{own}' stands beside blocks of several stages; a process"
-                " with several stages takes models whose parameters are in modules below; expected 1F1B or GPipe"
+                f"distributed.schedule: the parameter '{path}.{beside}' stands beside blocks of several stages; a"
+                " process with several stages takes models whose parameters are in modules below; expected 1F1B or"
+                " GPipe"
             )

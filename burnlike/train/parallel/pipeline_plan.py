@@ -31,7 +31,7 @@ class Cuts(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Which modules each stage has.
+    """The modules of each stage.
 
     Attributes:
         units: as of `Cuts`.
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
 
 
 def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan:
-    """How a model is cut into so many stages, each of which begins at a path of `starts`, where there are any.
+    """Cut a model into `n_stages` stages, each of which begins at a path of `starts`, where there are any.
 
     A module that is no unit is on the stage of the unit before it, in the order in which the modules are registered.
 
@@ -55,10 +55,10 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
     _refuse_joint_layers(model)
     units, words = cuts_of(model) if not starts else _with_starts(model, starts)
     if len(units) < n_stages - bool(starts):
-        found = f"the {len(units)} of {units[0]} to {units[-1]}" if units else "none"
+        blocks = f"the {len(units)} of {units[0]} to {units[-1]}" if units else "none"
         raise ConfigError(
             f"distributed.pipeline: {type(model).__name__} is to be cut into {n_stages} stages, and can be cut before"
-            f" each of its blocks, of which there are too few: {found}; take fewer stages, or name the modules that"
+            f" each of its blocks, of which there are too few: {blocks}; take fewer stages, or name the modules that"
             " stages begin with in distributed.stages"
         )
     begins = _starts(units, n_stages, starts) if starts else _balanced(_costs(model, units, words), n_stages)
@@ -66,11 +66,11 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
 
 
 def _refuse_joint_layers(model: nn.Module) -> None:
-    found = [path for path, module in model.named_modules() if isinstance(module, _OF_BATCHES)]
-    if found:
+    joint_paths = [path for path, module in model.named_modules() if isinstance(module, _OF_BATCHES)]
+    if joint_paths:
         raise ConfigError(
             "distributed.pipeline: a pipeline computes a batch in parts, and what a layer gives depends on the whole"
-            f" batch: {', '.join(found[:5])}; expected other layers, such as GroupNorm in place of BatchNorm"
+            f" batch: {', '.join(joint_paths[:5])}; expected other layers, such as GroupNorm in place of BatchNorm"
         )
 
 
@@ -82,9 +82,9 @@ def cuts_of(model: nn.Module) -> Cuts:
     the module is needed before the first of them and after the last; `last`, after the last alone. The empty path is of
     the parameters of the model itself.
     """
-    own: Any = getattr(model, "pipeline_stages", None)
-    if callable(own):
-        plan: Any = own()
+    stages: Any = getattr(model, "pipeline_stages", None)
+    if callable(stages):
+        plan: Any = stages()
     elif isinstance(model, nn.Sequential):
         plan = {"*": EACH}
     else:
@@ -97,14 +97,11 @@ def cuts_of(model: nn.Module) -> Cuts:
     for path, module in model.named_modules():
         patterns = [it for it, word in plan.items() if word == EACH]
         if path and any(it.count(".") == path.count(".") and fnmatchcase(path, it) for it in patterns):
-            inner = cuts_of(module) if _is_chain(module) else Cuts([], {})
+            is_chain = isinstance(module, nn.Sequential) or callable(getattr(module, "pipeline_stages", None))
+            inner = cuts_of(module) if is_chain else Cuts([], {})
             units += [f"{path}.{it}" for it in inner.units] or [path]
             words |= {f"{path}.{it}": word for it, word in inner.words.items()}
     return Cuts(units, words)
-
-
-def _is_chain(module: nn.Module) -> bool:
-    return isinstance(module, nn.Sequential) or callable(getattr(module, "pipeline_stages", None))
 
 
 def _blocks_of_transformers(model: nn.Module) -> list[nn.Module]:
@@ -123,15 +120,15 @@ def _with_starts(model: nn.Module, starts: Sequence[str]) -> Cuts:
             raise ConfigError(
                 f"distributed.stages.{place}: the model has no module '{path}'{nearest(path, [*modules])}"
             )
-    known = cuts_of(model)
-    if {*starts} <= {*known.units}:
-        return known
+    cuts = cuts_of(model)
+    if {*starts} <= {*cuts.units}:
+        return cuts
     named: set[str] = {*starts}
     for path in starts:
         parent, _, _ = path.rpartition(".")
         if isinstance(modules[parent], nn.ModuleList | nn.Sequential):
             named |= {f"{parent}.{name}" if parent else name for name, _ in modules[parent].named_children()}
-    return Cuts([path for path in modules if path in named], known.words)
+    return Cuts([path for path in modules if path in named], cuts.words)
 
 
 def _starts(units: Sequence[str], n_stages: int, starts: Sequence[str]) -> list[int]:
@@ -147,7 +144,7 @@ def _starts(units: Sequence[str], n_stages: int, starts: Sequence[str]) -> list[
 
 
 def _costs(model: nn.Module, units: Sequence[str], words: Mapping[str, str]) -> list[int]:
-    """About what each unit costs, with what stands behind it: its parameters, without those of tables."""
+    """Approximate cost of each unit and of the modules after it: its parameters without embedding tables."""
     costs = [0] * len(units)
     for place, path, module in _placed(model, units):
         if place >= 0 and "Embedding" not in type(module).__name__:
@@ -170,11 +167,11 @@ def _balanced(costs: Sequence[int], n_stages: int) -> list[int]:
     best: dict[tuple[int, int], tuple[int, list[int]]] = {(1, end): (sums[end], [0]) for end in range(1, count + 1)}
     for stages in range(2, n_stages + 1):
         for end in range(stages, count + 1):
-            found = (
+            options = (
                 (max(best[stages - 1, at][0], sums[end] - sums[at]), [*best[stages - 1, at][1], at])
                 for at in range(stages - 1, end)
             )
-            best[stages, end] = min(found, key=lambda it: it[0])
+            best[stages, end] = min(options, key=lambda it: it[0])
     return best[n_stages, count][1]
 
 

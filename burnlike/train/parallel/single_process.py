@@ -1,12 +1,11 @@
-"""What a Learner asks of the processes that train with it, as a single one answers it."""
+"""Interface between the Learner and the process group; the one-process case."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from ...errors import BurnlikeError
 from ...optim.core.sharded import OtherStages
@@ -15,23 +14,11 @@ from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..view.callback import Callback
 from .sizes import MeshSizes
 
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+
 Step = Callable[[Any, Any], Any]
 """`train_step(model, batch)` of a task."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What is done with a training batch.
-
-    Attributes:
-        compute: gives the StepOutput of a batch.
-        weighed: the loss to differentiate, of a StepOutput; None for one of no items.
-        count: is told of how many values the loss of a batch is the mean, where another process has weighed it.
-    """
-
-    compute: Callable[[Any], Any]
-    weighed: Callable[[Any], Tensor | None]
-    count: Callable[[float], None]
 
 
 class SingleProcess:
@@ -45,6 +32,7 @@ class SingleProcess:
         data_rank: which part of the batches it reads, of `data_size`.
         is_first_of_data: whether it is the first of its data_group.
         data_group: torch's group of the processes with other items or another part of a sequence; None: all.
+        pipeline: the stages of the model that it has, whose schedule makes the passes of a batch; None without one.
     """
 
     rank = 0
@@ -53,6 +41,7 @@ class SingleProcess:
     data_group: Any = None
     is_first_of_data = True
     is_sharded = False
+    pipeline: "Pipeline | None" = None
     first_values: Callable[[nn.Module], object] | None = None
 
     @property
@@ -66,17 +55,17 @@ class SingleProcess:
 
     @property
     def mean_size(self) -> int:
-        """How many processes have gradients of their own, of which a step has the mean."""
+        """Number of processes with gradients of their own, over which a step takes the mean."""
         return self.sizes.mean
 
     @property
     def random_number(self) -> int:
-        """Which of the processes with random numbers of their own it is."""
+        """Number of this process among those with random numbers of their own."""
         return self.data_rank
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and prints."""
+        """True if this process writes files and prints."""
         return self.rank == 0
 
     def describe(self) -> list[str]:
@@ -96,15 +85,8 @@ class SingleProcess:
         """Refuse a way of computing that the processes can't divide the model in, by a ConfigError."""
 
     def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
+        """The result of a task's step on a batch, by the model as the processes have wrapped it."""
         return step(model, batch)
-
-    def backward(self, step: Pass, batch: Any) -> Any:
-        """Add the gradients of a batch to those of the step, and give its result."""
-        output = step.compute(batch)
-        loss = step.weighed(output)
-        if loss is not None:
-            loss.backward()
-        return output
 
     def measure(self, compute: Callable[[Any], Any], batch: Any) -> Any:
         """The result of a batch that nothing is learned by."""
@@ -119,41 +101,41 @@ class SingleProcess:
         yield
 
     def callbacks(self) -> list[Callback]:
-        """What follows a training, beside what its program gives."""
+        """Callbacks of a training, beside those that its program gives."""
         return []
 
     def notes(self) -> list[str]:
-        """What is to be said of the processes, and was not said before."""
+        """New status messages of the processes."""
         return []
 
     @contextmanager
-    def others_alive(self) -> Iterator[None]:
-        """Say it clearly where what is done within the `with` block fails because another process is gone."""
+    def explain_lost_peer(self) -> Iterator[None]:
+        """Explain an error within the `with` block that another process causes, which has ended or hangs."""
         yield
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
         """A `with` block that all enter together: the error of one is raised in all."""
-        own: Exception | None = None
+        raised: Exception | None = None
         try:
             yield
         except (BurnlikeError, OSError) as error:
-            own = error
-        found = (it for it in self.gather(own and (type(own), str(own))) if it is not None)
-        for kind, text in found:
-            raise own if own is not None and str(own) == text else kind(text) from own
+            raised = error
+        errors = (it for it in self.gather(raised and (type(raised), str(raised))) if it is not None)
+        for kind, text in errors:
+            raise raised if raised is not None and str(raised) == text else kind(text) from raised
 
     def release_whole(self, model: nn.Module) -> None:
         """Forget whole parameters that a forward pass has gathered from sharded ones, before these are replaced."""
 
     @property
     def other_stages(self) -> OtherStages | None:
-        """What steps need of the other stages of the model, where this process has some of them."""
+        """Sums over the other stages of the model, which a step needs where this process has some stages."""
         return None
 
     @property
     def has_predictions(self) -> bool:
-        """Whether this process has the predictions of its batches, as the last stage of a pipeline has."""
+        """True if this process has the predictions of its batches, as the last stage of a pipeline has."""
         return True
 
     def with_predictions(self, value: Any) -> Any:
@@ -171,7 +153,7 @@ class SingleProcess:
         """Give all processes the parameters and buffers of rank 0, where each has the whole model."""
 
     def reference(self, size: float) -> float:
-        """The size by which losses are weighed, for a step that begins with a batch of so many values."""
+        """The size that losses are weighed by, for a step whose first batch has `size` values."""
         return size
 
     def sums(self, values: Sequence[float]) -> list[float]:
@@ -198,7 +180,7 @@ class SingleProcess:
         return ""
 
     def checkpointer(self, directory: Path, keep: int, *, gather: bool = False) -> Checkpointer:
-        """What this process writes checkpoints with; a CheckpointError if parts have no common directory.
+        """The Checkpointer of this process; a CheckpointError if parts have no common directory.
 
         With `gather` they need none: rank 0 writes the parts of all.
         """

@@ -1,7 +1,18 @@
 """How many processes each kind of parallelism has; torch is not loaded for them."""
 
+from collections.abc import Iterator
 from math import prod
 from typing import NamedTuple
+
+_DIVIDED = {
+    "pipeline": "the layers of the model, one after the other",
+    "replicate": "items; each has a copy of the model",
+    "shard": "items, each parameter, its gradient and its optimizer state",
+    "context": "each sequence",
+    "tensor": "each layer",
+    "expert": "the experts of a layer, among the processes of shard",
+}
+_SHOWN = 4
 
 
 class MeshSizes(NamedTuple):
@@ -31,12 +42,12 @@ class MeshSizes(NamedTuple):
 
     @property
     def mean(self) -> int:
-        """How many processes have gradients of their own, of which the step takes the mean."""
+        """Number of processes with gradients of their own, over which a step takes the mean."""
         return self.data * self.context
 
     @property
     def layout(self) -> list[int]:
-        """What decides which items, part of a sequence and part of the model each process has."""
+        """The sizes that decide which items, part of a sequence and part of the model each process has."""
         return [self.pipeline, self.data, self.context, self.tensor]
 
     def __str__(self) -> str:
@@ -45,3 +56,27 @@ class MeshSizes(NamedTuple):
     @property
     def world(self) -> int:
         return prod(self[:-1])
+
+
+def mesh_table(sizes: MeshSizes, items: int = 1) -> list[str]:
+    """A row for each size above 1: which processes share it with rank 0, and what they divide.
+
+    Args:
+        sizes: of the mesh.
+        items: of a step of each process that reads items of its own.
+    """
+    rows = [("size", "", "with rank 0", "they divide"), *_rows(sizes)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = ["  ".join([*(it.ljust(width) for it, width in zip(row[:3], widths, strict=True)), row[3]]) for row in rows]
+    world = f"{sizes.world} process{'es' * (sizes.world > 1)}"
+    return [*lines, f"{world}, {sizes.data} with items of their own: a step has {sizes.data * items} items"]
+
+
+def _rows(sizes: MeshSizes) -> Iterator[tuple[str, str, str, str]]:
+    stride = sizes.world
+    for name, size in sizes._asdict().items():
+        # Experts lie among the processes of `shard`, the nearest first.
+        stride = sizes.context * sizes.tensor if name == "expert" else stride // size
+        if size > 1:
+            ranks = [str(stride * place) for place in range(min(size, _SHOWN))]
+            yield name, str(size), ", ".join(ranks) + ", ..." * (size > _SHOWN), _DIVIDED[name]

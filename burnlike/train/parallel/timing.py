@@ -1,4 +1,4 @@
-"""What each process of a training does in a second, and how long it waits for others; which of them is slow.
+"""Rates of the processes of a training, how long each waits for others, and which of them is slow.
 
 torch's flight recorder notes when a process begins each exchange. Of one exchange, a process waits from its own
 beginning to that of the last one, in whichever direction data go; the time that the data take is not counted. Clocks of
@@ -30,8 +30,8 @@ _FACTOR, _LEAST_NS = 1.5, 2_000_000
 """A process is slow that computes so many times as long as most, and by so much longer."""
 
 
-class Own(NamedTuple):
-    """What a process says of its last steps. Moments are nanoseconds from the common one on.
+class ProcessTimes(NamedTuple):
+    """Timings of the last steps of one process. Moments are nanoseconds from the common one on.
 
     Attributes:
         host: its machine.
@@ -65,7 +65,7 @@ class Timing(Callback):
         if self._parallel.is_main and learner.run is not None:
             self._log = MetricsLog(learner.run.path / RANKS_NAME)
             self._log.cut_back(learner.step)
-        with self._parallel.others_alive():
+        with self._parallel.explain_lost_peer():
             self._parallel.gather(None)
         self._synced_ns = time.time_ns()
         self._ends.clear()
@@ -85,59 +85,61 @@ class Timing(Callback):
             del ends[0]
             begun = {key: it for key, it in begun.items() if it > ends[0]}
         zero = self._synced_ns
-        own = Own(
+        times = ProcessTimes(
             platform.node(),
             learner.window.rate,
             [it - zero for it in ends],
             {key: it - zero for key, it in begun.items()},
             self._cost,
         )
-        found = [Own(*it) for it in self._parallel.gather(tuple(own))]
+        processes = [ProcessTimes(*it) for it in self._parallel.gather(tuple(times))]
         self._synced_ns = time.time_ns()
         self._ends.clear()
         self._cost = (self._synced_ns - began_ns) / 1e9
         # By numbers that all have, so that all look again with the same line.
-        span = (found[0].ends[-1] - found[0].ends[0]) / 1e9 / max(len(found[0].ends) - 1, 1)
-        self._next = learner.step + max(2, math.ceil(_SHARE * found[0].cost / max(span, 1e-6)))
-        if self._parallel.is_main and min(len(it.ends) for it in found) > 1:
-            computing = own_times(found)
-            self._keep(learner.step, name, found, computing)
-            self._note_slow(found, computing)
+        span = (processes[0].ends[-1] - processes[0].ends[0]) / 1e9 / max(len(processes[0].ends) - 1, 1)
+        self._next = learner.step + max(2, math.ceil(_SHARE * processes[0].cost / max(span, 1e-6)))
+        if self._parallel.is_main and min(len(it.ends) for it in processes) > 1:
+            computing = own_times(processes)
+            self._keep(learner.step, name, processes, computing)
+            self._note_slow(processes, computing)
 
-    def _keep(self, step: int, name: str, found: Sequence[Own], computing: Sequence[Sequence[int]]) -> None:
+    def _keep(
+        self, step: int, name: str, processes: Sequence[ProcessTimes], computing: Sequence[Sequence[int]]
+    ) -> None:
         if self._log is None:
             return
-        spans = [it.ends[-1] - it.ends[0] for it in found]
-        waiting = [1 - sum(own) / span for own, span in zip(computing, spans, strict=True)]
-        of_step = spans[0] / 1e9 / (len(found[0].ends) - 1)
-        values = {name: [it.rate for it in found], "waiting": waiting, "host": [it.host for it in found]}
+        spans = [it.ends[-1] - it.ends[0] for it in processes]
+        waiting = [1 - sum(computed) / span for computed, span in zip(computing, spans, strict=True)]
+        of_step = spans[0] / 1e9 / (len(processes[0].ends) - 1)
+        values = {name: [it.rate for it in processes], "waiting": waiting, "host": [it.host for it in processes]}
         self._log.append({"step": step, "seconds_per_step": of_step, **values})
 
-    def _note_slow(self, found: Sequence[Own], computing: Sequence[Sequence[int]]) -> None:
-        own = [median_low(it) for it in computing]  # of most steps: one that writes a checkpoint does not count
-        usual = median_low(own)
-        slow = tuple(rank for rank, it in enumerate(own) if it > _FACTOR * usual and it - usual > _LEAST_NS)
+    def _note_slow(self, processes: Sequence[ProcessTimes], computing: Sequence[Sequence[int]]) -> None:
+        medians = [median_low(it) for it in computing]  # of most steps: one that writes a checkpoint does not count
+        usual = median_low(medians)
+        slow = tuple(rank for rank, it in enumerate(medians) if it > _FACTOR * usual and it - usual > _LEAST_NS)
         if slow != self._slow:
             self.notes += [
-                f"rank {rank} on {found[rank].host} is slow: it computes for {own[rank] / 1e6:.1f} ms of a step, most"
-                f" for {usual / 1e6:.1f} ms, and the others wait for it"
+                f"rank {rank} on {processes[rank].host} is slow: it computes for {medians[rank] / 1e6:.1f} ms of a"
+                f" step, most for {usual / 1e6:.1f} ms, and the others wait for it"
                 for rank in slow
             ]
         self._slow = slow
 
 
-def own_times(found: Sequence[Own]) -> list[list[int]]:
+def own_times(processes: Sequence[ProcessTimes]) -> list[list[int]]:
     """For how many nanoseconds of each step each process waited for no other."""
     last: dict[str, int] = {}
-    for own in found:
-        for name, moment in own.begun.items():
+    for process in processes:
+        for name, moment in process.begun.items():
             last[name] = max(moment, last.get(name, moment))
-    return [[*_own_times(it, sorted((moment, last[name]) for name, moment in it.begun.items()))] for it in found]
+    return [[*_own_times(it, sorted((moment, last[name]) for name, moment in it.begun.items()))] for it in processes]
 
 
-def _own_times(own: Own, waits: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Of each step its time without the waits, which may overlap."""
-    for start, stop in pairwise(own.ends):
+def _own_times(process: ProcessTimes, waits: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """The time of each step without the waits, which may overlap."""
+    for start, stop in pairwise(process.ends):
         waited = 0
         end = start
         for first, last in waits:

@@ -40,7 +40,7 @@ class EndedError(TrainingError):
 
 
 class Watch:
-    """What this process says of itself to the others, and what it knows of them.
+    """The status of this process for the others, and theirs.
 
     Attributes:
         step: the optimizer step that is being made; `doing` says what of it.
@@ -60,6 +60,7 @@ class Watch:
         self._asks = False  # since others have let it wait in vain
         self._main = threading.get_ident()
         self._done = threading.Event()
+        # A daemon, as it must not keep alive a process that fails.
         self._thread = threading.Thread(target=self._beat, name="burnlike-watch", daemon=True)
         self._thread.start()
 
@@ -91,7 +92,7 @@ class Watch:
             self._count_among(store, "know", self._world_size, is_new=is_first)
 
     def failure(self) -> str:
-        """What another process failed with, that this one waited for; empty where none has said so."""
+        """The error of another process that this one waited for; empty where none has told one."""
         return self._asked(self._learn_failure) or self.failed
 
     def _learn_failure(self) -> str:
@@ -103,44 +104,35 @@ class Watch:
 
     def _count_among(self, store: Any, what: str, expected: int, *, is_new: bool = True) -> None:
         """Count this process among those that have read it; the one that keeps the store stays for them a while."""
-        known = store.add(f"{what} {self.training}", int(is_new))
+        readers = store.add(f"{what} {self.training}", int(is_new))
         end = time.monotonic() + _LOOKS * self._interval_s
-        while self._keeps_store and known < expected and time.monotonic() < end:
+        while self._keeps_store and readers < expected and time.monotonic() < end:
             time.sleep(0.05)
-            known = store.add(f"{what} {self.training}", 0)
+            readers = store.add(f"{what} {self.training}", 0)
 
     def _asked(self, ask: Callable[[], str | None]) -> str | None:
         """The store's answer; None where the process that keeps it is stopped or gone."""
-        found: list[str | None] = []
+        answers: list[str | None] = []
 
         def run() -> None:
             with suppress(RuntimeError):
-                found.append(ask())
+                answers.append(ask())
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         thread.join(_LOOKS * self._interval_s + 2 * _MOST_S)
-        return found[0] if found else None
+        return answers[0] if answers else None
 
     def _read_failure(self, store: Any) -> str:
         key = f"failed {self.training}"
         return store.get(key).decode() if store.check([key]) else ""
 
     def _knows(self, failure: str) -> bool:
-        """Whether it was known that a process has failed; it is from now on."""
+        """True if it was known before that a process has failed; it is from now on."""
         before, self.failed = self.failed, self.failed or failure
         if not before:
             self._failed_at = time.monotonic()
         return bool(before)
-
-    def _look_for_failure(self) -> None:
-        if not self.failed and (text := self._read_failure(self._store)) and not self._knows(text):
-            self._store.add(f"know {self.training}", 1)
-
-    def _end_after_failure(self) -> None:
-        if self.failed and self._depth and time.monotonic() - self._failed_at > _GRACE_S:
-            print(f"burnlike: {self.failed}; this process waited for it, and ends", file=sys.stderr, flush=True)
-            os._exit(1)
 
     def close(self) -> None:
         self._done.set()
@@ -148,30 +140,42 @@ class Watch:
         faulthandler.cancel_dump_traceback_later()
 
     def late(self) -> str:
-        """Which processes the others wait for, and where they are."""
+        """The processes that the others wait for, and where they are."""
         self._asks = True
         silent = "rank 0 gives no sign of life: it keeps the store of the job, which does not answer"
-        found = self._asked(self._late) or silent
+        late_ranks = self._asked(self._late) or silent
         self._asked(lambda: self._count_among(self._store.clone(), "late", self._world_size - 1))
-        return found
+        return late_ranks
 
     def _beat(self) -> None:
         seen = -1
         while not self._done.is_set():
             if seen != self._count:
                 seen = self._count
+                # Stacks are printed before the others' exchange times out, which ends the job.
                 faulthandler.dump_traceback_later(0.8 * self._timeout_s, file=sys.__stderr__ or sys.stderr)
             self._beats += 1
             where, waits = _place(self._main)
-            said = {"beats": self._beats, "count": self._count, "step": self.step, "doing": self.doing, "where": where}
-            said |= {"waits": waits or self._asks, "host": platform.node(), "process": os.getpid()}
+            status = {
+                "beats": self._beats,
+                "count": self._count,
+                "step": self.step,
+                "doing": self.doing,
+                "where": where,
+                "waits": waits or self._asks,
+                "host": platform.node(),
+                "process": os.getpid(),
+            }
             try:
-                self._store.set(f"watch {self._rank}", json.dumps(said))
-                self._look_for_failure()
+                self._store.set(f"watch {self._rank}", json.dumps(status))
+                if not self.failed and (text := self._read_failure(self._store)) and not self._knows(text):
+                    self._store.add(f"know {self.training}", 1)
             except RuntimeError:  # the store is gone, and the job with it
                 if not self.failed:
                     return
-            self._end_after_failure()
+            if self.failed and self._depth and time.monotonic() - self._failed_at > _GRACE_S:
+                print(f"burnlike: {self.failed}; this process waited for it, and ends", file=sys.stderr, flush=True)
+                os._exit(1)  # the main thread waits in an exchange, which no exception reaches
             self._done.wait(self._interval_s)
 
     def _read(self, store: Any) -> dict[int, dict[str, Any]]:
@@ -228,12 +232,12 @@ def _place(thread: int) -> tuple[str, bool]:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}", waits
 
 
-def _who(rank: int, said: dict[str, Any]) -> str:
-    return f"rank {rank} (process {said['process']} on {said['host']})"
+def _who(rank: int, status: dict[str, Any]) -> str:
+    return f"rank {rank} (process {status['process']} on {status['host']})"
 
 
-def _at(said: dict[str, Any]) -> str:
-    return f"in step {said['step']}, {said['doing']}, at {said['where']}"
+def _at(status: dict[str, Any]) -> str:
+    return f"in step {status['step']}, {status['doing']}, at {status['where']}"
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""What a run was started with: versions, the state of git, devices, the command line."""
+"""The environment that a run was started in: versions, the state of git, devices, the command line."""
 
 import json
 import os
@@ -65,10 +65,10 @@ def masked(command: Sequence[str]) -> list[str]:
         ['train', 'a.yaml', '--set', 'loggers.0.api_key=***', '--set=seed=1', 'x=***']
     """
 
-    def without_secret(found: re.Match[str]) -> str:
-        keys = [found[1].rstrip("="), *_KEY.findall(found[2])]
+    def without_secret(match: re.Match[str]) -> str:
+        keys = [match[1].rstrip("="), *_KEY.findall(match[2])]
         words = {word for key in keys for word in re.split(r"[_\W]+", key.rpartition(".")[2].lower())}
-        return found[0] if _SECRETS.isdisjoint(words) else f"{found[1]}***"
+        return match[0] if _SECRETS.isdisjoint(words) else f"{match[1]}***"
 
     return [_ASSIGNED.sub(without_secret, it) for it in command]
 
@@ -81,7 +81,7 @@ _SECRETS = frozenset(
 
 
 def write_environment(run: Path) -> dict[str, tuple[Any, Any]]:
-    """Write `environment.json` of a new run; in that of a run which goes on only the working directory changes.
+    """Write `environment.json` of a new run; for a resumed run only its working directory is updated.
 
     Returns what is different now from when the run was started, by name: the value before and now.
     """
@@ -104,8 +104,8 @@ def job_of_run(run: Path) -> str | None:
 
 def folders_of_run(run: Path) -> tuple[str, str] | None:
     """The working directory of a run: where it is now, if it has moved together with the run, and where it was."""
-    found = _of_run(run)
-    folder, from_run = found.get("folder"), found.get("folder_from_run")
+    saved = _of_run(run)
+    folder, from_run = saved.get("folder"), saved.get("folder_from_run")
     if not (isinstance(folder, str) and isinstance(from_run, str)):
         return None
     return os.path.normpath(os.path.join(os.path.abspath(run), from_run)), folder
@@ -113,10 +113,10 @@ def folders_of_run(run: Path) -> tuple[str, str] | None:
 
 def _of_run(run: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_regular(run / ENVIRONMENT_NAME))
+        saved = json.loads(read_regular(run / ENVIRONMENT_NAME))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return saved if isinstance(saved, dict) else {}
 
 
 def git_state(directory: Path) -> dict[str, Any] | None:

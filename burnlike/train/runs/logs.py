@@ -46,7 +46,7 @@ class LogFile:
 
 
 class LogSummary(NamedTuple):
-    """What a log says of its run.
+    """Summary of a run's log.
 
     `seconds` are those of all parts of the run, from each start to the last line before the next; None without one.
     `ending` is how the last part ended, for what `reason`; None where it did not, as while it goes on or after a kill.
@@ -123,7 +123,7 @@ class MetricsLog:
             ) from error
 
     def cut_back(self, step: int) -> None:
-        """Drop what was logged after `step`, and a last line that was not finished: a resumed run doubles nothing."""
+        """Drop lines after `step`, and an unfinished last line, so that a resumed run logs nothing twice."""
         try:
             is_there = os.path.lexists(self.path)
             lines = read_regular(self.path, within=self.path.parent).splitlines(keepends=True) if is_there else []
@@ -137,12 +137,12 @@ class MetricsLog:
         return [json.loads(line) for line in read_regular(self.path).splitlines()]
 
 
-def write_results(run: Path, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any], **facts: Any) -> None:
-    """Write the loss and metrics over all of each split, by its label what the task says, numbers or text, and facts
-    such as the step that they are of.
-    """
-    found = {split: dict(it) for split, it in values.items()}
-    write_json(run / RESULTS_NAME, {**facts, "values": found, "said": dict(said)})
+def write_results(
+    run: Path, values: Mapping[str, Mapping[str, float]], task_notes: Mapping[str, Any], **facts: Any
+) -> None:
+    """Write the loss and metrics over all of each split, the task's notes by label, and facts such as the step."""
+    by_split = {split: dict(it) for split, it in values.items()}
+    write_json(run / RESULTS_NAME, {**facts, "values": by_split, "said": dict(task_notes)})
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
@@ -201,14 +201,14 @@ def read_metrics(path: Path) -> MetricLines:
 
 def _usable(row: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(row)
-        step, epoch, split = found["step"], found["epoch"], found["split"]
+        line = json.loads(row)
+        step, epoch, split = line["step"], line["epoch"], line["split"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if not (_is_count(step) and _is_count(epoch) and isinstance(split, str)):
         return None
     named = {"step": step, "epoch": epoch, "split": split}
-    numbers = {name: _number(it) for name, it in found.items() if it is None or type(it) in (int, float)}
+    numbers = {name: _number(it) for name, it in line.items() if it is None or type(it) in (int, float)}
     return named | {name: it for name, it in numbers.items() if name not in named}
 
 
@@ -232,7 +232,7 @@ def _step(line: bytes) -> float:
 
 
 def finite(value: Any) -> Any:
-    """The value with None for the numbers that JSON has not: NaN and infinities."""
+    """The value with None for numbers that JSON lacks: NaN and infinities."""
     if isinstance(value, dict):
         return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

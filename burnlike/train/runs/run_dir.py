@@ -1,21 +1,25 @@
-"""The directory of a run: its name, lock and files."""
+"""The directory of a run: its name, lock and files; and `data.json` and `data/`, by which its model needs no data."""
 
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
-from ..._atomic import make_directories, sync_directory
-from ..._regular_file import check_links, writable_regular
+from ..._atomic import AtomicDirectory, copy_files, make_directories, replace_file, sync_directory
+from ..._regular_file import check_links, read_regular, writable_regular
 from ...errors import CheckpointError, RunDirError
 
 LOCK_NAME = "run.lock"
 CONFIG_NAME = "config.yaml"
 _OF_OTHERS = ("wandb",)
 """Folders of other programs, which keep links of their own there; burnlike follows none of them."""
+DATA_NAME, DATA_FOLDER = "data.json", "data"
+_MOST_DATA_BYTES = 64_000_000
 
 
 class RunDir:
@@ -54,7 +58,7 @@ class RunDir:
     @classmethod
     def follow(cls, path: str | os.PathLike[str]) -> "RunDir":
         """The run that another process of the same job has locked; this one writes nothing there."""
-        return cls(Path(path), open(os.devnull, encoding="utf-8"))
+        return cls(Path(path), open(os.devnull, encoding="utf-8"))  # a file to close in place of the lock
 
     @classmethod
     def create_next(cls, root: str | os.PathLike[str], name: str) -> "RunDir":
@@ -101,6 +105,7 @@ class RunDir:
             raise RunDirError(
                 f"another process (id {owner}) is working on {path}; wait for it, stop it, or choose another directory"
             ) from error
+        # Written after the lock is taken: before, it would be another process's number that is lost.
         lock.seek(0)
         lock.truncate()
         lock.write(f"{os.getpid()}\n")
@@ -161,12 +166,12 @@ def runs_of(root: Path, name: str) -> list[Path]:
 
 
 def _runs(root: Path, name: str) -> list[tuple[int, Path]]:
-    found = ((numbered(path.name, name), path) for path in (root.iterdir() if root.is_dir() else ()))
-    return [(number, path) for number, path in found if number is not None and path.is_dir()]
+    directories = ((numbered(path.name, name), path) for path in (root.iterdir() if root.is_dir() else ()))
+    return [(number, path) for number, path in directories if number is not None and path.is_dir()]
 
 
 def numbered(directory: str, name: str) -> int | None:
-    """Which of the directories that `next_directory` makes for a name it is; None: none."""
+    """Number of a directory among those that `next_directory` makes for a name; None for another one."""
     match = re.fullmatch(re.escape(name) + r"(?:-([1-9]\d*))?", directory)
     return match and int(match[1] or 1)
 
@@ -196,3 +201,41 @@ def refuse_links(run: Path) -> None:
     except OSError as error:
         remedy = "put the file or directory itself there, or remove the link"
         raise RunDirError(f"{error.filename}: {error.strerror or error}; {remedy}") from error
+
+
+def keep_facts(run: Path, classes: Sequence[str] | None, facts: Mapping[str, Any], files: Mapping[str, Path]) -> None:
+    """Write `data.json`, and a copy of each file and directory; copies that are there already stay."""
+    text = json.dumps({"classes": None if classes is None else list(classes), "facts": dict(facts)}, indent=1)
+    try:
+        replace_file(run / DATA_NAME, text.encode() + b"\n")
+        folder = run / DATA_FOLDER
+        if not files or folder.is_dir():
+            return
+        with AtomicDirectory(folder) as partial:
+            for name, source in files.items():
+                copy_files(source, partial.path / name)
+            partial.commit()
+    except OSError as error:
+        raise RunDirError(f"{run}: what is kept of the data can't be written: {error}") from error
+
+
+def keep_description(run: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files that describe a run's model (`ModuleConfig.description`); existing files stay."""
+    try:
+        for name, content in files.items():
+            if not (run / name).exists():
+                replace_file(run / name, content)
+    except OSError as error:
+        raise RunDirError(f"{run}: what is kept of the model can't be written: {error}") from error
+
+
+def kept_facts(run: Path) -> dict[str, Any]:
+    """The facts of the data of a run, with its `classes` (None: it has none); a RunDirError if they can't be read."""
+    path = run / DATA_NAME
+    try:
+        content = json.loads(read_regular(path, _MOST_DATA_BYTES, run))
+        return {**content["facts"], "classes": content["classes"]}
+    except FileNotFoundError:  # of a release before there was one
+        return {"classes": None}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunDirError(f"{path} can't be read: {error}; expected what the run wrote when it began") from error

@@ -34,7 +34,7 @@ class SavedCheckpoint(NamedTuple):
 
 
 class RunFiles(NamedTuple):
-    """What the files of a run say.
+    """Content of the files of a run.
 
     Attributes:
         path: the directory, and its `name`.
@@ -43,7 +43,7 @@ class RunFiles(NamedTuple):
         seconds: how long the run has been working; None where nothing says so.
         config: the values by their paths, such as `training.epochs`; `config_text` is the YAML.
         values: the loss and metrics over all of each split, measured at the end.
-        said: what the task said of the model at the end.
+        task_notes: the task's notes on the model at the end.
         evaluations: those of `burnlike evaluate`, the first first.
         problems: what could not be read.
         ranks: of several processes, what each did, a line for each look.
@@ -59,11 +59,16 @@ class RunFiles(NamedTuple):
     config_text: str
     environment: dict[str, Any]
     values: dict[str, dict[str, float]]
-    said: dict[str, Any]
+    task_notes: dict[str, Any]
     checkpoints: list[SavedCheckpoint]
     evaluations: list[dict[str, Any]]
     problems: list[str]
     ranks: Sequence[dict[str, Any]] = ()
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The `task_notes`, by their name of release 0.1.0 and of `results.json`."""
+        return self.task_notes
 
     @property
     def steps(self) -> int:
@@ -75,11 +80,11 @@ def find_runs(root: str | os.PathLike[str]) -> list[Path]:
     """The directories of runs in `root`, and in the folders of sweeps below it, by name."""
     try:
         folders = sorted(it for it in Path(root).iterdir() if it.is_dir() and not it.name.startswith("."))
-        found = []
+        runs = []
         for folder in folders:
             below = [folder] if _is_run(folder) else sorted(it for it in folder.iterdir() if it.is_dir())
-            found += [it for it in below if _is_run(it)]
-        return found
+            runs += [it for it in below if _is_run(it)]
+        return runs
     except OSError as error:
         raise RunDirError(f"{root}: {error.strerror}; expected a directory that holds runs") from error
 
@@ -119,7 +124,7 @@ def read_run(path: str | os.PathLike[str]) -> RunFiles:
         config_text=text,
         environment=_json(path / ENVIRONMENT_NAME, problems),
         values={split: _numbers(it) for split, it in values.items()} if isinstance(values, dict) else {},
-        said=said if isinstance(said := results.get("said"), dict) else {},
+        task_notes=task_notes if isinstance(task_notes := results.get("said"), dict) else {},
         checkpoints=_checkpoints(path / "checkpoints"),
         evaluations=_evaluations(path / EVALUATIONS, problems),
         problems=problems,
@@ -133,13 +138,13 @@ def _ranks(path: Path) -> list[dict[str, Any]]:
         rows = read_regular(path, _MOST_BYTES, path.parent).splitlines()
     except OSError:
         return []
-    found = []
+    lines = []
     for row in rows:
         with suppress(ValueError, RecursionError):
             line = json.loads(row)
             if isinstance(line, dict):
-                found.append({name: it for name, it in line.items() if _is_usable(name, it)})
-    return [line for line in found if line.keys() - {"seconds_per_step"}]
+                lines.append({name: it for name, it in line.items() if _is_usable(name, it)})
+    return [line for line in lines if line.keys() - {"seconds_per_step"}]
 
 
 def _is_usable(name: str, value: Any) -> bool:
@@ -163,8 +168,8 @@ def flattened(value: Any, path: str = "") -> dict[str, Any]:
 def config_differences(runs: list[RunFiles]) -> dict[str, list[Any]]:
     """The fields whose values are not the same in all runs, with the value of each run; None where it has none."""
     names = dict.fromkeys(name for run in runs for name in run.config)
-    found = {name: [run.config.get(name) for run in runs] for name in names}
-    return {name: values for name, values in found.items() if any(it != values[0] for it in values)}
+    fields = {name: [run.config.get(name) for run in runs] for name in names}
+    return {name: values for name, values in fields.items() if any(it != values[0] for it in values)}
 
 
 def _is_run(path: Path) -> bool:
@@ -201,32 +206,32 @@ def _config(path: Path, problems: list[str]) -> tuple[str, Any]:
 
 def _json(path: Path, problems: list[str], run: Path | None = None) -> dict[str, Any]:
     try:
-        found = json.loads(read_regular(path, _MOST_BYTES, run or path.parent))
+        content = json.loads(read_regular(path, _MOST_BYTES, run or path.parent))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         problems.append(f"{path.name} can't be read: {error}")
         return {}
-    if isinstance(found, dict):
-        return found
+    if isinstance(content, dict):
+        return content
     problems.append(f"{path.name} can't be read: expected an object")
     return {}
 
 
 def results_of(path: Path) -> dict[str, Any]:
-    """What the file of results of a run says; empty where there is none that can be read."""
+    """Content of the file of results of a run; empty where there is none that can be read."""
     return _json(path / RESULTS_NAME, [])
 
 
 def _evaluations(folder: Path, problems: list[str]) -> list[dict[str, Any]]:
     files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    found = [_json(it, problems, folder.parent) for it in files]
-    usable = [it for it in found if isinstance(it.get("values"), dict) and isinstance(it.get("split"), str)]
+    contents = [_json(it, problems, folder.parent) for it in files]
+    usable = [it for it in contents if isinstance(it.get("values"), dict) and isinstance(it.get("split"), str)]
     return sorted(({**it, "values": _numbers(it["values"])} for it in usable), key=lambda it: str(it.get("time")))
 
 
 def _numbers(value: Any) -> dict[str, float]:
-    """Those of a mapping's values that a float can hold."""
+    """Values of a mapping that a float can hold."""
     if not isinstance(value, dict):
         return {}
     numbers = {name: it for name, it in value.items() if isinstance(it, int | float) and not isinstance(it, bool)}
@@ -234,10 +239,10 @@ def _numbers(value: Any) -> dict[str, float]:
 
 
 def _checkpoints(folder: Path) -> list[SavedCheckpoint]:
-    found = []
+    checkpoints = []
     with suppress(OSError):  # none, or one that is removed at this moment
         for path in folder.iterdir():
             if match := _CHECKPOINT.fullmatch(path.name):
                 size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
-                found.append(SavedCheckpoint(int(match[1]), path.name, size))
-    return sorted(found)
+                checkpoints.append(SavedCheckpoint(int(match[1]), path.name, size))
+    return sorted(checkpoints)

@@ -1,4 +1,4 @@
-"""Models of which the larger part is frozen and can be read again elsewhere: a checkpoint has the rest.
+"""Models whose larger, frozen part can be read again elsewhere: their checkpoints have the rest.
 
 What it leaves out is proved to be the same by a digest of it.
 """
@@ -25,12 +25,13 @@ _THREADS = 8
 
 def digests_of(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
     """The digests of the values of tensors, in their order."""
+    # Threads hash at the same time: hashlib lets go of the interpreter for large data.
     with ThreadPoolExecutor(_THREADS) as pool:
         yield from pool.map(digest_of, tensors.values())
 
 
 def note_base(model: nn.Module, digests: Callable[[Mapping[str, Tensor]], Iterator[bytes]] = digests_of) -> None:
-    """Remember that what is frozen of a model now can be read again, so that its checkpoints need not have it.
+    """Remember that the model's frozen weights can be read again, so that checkpoints can leave them out.
 
     Not so if it has running statistics, which a training changes. `digests` gives those of tensors that may have no
     values yet, of a model that is divided later.
@@ -46,12 +47,12 @@ def has_base(model: nn.Module) -> bool:
 
 
 def noted_digest(model: nn.Module) -> str | None:
-    """The digest of what is frozen, of a model with a note."""
+    """The digest of the frozen weights of a model with a note."""
     return vars(model)[_NOTE][1] if has_base(model) else None
 
 
 def kept_paths(model: nn.Module) -> frozenset[str]:
-    """The paths of what is trained."""
+    """The paths of the trained parameters."""
     return frozenset(it.path for it in params(model, "weight") if it.tensor.requires_grad)
 
 
@@ -63,8 +64,8 @@ def base_digest(
     """A digest of the names, types and values of all tensors of a model but for those at some paths."""
     tensors = {name: it for name, it in sorted(Record.from_module(model).tensors.items()) if name not in kept}
     digest = hashlib.sha256()
-    for (name, tensor), found in zip(tensors.items(), digests(tensors), strict=True):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode() + found)
+    for (name, tensor), value_digest in zip(tensors.items(), digests(tensors), strict=True):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode() + value_digest)
     return digest.hexdigest()
 
 
@@ -95,10 +96,10 @@ def prepared_load(record: Record, model: nn.Module, **options: Any) -> PreparedL
 
 
 def check_base(model: nn.Module, kept: Collection[str], digest: str, source: str) -> None:
-    """Refuse a model whose weights but for those at some paths are not those of a digest."""
+    """Refuse a model whose weights, apart from those at the paths `kept`, have another digest."""
     note = vars(model).get(_NOTE)
-    found = note[1] if note is not None and note[0] == kept else base_digest(model, kept)
-    if found != digest:
+    model_digest = note[1] if note is not None and note[0] == kept else base_digest(model, kept)
+    if model_digest != digest:
         raise RecordMismatchError(
             f"{source}: has only what was trained, beside other frozen weights than those of the model: the directory"
             " that they are read from has changed, or is another; put it back"

@@ -57,7 +57,7 @@ def restore_random(state: Mapping[str, Any]) -> None:
 
 
 def is_large(part: Any) -> bool:
-    """Whether a part has its own file: modules, optimizers, and anything with `into_record` and `load_record`."""
+    """True if a part has its own file: modules, optimizers, and anything with `into_record` and `load_record`."""
     if isinstance(part, nn.Module | torch.optim.Optimizer):
         return True
     has_record = all(callable(getattr(part, name, None)) for name in ("into_record", "load_record"))
@@ -68,8 +68,8 @@ def handling_of(name: str, part: Any) -> Handling:
     """How to store a small part."""
     if isinstance(part, AnyLrScheduler):
         return Handling(part.to_record, part.load_record)
-    if (found := record.handling_of(part)) is not None:
-        return found
+    if (handling := record.handling_of(part)) is not None:
+        return handling
     if isinstance(part, MutableMapping):
         return Handling(lambda: dict(part), lambda state: _refill(part, state))
     raise RecordError(

@@ -27,7 +27,7 @@ from ...record.record import Handling
 from ...record.state_dict.module_state import overrides
 from ...record.state_dict.state_tree import decode_tree, encode_tree
 from ..checkpoint.checkpointer import Checkpoint, is_divided, write_records, write_together
-from ..runs.burn_checkpoints import burn_checkpoint, burn_file
+from ..runs.record_paths import burn_checkpoint, burn_file
 from . import frozen_base
 from .small_parts import handling_of, is_large, random_state, restore_random
 
@@ -78,7 +78,7 @@ class TrainingState:
             self._small[_RANDOM] = Handling(random_state, restore_random)
 
     def to_records(self) -> dict[str, Record]:
-        """The records by name, of which nothing is copied; a RecordError names what can't be stored without code."""
+        """The records by name, without copies; a RecordError names what can't be stored without code."""
         records = {}
         for name in self._names():
             part = self.parts[name]
@@ -116,8 +116,13 @@ class TrainingState:
         states = self._decoded(small)
         with ExitStack() as undo:
             options: dict[str, dict[str, Any]] = {name: {"remap": pairs} for name, pairs in (remap or {}).items()}
-            for name in self._loading_themselves():
-                undo.callback(load_undoably(self.parts[name], records[name], **options.get(name, {})))
+            for name in self._names():
+                part = self.parts[name]
+                is_module = name in self._modules
+                loads_itself = is_module and overrides(type(unwrap(part)), "load_record")
+                # With a `load_record` of its own, of which nothing is known: it is undone by its record.
+                if loads_itself or not (is_module or isinstance(part, _OPTIMIZERS)):
+                    undo.callback(load_undoably(part, records[name], **options.get(name, {})))
             loads: dict[str, PreparedLoad] = {}
             for name, module in self._modules.items():
                 if not overrides(type(unwrap(module)), "load_record"):
@@ -228,21 +233,13 @@ class TrainingState:
         return {**self.to_records(), **records, SMALL: small}
 
     def _files(self, directory: str | os.PathLike[str]) -> dict[str, Record]:
-        if (found := burn_checkpoint(directory)) is not None:
-            return self._burn_records(*found)
+        if (burn_files := burn_checkpoint(directory)) is not None:
+            return self._burn_records(*burn_files)
         saved = Checkpoint(0, Path(directory))
         return {name: _verified(saved.opened(name)) for name in (SMALL, *self._names())}
 
     def _names(self) -> list[str]:
         return [name for name in self.parts if name not in self._small]
-
-    def _loading_themselves(self) -> Iterator[str]:
-        """The parts with a `load_record` of their own that nothing is known of."""
-        for name in self._names():
-            part = self.parts[name]
-            is_module = name in self._modules
-            if overrides(type(unwrap(part)), "load_record") if is_module else not isinstance(part, _OPTIMIZERS):
-                yield name
 
     def _decoded(self, record: Record) -> dict[str, Any]:
         version = record.values.get("version")
@@ -267,7 +264,7 @@ class TrainingState:
     def _optimizer_loads(
         self, records: Mapping[str, Record], loads: Mapping[str, PreparedLoad]
     ) -> Iterator[Callable[[], object]]:
-        """What puts each optimizer back, for the ids that the parameters are about to get from the modules' records."""
+        """Functions that put each optimizer back, for the ids that parameters get from the modules' records."""
         report = LoadReport(
             renamed={name: path for load in loads.values() for name, path in load.report.renamed.items()},
             ids={old: new for load in loads.values() for old, new in load.report.ids.items()},
@@ -291,13 +288,13 @@ class TrainingState:
                 yield partial(part.take_state, part.read_state(records[name]))
             elif isinstance(part, torch.optim.Optimizer):
                 modules = [*self._modules.values()]
-                own = trained_by(part, modules)
-                targets = [StateOwner(it.param, ids.get(id(it.param.tensor), it.id)) for it in own]
+                trained = trained_by(part, modules)
+                targets = [StateOwner(it.param, ids.get(id(it.param.tensor), it.id)) for it in trained]
                 yield partial(read_torch_record(part, records[name], targets, modules, report, prune).apply, part)
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
-        """Give the small parts their states back if what is done meanwhile fails."""
+        """Restore the small parts if the `with` block fails."""
         tensors: dict[str, torch.Tensor] = {}
         before = {name: encode_tree(it.take(), name, tensors) for name, it in self._small.items()}
         tensors = {name: tensor.clone() for name, tensor in tensors.items()}

@@ -1,1 +1,1 @@
-"""What a model is trained for: one folder or file for each task."""
+"""Tasks that a model is trained for: one folder or file for each."""

@@ -19,15 +19,16 @@ _SAMPLE = at_most(1_000_000, "each token is a pass through the model")
 Samples = Annotated[int, Meta(ge=0), at_most(10_000, "more images are no picture that a person looks at")]
 Token = Annotated[int, Meta(ge=0, lt=2**31)]
 Smoothing = Annotated[float, Meta(ge=0, lt=1)]
-Weights = Annotated[tuple[NotNegative, ...], Meta(min_length=2)]
+ClassWeights = Annotated[tuple[NotNegative, ...], Meta(min_length=2)]
 
 
 def _weighing_problems(config: Any) -> Iterable[tuple[str, str]]:
     if config.focal_gamma and config.label_smoothing:
         yield "focal_gamma", "expected none with `label_smoothing`: a focal loss is of one class"
-    given = config.class_weights
-    weights = given if isinstance(given, tuple) else given.values() if isinstance(given, dict) else ()
-    if weights and not any(weights):
+    weights = config.class_weights  # `balanced`, a list, or a mapping by names
+    if isinstance(weights, dict):
+        weights = weights.values()
+    if weights and not isinstance(weights, str) and not any(weights):
         yield "class_weights", "expected a weight above 0"
 
 
@@ -62,7 +63,7 @@ class ClassificationConfig(TaskConfig["Classification"], tag="Classification", b
     head = "SequenceClassification"
     multi_label: bool = False
     label_smoothing: Smoothing = 0.0
-    class_weights: Literal["balanced"] | Weights | dict[str, NotNegative] | None = None
+    class_weights: Literal["balanced"] | ClassWeights | dict[str, NotNegative] | None = None
     focal_gamma: NotNegative = 0.0
 
     def validate(self) -> Iterable[tuple[str, str]]:
@@ -81,7 +82,7 @@ class SegmentationConfig(TaskConfig["Segmentation"], tag="Segmentation", builds=
     head = "SemanticSegmentation"
     ignore_index: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     label_smoothing: Smoothing = 0.0
-    class_weights: Literal["balanced"] | Weights | dict[str, NotNegative] | None = None
+    class_weights: Literal["balanced"] | ClassWeights | dict[str, NotNegative] | None = None
     focal_gamma: NotNegative = 0.0
 
     def validate(self) -> Iterable[tuple[str, str]]:
@@ -146,7 +147,7 @@ class SequenceToSequenceConfig(TaskConfig["SequenceToSequence"], tag="SequenceTo
 
 
 class ModelLossConfig(TaskConfig["ModelLoss"], tag="ModelLoss", builds=".supervised"):
-    """Makes what the model gives small: a graph that ends in its loss, such as an autoencoder.
+    """Minimizes the model's output: a graph that ends in its loss, such as an autoencoder.
 
     Attributes:
         with_targets: whether the model gets the targets of a batch after its inputs.
@@ -166,8 +167,8 @@ class NetworksConfig(ModuleConfig["Networks"], tag="Networks", builds=".generati
     networks: Annotated[dict[str, ModuleConfig], NAMED]
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
-        found = self.networks.get(name)
-        return None if found is None else (f"networks.{name}", found)
+        network = self.networks.get(name)
+        return None if network is None else (f"networks.{name}", network)
 
     def validate(self) -> Iterable[tuple[str, str]]:
         for name in self.networks:

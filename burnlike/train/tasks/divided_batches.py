@@ -13,11 +13,20 @@ from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
 from ...nn.divided_sequence import DividedSequence, sequence_of
 from ...optim.core.sharded import whole as gathered
+from ..learner.steps import evaluation_mode
 
 _LONGEST = 256
 """Of how many tokens of a sequence the proof is."""
 _CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4}
 _CLOSE_IN_16_BITS = 5e-2
+
+
+def logits_tolerance(dtype: torch.dtype) -> float:
+    """How far logits may be apart that are the same but for rounding, relative to the largest of them.
+
+    Sums are added in another order, and some softmax is in float32 in any case.
+    """
+    return _CLOSE.get(dtype, _CLOSE_IN_16_BITS)
 
 
 def own_parts(model: nn.Module, *tensors: Tensor, fill: float = NO_TARGET) -> tuple[Tensor, ...]:
@@ -84,9 +93,9 @@ def _own(model: nn.Module, sequence: DividedSequence, named: Mapping[str, Any]) 
     whole = {name: it for name, it in named.items() if name not in ("attention_mask", "position_ids")}
     if names & {"position_ids", "positions"}:
         whole["position_ids"] = positions
-    for name, it in whole.items():
-        if not isinstance(it, Tensor) or it.shape[:2] != tokens.shape:
-            got = list(it.shape) if isinstance(it, Tensor) else type(it).__name__
+    for name, value in whole.items():
+        if not isinstance(value, Tensor) or value.shape[:2] != tokens.shape:
+            got = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise DataError(
                 f"distributed.context: expected '{name}' of the tokens' shape {list(tokens.shape)}, got {got}"
             )
@@ -97,22 +106,20 @@ def _own(model: nn.Module, sequence: DividedSequence, named: Mapping[str, Any]) 
 def _expect_same(
     model: nn.Module, sequence: DividedSequence, named: Mapping[str, Any], logits: Callable[[Any], Tensor]
 ) -> None:
-    """Prove on some tokens of a batch that the model, in evaluation, gives for parts what it gives for the whole."""
+    """Prove on some tokens of a batch that the model, in evaluation, gives the same for parts as for the whole."""
     some = {name: it[:1, :_LONGEST] if isinstance(it, Tensor) else it for name, it in named.items()}
-    modes = {part: part.training for part in model.modules()}
-    model.eval()
     try:
         device = some["input_ids"].device
-        with torch.random.fork_rng(devices=[]), torch.autocast(device.type, enabled=False):
+        with evaluation_mode(model), torch.random.fork_rng(devices=[]), torch.autocast(device.type, enabled=False):
             whole = gathered(logits(some))
-            found = gathered(logits(_own(model, sequence, some)))
+            logits_of_parts = gathered(logits(_own(model, sequence, some)))
         counts = sequence.places < whole.shape[1]
         if sequence.hidden is not None:  # what padding gives does not matter
             counts = counts & ~sequence.hidden[0, sequence.places]
-        found, expected = found[0, counts], sequence.own(whole)[0, counts]
+        logits_of_parts, expected = logits_of_parts[0, counts], sequence.own(whole)[0, counts]
         largest = expected.abs().max().item() if len(expected) else 0.0
-        apart = (found - expected).abs().max().item() if len(expected) else 0.0
-        problem = not apart <= _CLOSE.get(found.dtype, _CLOSE_IN_16_BITS) * (largest or 1.0)
+        apart = (logits_of_parts - expected).abs().max().item() if len(expected) else 0.0
+        problem = not apart <= logits_tolerance(logits_of_parts.dtype) * (largest or 1.0)
         if sequence.agree(problem):
             name = own_class(unwrap(model)).__name__
             raise ConfigError(
@@ -123,5 +130,3 @@ def _expect_same(
         sequence.is_proven = True
     finally:
         sequence.end()
-        for part, training in modes.items():
-            part.training = training

@@ -1,6 +1,8 @@
 """Tasks of models that draw new items: adversarial networks and variational autoencoders."""
 
 import math
+import struct
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..._atomic import replace_file
 from ...errors import ArgumentError, ConfigError, ShapeError
 from ...module import Module
 from ..learner.steps import StepOutput
-from ..view.png import write_png
 from .configs import AdversarialConfig, NetworksConfig, VariationalAutoencoderConfig
 from .task import Task, inputs_of
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _FIXED_SEED = 0
 """Of the noise that a validation draws."""
+_PNG_GREY, _PNG_RGB = 0, 2
 
 
 class Networks(Module):
@@ -39,7 +42,7 @@ class Networks(Module):
 
 
 class _Generative(Task):
-    """What tasks that draw items have in common: noise, and samples of the trained model."""
+    """Base of tasks that draw items: noise, and samples of the trained model."""
 
     config: Any
 
@@ -48,18 +51,19 @@ class _Generative(Task):
         like = next(model.parameters())
         if not is_fixed or like.is_meta:
             return torch.randn(*shape, dtype=like.dtype, device=like.device)
+        # Drawn on the CPU, so that it is the same on any device.
         generator = torch.Generator().manual_seed(_FIXED_SEED)
         return torch.randn(*shape, generator=generator).to(like.device, like.dtype)
 
     def network(self, model: nn.Module, role: str) -> nn.Module:
         """The network that has the role, by its name in the model."""
-        found = getattr(model, getattr(self.config, role), None)
-        if not isinstance(found, nn.Module):
+        network = getattr(model, getattr(self.config, role), None)
+        if not isinstance(network, nn.Module):
             raise ConfigError(
                 f"task.{role}: the model has no network '{getattr(self.config, role)}'; give it by `model: {{type:"
                 " Networks, networks: ...}}, or say its name"
             )
-        return found
+        return network
 
     def drawn(self, model: nn.Module, count: int) -> Tensor:
         """Items that the model draws, of fixed noise: `[count, ...]`."""
@@ -75,11 +79,11 @@ class _Generative(Task):
         if images.dim() != 4 or images.shape[1] not in (1, 3):
             return {}
         path = Path(run.path) / "samples" / "drawn.png"
-        write_png(path, grid(images))
+        write_png(path, image_grid(images))
         return {"samples": str(path)}
 
 
-def grid(images: Tensor) -> Tensor:
+def image_grid(images: Tensor) -> Tensor:
     """Images `[n, channels, height, width]` in 0..1 side by side, `[channels, rows, columns]` uint8, with lines."""
     n, channels, height, width = images.shape
     columns = math.ceil(math.sqrt(n))
@@ -87,6 +91,21 @@ def grid(images: Tensor) -> Tensor:
     framed = functional.pad(torch.cat([images.clamp(0, 1), blank]), (0, 1, 0, 1), value=0.5)
     rows = framed.unflatten(0, (-1, columns)).permute(2, 0, 3, 1, 4)
     return (rows.reshape(channels, -1, columns * (width + 1)) * 255).round().to(torch.uint8)
+
+
+def write_png(path: Path, image: Tensor) -> None:
+    """Write an image `[channels, height, width]` uint8 of 1 or 3 channels as PNG (RFC 2083), with its folder."""
+    channels, height, width = image.shape
+    rows = image.permute(1, 2, 0).reshape(height, -1).contiguous().numpy()
+    pixels = b"".join(b"\0" + row.tobytes() for row in rows)  # each row without a filter
+    header = struct.pack(">IIBBBBB", width, height, 8, _PNG_GREY if channels == 1 else _PNG_RGB, 0, 0, 0)
+    parts = (_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(pixels)), _chunk(b"IEND", b""))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
 class Adversarial(_Generative):
@@ -127,21 +146,21 @@ class Adversarial(_Generative):
         noise = self.noise(model, (count, *self.config.latent), is_fixed=True)
         return self.network(model, "generator")(noise)
 
-    def _made(self, model: nn.Module, items: Tensor, *, is_fixed: bool) -> Tensor:
+    def _generated(self, model: nn.Module, items: Tensor, *, is_fixed: bool) -> Tensor:
         noise = self.noise(model, (len(items), *self.config.latent), is_fixed=is_fixed)
-        made = self.network(model, "generator")(noise)
-        if made.shape != items.shape:
+        generated = self.network(model, "generator")(noise)
+        if generated.shape != items.shape:
             raise ShapeError(
                 f"Adversarial: expected a generator that gives items of {list(items.shape[1:])}, as the data has them,"
-                f" got {list(made.shape[1:])}"
+                f" got {list(generated.shape[1:])}"
             )
-        return made
+        return generated
 
     def _discriminator_loss(self, model: nn.Module, items: Tensor, *, is_fixed: bool) -> Tensor:
         with torch.no_grad():
-            made = self._made(model, items, is_fixed=is_fixed)
+            generated = self._generated(model, items, is_fixed=is_fixed)
         discriminator = self.network(model, "discriminator")
-        true, false = _scores(discriminator, items), _scores(discriminator, made)
+        true, false = _scores(discriminator, items), _scores(discriminator, generated)
         match self.config.loss:
             case "logistic":
                 loss = functional.softplus(-true).mean() + functional.softplus(false).mean()
@@ -150,21 +169,21 @@ class Adversarial(_Generative):
             case _:
                 loss = false.mean() - true.mean()
         if self.config.gradient_penalty and torch.is_grad_enabled():
-            loss = loss + self.config.gradient_penalty * _penalty(discriminator, items, made)
+            loss = loss + self.config.gradient_penalty * _penalty(discriminator, items, generated)
         return loss
 
     def _generator_loss(self, model: nn.Module, items: Tensor, *, is_fixed: bool) -> Tensor:
-        made = self._made(model, items, is_fixed=is_fixed)
+        generated = self._generated(model, items, is_fixed=is_fixed)
         with _without_gradients(self.network(model, "discriminator")) as discriminator:
-            scores = _scores(discriminator, made)
+            scores = _scores(discriminator, generated)
         return functional.softplus(-scores).mean() if self.config.loss == "logistic" else -scores.mean()
 
 
 def _items(batch: Any) -> Tensor:
-    found = inputs_of(batch)
-    if not isinstance(found, Tensor):
-        raise ShapeError(f"expected batches of items, a tensor, got {type(found).__name__}")
-    return found
+    items = inputs_of(batch)
+    if not isinstance(items, Tensor):
+        raise ShapeError(f"expected batches of items, a tensor, got {type(items).__name__}")
+    return items
 
 
 def _scores(discriminator: nn.Module, items: Tensor) -> Tensor:
@@ -177,17 +196,17 @@ def _scores(discriminator: nn.Module, items: Tensor) -> Tensor:
     return scores.flatten()
 
 
-def _penalty(discriminator: nn.Module, true: Tensor, made: Tensor) -> Tensor:
-    """The mean of (|gradient| - 1)^2 at points between true and made items (Gulrajani et al. 2017, algorithm 1)."""
+def _penalty(discriminator: nn.Module, true: Tensor, generated: Tensor) -> Tensor:
+    """Mean of (|gradient| - 1)^2 at points between true and generated items (Gulrajani et al. 2017, algorithm 1)."""
     share = torch.rand(len(true), *(1,) * (true.dim() - 1), dtype=true.dtype, device=true.device)
-    between = (share * true + (1 - share) * made).requires_grad_()
+    between = (share * true + (1 - share) * generated).requires_grad_()
     (gradient,) = torch.autograd.grad(_scores(discriminator, between).sum(), between, create_graph=True)
     return (gradient.flatten(1).norm(dim=1) - 1).square().mean()
 
 
 @contextmanager
 def _without_gradients(module: nn.Module) -> Iterator[nn.Module]:
-    """The parameters get no gradient of what is computed within the `with` block; what goes through them does."""
+    """Compute within the `with` block without gradients for the parameters; inputs still get theirs."""
     trained = [it for it in module.parameters() if it.requires_grad]
     for parameter in trained:
         parameter.requires_grad_(False)

@@ -42,6 +42,7 @@ class LanguageModel(Task):
     def __init__(self, config: LanguageModelConfig | None = None) -> None:
         self.config = config or LanguageModelConfig()
         self._data: Any = None
+        # The models that were proved to keep documents apart; weak, so that none is kept alive.
         self._apart: WeakSet[nn.Module] = WeakSet()
 
     def take_data(self, data: Any) -> None:
@@ -63,8 +64,8 @@ class LanguageModel(Task):
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         self._expect_apart(model, batch)
-        own = callable(getattr(type(model), "loss", None))
-        return model.loss(batch) if own else next_token_loss(model, batch)  # pyright: ignore[reportCallIssue]
+        has_loss = callable(getattr(type(model), "loss", None))
+        return model.loss(batch) if has_loss else next_token_loss(model, batch)  # pyright: ignore[reportCallIssue]
 
     @torch.no_grad()
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -83,13 +84,13 @@ class LanguageModel(Task):
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """The loss of a bigram table on the same text, and a sample drawn with the written model."""
-        data, said = job.data, {}
+        data, notes = job.data, {}
         config: Any = job.config.data
         has_tokens = all(hasattr(data, name) for name in ("train_tokens", "valid_tokens", "vocab_size"))
         has_all = all(hasattr(part, "length") for part in (data.train, data.valid))  # not some, by a transform
         if has_tokens and has_all and data.vocab_size <= _LARGEST_TABLE:
             predicted = data.valid_tokens[: len(data.valid) * data.valid.length + 1]
-            said["bigram"] = bigram_loss(data.train_tokens, predicted, data.vocab_size)
+            notes["bigram"] = bigram_loss(data.train_tokens, predicted, data.vocab_size)
         if all(callable(getattr(data, name, None)) for name in ("encode", "decode")) and self.config.sample_length:
             tokens = sample(
                 model,
@@ -101,25 +102,25 @@ class LanguageModel(Task):
                 device=job.device,
                 stops=stop_tokens(model, getattr(data, "codec", None)),
             )
-            said["sample"] = self.config.prompt + data.decode(tokens)
+            notes["sample"] = self.config.prompt + data.decode(tokens)
         elif (codec := getattr(data, "codec", None)) is not None and self.config.sample_length:
             item = data.valid[0]
             begin = int((item["labels"] != NO_TARGET).nonzero()[0])
             prompt = item["input_ids"][:begin]
             generator = torch.Generator().manual_seed(job.config.seed)
             options = {"temperature": self.config.temperature, "generator": generator}
-            said["sample"] = codec.decode(prompt) + self._answer(model, prompt.to(job.device), codec, **options)
-        return said
+            notes["sample"] = codec.decode(prompt) + self._answer(model, prompt.to(job.device), codec, **options)
+        return notes
 
-    def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
+    def describe(self, values: Mapping[str, Mapping[str, float]], notes: Mapping[str, Any]) -> list[str]:
         lines = []
-        if "bigram" in said:
-            gain = said["bigram"].loss - values["valid"]["loss"]
-            lines.append(f"bigram table     {said['bigram'].loss:.4f} (counted on the same training text)")
-            unit = "byte" if said["bigram"].vocab_size == _BYTES else "token"
+        if "bigram" in notes:
+            gain = notes["bigram"].loss - values["valid"]["loss"]
+            lines.append(f"bigram table     {notes['bigram'].loss:.4f} (counted on the same training text)")
+            unit = "byte" if notes["bigram"].vocab_size == _BYTES else "token"
             lines.append(f"{'better by' if gain >= 0 else 'worse by':<17}{abs(gain):.4f} nats per {unit}")
-        if "sample" in said:
-            lines += ["", "sample, drawn with the written model:", said["sample"]]
+        if "sample" in notes:
+            lines += ["", "sample, drawn with the written model:", notes["sample"]]
         return lines
 
 

@@ -10,7 +10,7 @@ from ...data.configs import NO_TARGET
 from ...errors import ShapeError
 from ...ops._divided import whole as whole_of_parts
 from ..learner.steps import StepOutput
-from ..metrics.logits import with_both_classes
+from ..metrics.outputs import with_both_classes
 from .configs import ClassificationConfig, ModelLossConfig, RegressionConfig, SegmentationConfig
 from .task import PaddedTask, SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
 from .weighing import PLAIN, Weighing, first_weighing, weighing_of, whole
@@ -60,7 +60,7 @@ class Classification(PaddedTask, SmoothedTask):
         return StepOutput(loss, size, logits.detach(), targets, logits=True)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The `class` of each item with its `probability`, and those of all classes; or the `labels` above 0.5."""
+        """The `class` of each item with its `probability` and all classes' probabilities; or the `labels` above 0.5."""
         logits = logits_of(call(model, inputs_of(batch))).double()
         if self.config.multi_label:
             return [_labels(row, facts) for row in logits.sigmoid().tolist()]
@@ -81,9 +81,9 @@ def _best(probabilities: Sequence[float], facts: Mapping[str, Any]) -> dict[str,
 
 
 def class_names(facts: Mapping[str, Any], count: int) -> list[str]:
-    """The names of so many classes: those of the data, and numbers for others."""
-    known = list(facts.get("classes") or ())[:count]
-    return [*map(str, known), *map(str, range(len(known), count))]
+    """Names for `count` classes: the data's, then numbers."""
+    names = list(facts.get("classes") or ())[:count]
+    return [*map(str, names), *map(str, range(len(names), count))]
 
 
 class Segmentation(SmoothedTask):
@@ -131,8 +131,8 @@ class Segmentation(SmoothedTask):
 def _pixel_logits(model: nn.Module, inputs: Any, targets: Tensor) -> Tensor:
     output = call(model, inputs)
     logits = logits_of(output)
-    size, own = targets.shape[1:], logits.shape[2:]
-    is_smaller = len(own) == len(size) == 2 and own != size and own[0] <= size[0] and own[1] <= size[1]
+    size, smaller = targets.shape[1:], logits.shape[2:]
+    is_smaller = len(smaller) == len(size) == 2 and smaller != size and smaller[0] <= size[0] and smaller[1] <= size[1]
     if isinstance(output, Tensor) or not is_smaller:
         return logits
     return functional.interpolate(logits, size=size, mode="bilinear", align_corners=False)

@@ -1,4 +1,4 @@
-"""Task: what a model is trained for; and fine-tuning, another task of which only adapters are trained."""
+"""Task: the loss that a model is trained for; and fine-tuning, which trains only adapters for another task."""
 
 import inspect
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Task:
-    """The forward pass and the loss of a batch, and what a job does before and after the training.
+    """The forward pass and the loss of a batch, and hooks of a job before and after the training.
 
     A subclass defines `train_step`; the rest has defaults. In YAML it is named by a `TaskConfig` whose `init` makes it.
 
@@ -35,7 +35,7 @@ class Task:
         return model
 
     def take_facts(self, facts: Mapping[str, Any]) -> None:
-        """Be told what is known of the data, with its `classes`, before the first step; here it is not needed."""
+        """Receive the facts of the data, with its `classes`, before the first step; ignored by default."""
 
     def begin_step(self, step: int) -> None:
         """Be told before each batch how many optimizer steps were taken; here it does not matter."""
@@ -59,7 +59,7 @@ class Task:
         return self.train_step(model, batch)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What the model says of a batch whose targets are placeholders: for each item, values by their column.
+        """Predictions of the model for a batch whose targets are placeholders: for each item, values by their column.
 
         Values are plain; a tensor `[height, width]` of integers is a mask. `facts` are those of the run's data, with
         its `classes`.
@@ -71,12 +71,12 @@ class Task:
         return model
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
-        """What is said of the trained model, read back from its record, by label; values are numbers or text."""
+        """Notes on the trained model, read back from its record, by label; values are numbers or text."""
         return {}
 
-    def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
+    def describe(self, values: Mapping[str, Mapping[str, float]], notes: Mapping[str, Any]) -> list[str]:
         """Lines for a person of what `finish` gave, and of the loss and metrics of each split."""
-        return [f"{label:<17}{value}" for label, value in said.items()]
+        return [f"{label:<17}{value}" for label, value in notes.items()]
 
 
 class SmoothedTask(Task):
@@ -134,7 +134,7 @@ def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
 
 
 def inputs_of(batch: Any, target: str = "labels") -> Any:
-    """The model's arguments of a batch, of which the target is a placeholder or missing."""
+    """The model's arguments from a batch whose target is a placeholder or missing."""
     if isinstance(batch, Tensor):
         return batch
     if isinstance(batch, Mapping) and target not in batch:
@@ -177,12 +177,13 @@ _OWN_NAMES = {"input_ids": "tokens", "token_type_ids": "token_types", "decoder_i
 
 
 def _as_arguments(inputs: Mapping[str, Any], parameters: frozenset[str]) -> dict[str, Any]:
-    known = {name: it for name, it in inputs.items() if name in parameters or name not in _OF_TASKS}
+    arguments = {name: it for name, it in inputs.items() if name in parameters or name not in _OF_TASKS}
     if "input_ids" in parameters or "tokens" not in parameters:
-        return known
-    return {_OWN_NAMES.get(name, name): it for name, it in known.items()}
+        return arguments
+    return {_OWN_NAMES.get(name, name): it for name, it in arguments.items()}
 
 
+# Once for a class: it is asked for each batch.
 @cache
 def _parameters(kind: type[nn.Module]) -> frozenset[str]:
     return frozenset(inspect.signature(kind.forward).parameters)
@@ -238,7 +239,7 @@ def added_loss(model: nn.Module, output: Any) -> Tensor | None:
 
 
 class LoraFineTuning(Task):
-    """Another task, of which only low-rank adapters are trained."""
+    """Trains only low-rank adapters, for another task."""
 
     def __init__(self, config: LoraFineTuningConfig) -> None:
         self.config = config
@@ -276,5 +277,5 @@ class LoraFineTuning(Task):
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         return self.task.finish(job, model)
 
-    def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
-        return self.task.describe(values, said)
+    def describe(self, values: Mapping[str, Mapping[str, float]], notes: Mapping[str, Any]) -> list[str]:
+        return self.task.describe(values, notes)

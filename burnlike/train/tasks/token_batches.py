@@ -18,21 +18,20 @@ from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
 from ...nn.divided_sequence import divided
+from ..learner.steps import evaluation_mode
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import StepOutput
-from .divided_batches import own_parts_of
+from .divided_batches import logits_tolerance, own_parts_of
 from .task import added_loss, logits_of
 
 _NAMES = ("input_ids", "attention_mask", "position_ids")
 _LONGEST, _SHORTEST = 9, 3
-_CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4}
 _SAME = {torch.float64: 1e-9, torch.float32: 1e-5}
-_CLOSE_IN_16_BITS = 5e-2
-"""How far logits may be from each other, relative to the largest of them: some softmax in float32 in any case."""
+"""How far logits may change, relative to the largest of them, that depend on nothing which was changed."""
 
 
 class Predicted(NamedTuple):
-    """Logits `[n, length, vocab_size]`, the token that each is of, `[n, length]`, and what the loss has beside them."""
+    """Logits `[n, length, vocab_size]`, their target tokens `[n, length]`, and the model's own addition to the loss."""
 
     logits: Tensor
     targets: Tensor
@@ -83,7 +82,7 @@ def _expect_tokens(value: Any, what: str, least: int) -> None:
 
 
 def _logits(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-    """The logits, and in training what the model adds to the loss, such as the balance of a mixture of experts."""
+    """The logits, and in training the model's own addition to the loss, such as the balance of experts."""
     tokens, more = arguments_of(model, inputs)
     if model.training and getattr(model, "has_balance", False):
         return model(*tokens, with_balance=True, **more)
@@ -98,7 +97,7 @@ def _logits(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Ten
 
 
 def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
-    """The inputs as the model's `forward` names them: as those of transformers, or as burnlike's `DecoderLm`.
+    """The inputs under the names of the model's `forward`: transformers', or those of burnlike's `DecoderLm`.
 
     A model that takes no mask gets none: padding is on the right, where nothing that is before sees it.
     """
@@ -113,10 +112,10 @@ def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[
         if "attention_mask" in inputs and "mask_pad" in named:
             more["mask_pad"] = inputs["attention_mask"] == 0
         return (inputs["input_ids"],), more
-    given: dict[str, Any] = {name: it for name, it in inputs.items() if name in named}
+    keywords: dict[str, Any] = {name: it for name, it in inputs.items() if name in named}
     if "use_cache" in named or (takes_any and hasattr(unwrap(model), "generation_config")):
-        given["use_cache"] = False  # with a cache transformers does not see that documents are packed
-    return (), given
+        keywords["use_cache"] = False  # with a cache transformers does not see that documents are packed
+    return (), keywords
 
 
 @torch.no_grad()
@@ -140,18 +139,12 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any], parallel: SinglePro
         return False
     size = min(_LONGEST, max(_SHORTEST, len(tokens) // 3))
     tokens = tokens.repeat(-(-3 * size // len(tokens)))
-    modes = {part: part.training for part in model.modules()}
-    model.eval()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            problem = _problem(model, tokens[: 3 * size], size, parallel or SingleProcess())
-            if (
-                parallel is None and problem == _MIXED and _dtype(model).itemsize == 2
-            ):  # rounding, of experts such as, or more
-                problem = _problem(copy.deepcopy(model).float(), tokens[: 3 * size], size, SingleProcess())
-    finally:
-        for part, training in modes.items():
-            part.training = training
+    with evaluation_mode(model), torch.random.fork_rng(devices=[]):
+        problem = _problem(model, tokens[: 3 * size], size, parallel or SingleProcess())
+        dtype = next((it.dtype for it in model.parameters() if it.is_floating_point()), torch.float32)
+        if parallel is None and problem == _MIXED and dtype.itemsize == 2:
+            # In 16 bits it may be rounding alone, such as that of a choice of experts: float32 tells.
+            problem = _problem(copy.deepcopy(model).float(), tokens[: 3 * size], size, SingleProcess())
     if problem:
         raise ConfigError(_refusal(model, problem))
     return True
@@ -161,7 +154,7 @@ _MIXED = "what one document of a row says changes with another"
 
 
 def _problem(model: nn.Module, tokens: Tensor, size: int, parallel: SingleProcess) -> str:
-    """What is wrong when the tokens are packed as three documents; empty where nothing is."""
+    """The problem of the tokens when they are packed as three documents; empty where there is none."""
     sizes = [size, size - 1, size + 1]
     documents = tokens.split(sizes)
     each = [_of_rows(model, it, [len(it)], parallel) for it in documents]
@@ -176,7 +169,7 @@ def _difference(alone: Tensor, packed: Tensor, changed: Tensor, size: int) -> st
     largest = alone.abs().max().item() or 1.0
     if (changed - packed)[size:].abs().max().item() > _SAME.get(alone.dtype, 0.0) * largest:
         return _MIXED
-    if (packed - alone).abs().max().item() > _CLOSE.get(alone.dtype, _CLOSE_IN_16_BITS) * largest:
+    if (packed - alone).abs().max().item() > logits_tolerance(alone.dtype) * largest:
         return "documents in one row do not give what each gives alone"
     return ""
 
@@ -185,12 +178,8 @@ def _of_rows(model: nn.Module, tokens: Tensor, sizes: list[int], parallel: Singl
     """Logits `[length, vocab_size]` of documents of these sizes in one row; none where another process has them."""
     positions = torch.cat([torch.arange(it, device=tokens.device) for it in sizes])
     batch = {"input_ids": tokens[None], "position_ids": positions[None]}
-    found = parallel.measure(lambda part: StepOutput(torch.zeros(()), 1, _logits(model, part)[0]), batch).predictions
-    return tokens[:0] if found is None else found[0]
-
-
-def _dtype(model: nn.Module) -> torch.dtype:
-    return next((it.dtype for it in model.parameters() if it.is_floating_point()), torch.float32)
+    output = parallel.measure(lambda part: StepOutput(torch.zeros(()), 1, _logits(model, part)[0]), batch)
+    return tokens[:0] if output.predictions is None else output.predictions[0]
 
 
 def _refusal(model: nn.Module, problem: str) -> str:

@@ -16,7 +16,7 @@ from ...errors import ConfigError, DataError, ShapeError
 from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
-from ..metrics.tags import OUTSIDE, spans_of
+from ..metrics.outputs import OUTSIDE, spans_of
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
 from .divided_batches import own_parts_of
 from .supervised import class_names
@@ -144,14 +144,14 @@ class MaskedLanguageModel(Task):
         return torch.where(chosen, shown.to(tokens.dtype), tokens), torch.where(chosen, tokens.long(), NO_TARGET)
 
     def _mask_token(self) -> int:
-        found = self.config.mask_token
-        found = self._facts.get("mask_token") if found is None else found
-        if found is None:
+        token = self.config.mask_token
+        token = self._facts.get("mask_token") if token is None else token
+        if token is None:
             raise ConfigError(
                 "task.mask_token: expected the number of the mask token, since the data does not say it: its tokenizer"
                 " has none, or it is no text"
             )
-        return int(found)
+        return int(token)
 
     def _special(self, tokens: Tensor, named: Mapping[str, Any]) -> Tensor:
         special = torch.zeros_like(tokens, dtype=torch.bool)
@@ -170,6 +170,7 @@ class MaskedLanguageModel(Task):
         rows = []
         for row, counts in zip(tokens.cpu(), kept.bool().cpu(), strict=True):
             digest = hashlib.sha256(row[counts].long().numpy().tobytes()).digest()
+            # Seven bytes: a seed is an int64.
             generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
             drawn = torch.ones(len(row), 3)
             drawn[counts] = torch.rand(int(counts.sum()), 3, generator=generator)
@@ -187,11 +188,11 @@ class MaskedLanguageModel(Task):
         rows = []
         for place, mask in enumerate(is_masked):
             text = filled[place][~is_padding[place] | mask]
-            found = best.indices[place][mask]
+            predicted = best.indices[place][mask]
             rows.append(
                 {
                     "text" if decode else "tokens": decode(text.cpu()) if decode else text.tolist(),
-                    "found": [decode(it.reshape(1).cpu()) for it in found] if decode else found.tolist(),
+                    "found": [decode(it.reshape(1).cpu()) for it in predicted] if decode else predicted.tolist(),
                     "probabilities": best.values[place][mask].tolist(),
                 }
             )
@@ -220,9 +221,9 @@ class SequenceToSequence(SmoothedTask):
         before[:, 0] = self._token(model, "start") or 0
         with divided_logits():
             output = call(model, {**_named(inputs), "decoder_input_ids": before})
-        found = _token_output(logits_of(output), labels, "SequenceToSequence", smoothing)
+        result = _token_output(logits_of(output), labels, "SequenceToSequence", smoothing)
         added = added_loss(model, output)
-        return found if added is None else found._replace(loss=found.loss + added)
+        return result if added is None else result._replace(loss=result.loss + added)
 
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
         output = super().valid_step(model, batch)
@@ -247,11 +248,13 @@ class SequenceToSequence(SmoothedTask):
 
     def _token(self, model: nn.Module, which: str) -> int | None:
         """The number of the `start`, `end` or `pad` token: of the task, the model or the data; None if none says it."""
-        own = getattr(self.config, f"{which}_token", None)
         name = {"start": "decoder_start_token_id", "end": "eos_token_id", "pad": "pad_token_id"}[which]
-        of_model = getattr(getattr(model, "config", None), name, None)
-        found = own if own is not None else of_model if of_model is not None else self._facts.get(f"{which}_token")
-        return found[0] if isinstance(found, list) else found
+        token = getattr(self.config, f"{which}_token", None)
+        if token is None:
+            token = getattr(getattr(model, "config", None), name, None)
+        if token is None:
+            token = self._facts.get(f"{which}_token")
+        return token[0] if isinstance(token, list) else token
 
     def _written(self, model: Any, inputs: Any, count: int) -> Tensor:
         """Up to `count` tokens for each item, the likeliest: `[n, length]`, -100 behind the end token."""
@@ -261,17 +264,17 @@ class SequenceToSequence(SmoothedTask):
             raise ConfigError(f"task: SequenceToSequence: {type(model).__name__} has no generate, which writes tokens")
         if hasattr(model, "generation_config"):  # of transformers
             start = self._token(model, "start")
-            found = model.generate(
+            generated = model.generate(
                 **named, max_new_tokens=count, do_sample=False, num_beams=1, decoder_start_token_id=start,
                 eos_token_id=end, pad_token_id=pad,
             )  # fmt: skip
         else:
             stops = () if end is None else (end,)
-            found = model.generate(
+            generated = model.generate(
                 named["input_ids"], count, attention_mask=named.get("attention_mask"),
                 start_token=self._token(model, "start") or 0, stop_tokens=stops, pad_token=pad,
             )  # fmt: skip
-        tokens = found[:, 1:]
+        tokens = generated[:, 1:]
         if end is None:
             return tokens
         is_over = (tokens == end).long().cumsum(1) - (tokens == end).long()

@@ -1,4 +1,4 @@
-"""Losses that give more weight to some classes, or to items that are hard: of a training, not of what is measured."""
+"""Losses of a training that give more weight to some classes, or to hard items; measured losses have none."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from ...errors import ConfigError, DataError, nearest
 from ...ops.cross_entropy import unrounded_loss
 
 _LEAST = 1e-8
+"""Of 1 - p: for a gamma below 1 the derivative of 0^gamma is infinite."""
 
 
 def whole(values: Tensor) -> Tensor:
@@ -36,7 +37,7 @@ class Weighing(NamedTuple):
     focal_gamma: float = 0.0
 
     def classes(self, logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, float]:
-        """The cross-entropy of `[n, classes]` logits with `[n]` classes, of which -100 does not count, and its weight.
+        """The cross-entropy of `[n, classes]` logits with `[n]` classes (-100 does not count), and its weight.
 
         The loss is a mean by the weights of the targets, as torch's. Its weight is their sum, where the mean weight of
         a class is 1; without weights the count.
@@ -93,9 +94,9 @@ PLAIN = Weighing()
 
 
 def first_weighing(config: Any) -> Weighing:
-    """The weighing of a task that has not seen its data: of a list of weights as they are."""
-    given = config.class_weights
-    return Weighing(torch.tensor(given) if isinstance(given, tuple) else None, config.focal_gamma)
+    """The weighing of a task before it has seen its data: a list of weights as given."""
+    class_weights = config.class_weights
+    return Weighing(torch.tensor(class_weights) if isinstance(class_weights, tuple) else None, config.focal_gamma)
 
 
 def weighing_of(config: Any, data: Any, kind: str) -> Weighing:
@@ -105,21 +106,21 @@ def weighing_of(config: Any, data: Any, kind: str) -> Weighing:
         ConfigError: a weight is of no class, or their number is not that of the classes.
         DataError: a class that is to be balanced has no items.
     """
-    given, names = config.class_weights, classes_of(data)
-    if given is None:
+    class_weights, names = config.class_weights, classes_of(data)
+    if class_weights is None:
         return Weighing(None, config.focal_gamma)
-    if given == "balanced":
+    if class_weights == "balanced":
         weights = _balanced(data.train, names, kind, getattr(config, "ignore_index", None))
-    elif isinstance(given, dict):
+    elif isinstance(class_weights, dict):
         if names is None:
             raise ConfigError("task.class_weights: the data has no names of classes; give a list of weights")
-        for name in given:
+        for name in class_weights:
             if name not in names:
                 hint = nearest(name, names) or f"; there are {', '.join(names[:20])}"
                 raise ConfigError(f"task.class_weights: the data has no class '{name}'{hint}")
-        weights = [given.get(name, 1.0) for name in names]
+        weights = [class_weights.get(name, 1.0) for name in names]
     else:
-        weights = [*given]
+        weights = [*class_weights]
         if names is not None and len(names) != len(weights):
             raise ConfigError(
                 f"task.class_weights: expected {len(names)} weights, one for each of {', '.join(names[:20])}, got"
@@ -134,19 +135,19 @@ def _balanced(train: Any, names: Sequence[str] | None, kind: str, ignored: int |
     """
     if kind == "labels":
         total = sum((torch.as_tensor(_target(train[place])).double() for place in range(len(train))), torch.zeros(()))
-        found = [(len(train) - it, it) for it in total.tolist()]
+        above_and_items = [(len(train) - it, it) for it in total.tolist()]
     else:
         counts = Counter(targets_of(train)) if kind == "classes" else _pixels(train)
         counts = {number: count for number, count in counts.items() if number != ignored}
         whole, count = sum(counts.values()), len(names or ()) or max(counts, default=0) + 1
-        found = [(whole / count, counts.get(number, 0)) for number in range(count)]
-    for number, (_, items) in enumerate(found):
+        above_and_items = [(whole / count, counts.get(number, 0)) for number in range(count)]
+    for number, (_, items) in enumerate(above_and_items):
         if items == 0:
             name = names[number] if names is not None else number
             raise DataError(
                 f"task.class_weights: balanced: the class {name} has no items to train on; give weights by name"
             )
-    return [above / items for above, items in found]
+    return [above / items for above, items in above_and_items]
 
 
 def _pixels(train: Any) -> Counter[int]:

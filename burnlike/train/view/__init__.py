@@ -1,1 +1,1 @@
-"""What a person sees of a run."""
+"""Views of a run for a person: progress, logs, reports."""

@@ -1,4 +1,4 @@
-"""Callback: what a program does at the points of a training; and RunLog, which writes the log of a run."""
+"""Callback: hooks of a program at the points of a training; and RunLog, which writes the log of a run."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -92,18 +92,18 @@ class Callbacks:
                 callback.load_state_dict(state[name])
 
     def _stateful(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        stateful: dict[str, Any] = {}
         for callback in self.all:
             if hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict"):
-                own = getattr(callback, "name", None)
-                name = f"{type(callback).__qualname__} {own}" if isinstance(own, str) else type(callback).__qualname__
-                number = sum(it.partition("#")[0] == name for it in found)
-                found[f"{name}#{number}" if number else name] = callback
-        return found
+                name, chosen = type(callback).__qualname__, getattr(callback, "name", None)
+                name = f"{name} {chosen}" if isinstance(chosen, str) else name
+                number = sum(it.partition("#")[0] == name for it in stateful)
+                stateful[f"{name}#{number}" if number else name] = callback
+        return stateful
 
 
 class RunLog(Callback):
-    """Says in the run's directory what it was started with, what happened when, and how it ended.
+    """Logs in the run's directory the environment it was started in, its events, and how it ended.
 
     `burnlike runs` and `burnlike report` read both files. A learner without a directory writes nothing.
     """

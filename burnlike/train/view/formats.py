@@ -1,4 +1,4 @@
-"""Numbers, times and lines of metrics as text, and what the values of a line are."""
+"""Numbers, times and lines of metrics as text, and the meaning of a line's values."""
 
 import math
 from collections.abc import Mapping
@@ -80,12 +80,12 @@ def values_of_line(line: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def is_quality(name: str) -> bool:
-    """Whether a value says how good the model is: rates of work and learning rates do not."""
+    """True if a value says how good the model is: rates of work and learning rates do not."""
     return name != "lr" and not name.endswith(RATE)
 
 
 def lower_is_better(name: str) -> bool:
-    """Whether low values of a metric are the good ones, by its name."""
+    """True if low values of a metric are the good ones, by its name."""
     return any(word in name.lower() for word in _LOWER_IS_BETTER)
 
 

@@ -65,6 +65,7 @@ class Board:
     def __init__(self) -> None:
         self.clock = Clock()
         self.step = self.total_steps = 0
+        # `take` is called by the training, `rows` by the thread that draws.
         self._lock = threading.Lock()
         self._epoch = 0
         self._rate = ""
@@ -126,11 +127,11 @@ class Board:
         cells = max(width - len(end) - 1, 0)
         full = int(cells * min(part, 1.0))
         bar: list[Piece] = [("━" * full, STRONG), ("─" * (cells - full), FRAME), (f" {end}"[:width], TITLE)]
-        said = [f"step {self.step:,} of {self.total_steps:,}", f"epoch {self._epoch + 1}", self._rate]
-        said += [f"{format_elapsed(self.clock.elapsed())} elapsed", f"memory {format_bytes(usage.process)}"]
+        status = [f"step {self.step:,} of {self.total_steps:,}", f"epoch {self._epoch + 1}", self._rate]
+        status += [f"{format_elapsed(self.clock.elapsed())} elapsed", f"memory {format_bytes(usage.process)}"]
         if usage.cuda is not None:
-            said.append(f"CUDA {format_bytes(usage.cuda)}")
-        return [bar, [("  ".join(filter(None, said))[:width], FRAME)]]
+            status.append(f"CUDA {format_bytes(usage.cuda)}")
+        return [bar, [("  ".join(filter(None, status))[:width], FRAME)]]
 
     def _values(self, width: int, most: int) -> list[list[Piece]]:
         names = [*dict.fromkeys([*self._train, *self._measured])]

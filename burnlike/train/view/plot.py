@@ -87,7 +87,7 @@ FRAME = -1
 
 
 class Bounds(NamedTuple):
-    """What a plot shows."""
+    """The range of a plot."""
 
     x_low: float
     x_high: float
@@ -114,9 +114,9 @@ def plot(title: str, splits: Mapping[str, Sequence[Point]], width: int, height: 
     columns, rows = max(width - _LABEL - 2, 1), max(height - 2, 1)
     bounds = Bounds.around([*splits.values()])
     cells: dict[tuple[int, int], tuple[int, int]] = {}
-    known = {"train": 0, "valid": 1}
-    others = [name for name in splits if name not in known]
-    numbers = [known[name] if name in known else len(known) + others.index(name) for name in splits]
+    fixed = {"train": 0, "valid": 1}
+    others = [name for name in splits if name not in fixed]
+    numbers = [fixed[name] if name in fixed else len(fixed) + others.index(name) for name in splits]
     for number, points in zip(numbers, splits.values(), strict=True):
         for column, row in _dots(points, bounds, columns * 2, rows * 4):
             place = row // 4, column // 2

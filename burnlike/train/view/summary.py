@@ -100,7 +100,7 @@ class LearnerSummary(NamedTuple):
 
     def __str__(self) -> str:
         rows = [("split", "metric", "first", "last", "min (epoch)", "max (epoch)")]
-        for it in self.metrics:
-            low, high = (f"{format_value(end.value)} ({end.epoch})" for end in (it.lowest, it.highest))
-            rows.append((it.split, it.name, format_value(it.first), format_value(it.last), low, high))
+        for metric in self.metrics:
+            low, high = (f"{format_value(end.value)} ({end.epoch})" for end in (metric.lowest, metric.highest))
+            rows.append((metric.split, metric.name, format_value(metric.first), format_value(metric.last), low, high))
         return "\n".join(table([[one_line(cell) for cell in row] for row in rows]))

@@ -85,7 +85,7 @@ def main(folder: Path, names: list[str]) -> None:
         rank = job.parallel.rank
         weights = weights_of(job)
         save_file({key: it.contiguous() for key, it in weights.items()}, folder / f"first {name} {rank}.safetensors")
-        found[name] = {"said": job.said, "size": size}
+        found[name] = {"said": job.notes, "size": size}
         directory = folder / name
         run = RunDir.create(directory) if rank == 0 else RunDir.follow(directory)
         job.run(run, PlainRenderer(io.StringIO()))
@@ -111,7 +111,7 @@ def memory(folder: Path) -> None:
     with held:
         job = Job(config_of(MESHES["fsdp2"], 4, **wide))
     sizes = [it.tensor.numel() * it.tensor.element_size() for it in params(job.model, "weight")]
-    found = {"most": held.most, "largest": max(sizes), "all": sum(sizes), "said": job.said}
+    found = {"most": held.most, "largest": max(sizes), "all": sum(sizes), "said": job.notes}
     (folder / f"memory {job.parallel.rank}.json").write_text(json.dumps(found))
     job.parallel.close()
 

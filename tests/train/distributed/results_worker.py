@@ -93,7 +93,7 @@ def run(folder: Path, kind: str, mesh: str) -> dict[str, Any]:
     directory = RunDir.create(place) if job.parallel.is_main else RunDir.follow(place)
     job.run(directory, PlainRenderer(io.StringIO()))
     directory.close()
-    said = [it for it in job.said if "whole model" in it]
+    said = [it for it in job.notes if "whole model" in it]
     job.parallel.close()
     return {"most": held.most, "all": sum(sizes), "largest": max(sizes), "said": said}
 

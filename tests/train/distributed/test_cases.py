@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from burnlike.cli.main import main
-from burnlike.train.parallel.pairs import WORKS_TOGETHER
+from burnlike.train.parallel.division_problems import WORKS_TOGETHER
 
 from ...processes import launched, wait_for
 from ..samples import write_config

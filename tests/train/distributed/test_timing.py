@@ -1,10 +1,10 @@
 """How long processes wait for one another, of what each noted."""
 
-from burnlike.train.parallel.timing import Own, own_times
+from burnlike.train.parallel.timing import ProcessTimes, own_times
 
 
-def own(ends: list[int], **begun: int) -> Own:
-    return Own("host", 1.0, ends, begun, 0.0)
+def own(ends: list[int], **begun: int) -> ProcessTimes:
+    return ProcessTimes("host", 1.0, ends, begun, 0.0)
 
 
 def test_a_process_waits_from_its_own_beginning_of_an_exchange_to_the_last_one() -> None:

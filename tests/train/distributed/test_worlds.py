@@ -12,8 +12,8 @@ import pytest
 from burnlike.cli.main import main
 from burnlike.errors import CheckpointError
 from burnlike.train import TrainConfig, load_run
-from burnlike.train.job.evaluation import evaluate_run
-from burnlike.train.job.resuming import check_resumable
+from burnlike.train.job.loaded_run import evaluate_run
+from burnlike.train.job.run_config import check_resumable
 
 from ...processes import HANGS_S, assert_succeed, launched
 from ..samples import write_config
@@ -168,7 +168,7 @@ def test_the_best_weights_are_measured_and_written_by_all(
     assert (result["step"], result["weights"]) == (step, "best")
     assert result["values"]["valid"]["loss"] == pytest.approx(losses[step], rel=1e-12)
     loaded = load_run(run)
-    assert evaluate_run(loaded, "valid", said={}).values["loss"] == pytest.approx(losses[step], rel=1e-6)
+    assert evaluate_run(loaded, "valid", notes={}).values["loss"] == pytest.approx(losses[step], rel=1e-6)
 
 
 def changed(config: Path, *overrides: str) -> tuple[TrainConfig, TrainConfig]:

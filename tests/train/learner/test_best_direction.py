@@ -20,7 +20,7 @@ from burnlike.train import (
     TrainConfig,
     TrainingConfig,
 )
-from burnlike.train.job.resuming import check_resumable
+from burnlike.train.job.run_config import check_resumable
 
 registry.load_built_in()
 METRICS = {tag: cls for tag, cls in registry.imported(MetricConfig).items() if cls.__module__.startswith("burnlike.")}

@@ -159,7 +159,7 @@ def trained_decoder(dropout: float = 0.2, **training: Any) -> Learner[Tensor]:
 
 
 def test_activation_checkpointing_computes_again_and_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnlike.train.learner import checkpointing as activation_checkpointing
+    from burnlike.train.learner import computing as activation_checkpointing
 
     calls = []
     real = activation_checkpointing.checkpoint

@@ -24,7 +24,7 @@ from burnlike.train import (
     VariationalAutoencoder,
     VariationalAutoencoderConfig,
 )
-from burnlike.train.tasks.generative import grid
+from burnlike.train.tasks.generative import image_grid
 
 GAN = """\
 data: {type: Digits, flat: true}
@@ -222,7 +222,7 @@ def test_samples_are_pictures(tmp_path: Path) -> None:
         pixels = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8).view(27, 36)
     assert len(pixels[:8, :8].unique()) > 10
     assert (pixels[8] == 128).all()
-    colours = grid(torch.rand(3, 3, 5, 4, generator=torch.Generator().manual_seed(1)))
+    colours = image_grid(torch.rand(3, 3, 5, 4, generator=torch.Generator().manual_seed(1)))
     assert colours.shape == (3, 12, 10)
 
 

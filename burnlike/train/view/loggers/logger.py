@@ -46,7 +46,7 @@ class Logger(Callback):
         self._is_open = False
 
     def open(self, run: Path | None, step: int) -> None:
-        """Begin, or go on, after so many steps; the run may have no directory.
+        """Begin, or go on after `step` steps; the run may have no directory.
 
         What was sent of later steps is from before the checkpoint that the run has gone back to. A ConfigError says
         that the program at the other end refuses or does not answer, or that there is no place to write to.
@@ -61,7 +61,7 @@ class Logger(Callback):
         """Send what waits to be sent."""
 
     def close(self, ending: Ending) -> None:
-        """Send what is left, and end."""
+        """Send the rest, and end."""
         raise NotImplementedError
 
     def on_fit_start(self, learner: "Learner[Any]") -> None:
@@ -71,8 +71,8 @@ class Logger(Callback):
         self._is_open = True
 
     def on_metrics(self, learner: "Learner[Any]", line: Mapping[str, Any]) -> None:
-        found = {f"{line['split']}/{name}": value for name, value in values_of_line(line).items()}
-        self._guarded(self.send, {name: value for name, value in found.items() if value is not None}, line)
+        named = {f"{line['split']}/{name}": value for name, value in values_of_line(line).items()}
+        self._guarded(self.send, {name: value for name, value in named.items() if value is not None}, line)
 
     def on_checkpoint(self, learner: "Learner[Any]", checkpoint: Any) -> None:
         """A run that is killed goes on from here, so nothing from before may be lost."""
@@ -89,6 +89,7 @@ class Logger(Callback):
             return
         try:
             call(*values)
+        # No error of a logger's service ends a training.
         except Exception as error:
             self._is_open = False
             message = f"{self.title} failed, and the training goes on without it: {type(error).__name__}: {error}"
@@ -96,7 +97,7 @@ class Logger(Callback):
 
 
 class SentLines:
-    """What of a run was sent already, kept in a file of its directory: a run that goes on sends nothing twice.
+    """Lines of a run that were sent already, kept in a file of its directory: a run that goes on sends nothing twice.
 
     Its `id` is that of the run at the other end; empty where nothing was sent yet.
     """
@@ -126,7 +127,7 @@ class SentLines:
         replace_file(self._file, json.dumps({"id": self.id, "steps": self._steps}).encode())
 
 
-def config_of(run: Path | None) -> dict[str, Any]:
+def config_values(run: Path | None) -> dict[str, Any]:
     """The values of a run's config by their paths; nothing where there is none."""
     if run is None or not (run / "config.yaml").is_file():
         return {}

@@ -10,7 +10,7 @@ from typing import Any
 from ....errors import ConfigError
 from ...runs.logs import DONE, FAILED, Ending
 from .configs import MLflowConfig, TensorBoardConfig, WandBConfig
-from .logger import Logger, SentLines, config_of
+from .logger import Logger, SentLines, config_values
 
 _FLUSH_S = 10
 
@@ -88,7 +88,7 @@ class WandB(Logger):
                 dir=None if run is None else str(run),
                 id=self._sent.id or None,
                 resume="allow" if self._sent.id else None,
-                config=config_of(run),
+                config=config_values(run),
                 settings=wandb.Settings(console="off"),
             )
         except Error as error:
@@ -141,11 +141,14 @@ class MLflow(Logger):
             if self._sent.id:
                 self._client.update_run(self._sent.id, status="RUNNING")
             else:
-                found = self._client.get_experiment_by_name(config.experiment)
-                experiment = self._client.create_experiment(config.experiment) if found is None else found.experiment_id
+                existing = self._client.get_experiment_by_name(config.experiment)
+                if existing is None:
+                    experiment = self._client.create_experiment(config.experiment)
+                else:
+                    experiment = existing.experiment_id
                 name = config.name or (None if run is None else os.path.basename(os.path.abspath(run)))
                 self._sent.id = self._client.create_run(experiment, run_name=name).info.run_id
-                params = [Param(_name(it), str(value)[:_LONGEST_PARAM]) for it, value in config_of(run).items()]
+                params = [Param(_name(it), str(value)[:_LONGEST_PARAM]) for it, value in config_values(run).items()]
                 for place in range(0, len(params), _MOST_PARAMS):
                     self._client.log_batch(self._sent.id, params=params[place : place + _MOST_PARAMS])
         except MlflowException as error:

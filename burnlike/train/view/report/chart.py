@@ -1,14 +1,15 @@
-"""A chart: an SVG that stretches with the page, labels beside it, axes; and HTML in which text can only be text."""
+"""Charts of a report: HTML in which text can only be text, metrics as curves of few points, an SVG with axes."""
 
 import html
 import math
 import sys
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ...._terminal import harmless
-from ..formats import format_value
-from .curves import Curves, Points, Series
+from ...runs.run_files import RunFiles
+from ..formats import RATE, format_value, is_quality, lower_is_better, values_of_line
 
 _EMPTY = ("meta", "img", "path", "line")
 """Elements without content."""
@@ -16,6 +17,11 @@ _EMPTY = ("meta", "img", "path", "line")
 
 _MOST_ROWS = 1_000
 """Of a table."""
+MOST_POINTS = 400
+_SMOOTH_FROM = 60
+"""Points from which a noisy curve is also drawn smoothed."""
+
+Points = list[tuple[float, float]]
 
 
 class Html(str):
@@ -35,10 +41,10 @@ def tag(name: str, /, *content: object, **attributes: object) -> Html:
     head = " ".join([name, *(f'{key}="{escaped(value)}"' for key, value in pairs)])
     if name in _EMPTY:
         return Html(f"<{head}/>")
-    return Html(f"<{head}>{joined(content)}</{name}>")
+    return Html(f"<{head}>{joined_html(content)}</{name}>")
 
 
-def joined(content: object) -> Html:
+def joined_html(content: object) -> Html:
     pieces = content if isinstance(content, list | tuple) else [content]
     return Html("".join(it if isinstance(it, Html) else escaped(it) for it in pieces if it is not None))
 
@@ -58,6 +64,93 @@ def grid(heads: "list[object]", rows: "list[list[object]]", **attributes: object
     ]
     body += [tag("tr", tag("td", f"... and {left_out:,} more", colspan=len(heads)))] if left_out > 0 else []
     return tag("div", tag("table", tag("thead", head), tag("tbody", *body), **attributes), class_="scroll")
+
+
+class Series(NamedTuple):
+    """A curve: its points are step and value, `smooth` their moving average or empty; its run's place among all."""
+
+    run: int
+    split: str
+    points: Points
+    smooth: Points
+
+
+class Curves(NamedTuple):
+    """A metric with its curves."""
+
+    name: str
+    series: list[Series]
+
+    @property
+    def title(self) -> str:
+        if self.name.endswith(RATE):
+            return "throughput"
+        return "learning rate" if self.name == "lr" else self.name.replace("_", " ")
+
+    @property
+    def unit(self) -> str:
+        return f"{self.name.removesuffix(RATE)}/s" if self.is_rate else ""
+
+    @property
+    def is_rate(self) -> bool:
+        return self.name.endswith(RATE)
+
+    @property
+    def may_be_log(self) -> bool:
+        """True if small values of it are worth telling apart."""
+        return lower_is_better(self.name)
+
+    @property
+    def has_splits(self) -> bool:
+        return len({it.split for it in self.series}) > 1
+
+
+def curves_of(runs: list[RunFiles]) -> list[Curves]:
+    """The curves of all metrics: the loss first, then other qualities, then the rest; training before others."""
+    by_metric: dict[str, dict[tuple[int, str], Points]] = {}
+    for place, run in enumerate(runs):
+        for line in run.lines:
+            for name, value in values_of_line(line).items():
+                if value is not None:
+                    points = by_metric.setdefault(name, {}).setdefault((place, line["split"]), [])
+                    points.append((line["step"], value))
+    names = sorted(by_metric, key=lambda name: (name != "loss", not is_quality(name), name != "lr"))
+    curves = []
+    for name in names:
+        series = []
+        for (run, split), points in by_metric[name].items():
+            ordered = sorted(points, key=lambda point: point[0])
+            is_noisy = split == "train" and name != "lr" and len(ordered) >= _SMOOTH_FROM
+            series.append(Series(run, split, thinned(ordered), thinned(_averaged(ordered)) if is_noisy else []))
+        series.sort(key=lambda it: (it.run, {"train": 0, "valid": 1}.get(it.split, 2), it.split))
+        curves.append(Curves(name, series))
+    return curves
+
+
+def thinned(points: Points, most: int = MOST_POINTS) -> Points:
+    """At most `most` of the points: both ends, and the smallest and largest value of each stretch."""
+    if len(points) <= most:
+        return points
+    count = (most - 2) // 2
+    kept = {0, len(points) - 1}
+    for number in range(count):
+        stretch = range(len(points) * number // count, len(points) * (number + 1) // count)
+        kept |= {min(stretch, key=lambda place: points[place][1]), max(stretch, key=lambda place: points[place][1])}
+    return [points[place] for place in sorted(kept)]
+
+
+def _averaged(points: Points) -> Points:
+    """The mean of each point and its neighbours, about a thirtieth of the curve.
+
+    At the steep start there are as many on each side; at the end all that are left.
+    """
+    sums = [0.0, *accumulate(value for _, value in points)]
+    reach = max(len(points) // 60, 2)
+    means = []
+    for place, (x, _) in enumerate(points):
+        low, high = place - min(reach, place), min(place + min(reach, place) + 1, len(points))
+        means.append((x, (sums[high] - sums[low]) / (high - low)))
+    return means
 
 
 _LOG_RATIO = 50
@@ -89,10 +182,10 @@ class Axis(NamedTuple):
             first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
             every = max(1, -(-(last - first) // (most + 1)))
             factors = (1, 2, 5) if last - first <= 2 else (1,)
-            found = [factor * 10.0**power for power in range(first, last + 1, every) for factor in factors]
-            found = [it for it in found if low <= it <= high]
-            if len(found) > 1:
-                return found
+            marks = [factor * 10.0**power for power in range(first, last + 1, every) for factor in factors]
+            marks = [it for it in marks if low <= it <= high]
+            if len(marks) > 1:
+                return marks
         span = high / most - low / most
         if not 0 < span < math.inf:
             return [low]
@@ -164,7 +257,7 @@ class Names(NamedTuple):
             ['seed=1', 'seed=1']
         """
         parts = [[part.partition("=") for part in name.split(",")] for name in self.runs]
-        swept = [{key: value for key, _, value in found} for found in parts]
+        swept = [{key: value for key, _, value in fields} for fields in parts]
         if all("=" in name and [*values] == [*swept[0]] for name, values in zip(self.runs, swept, strict=True)):
             columns = [[values[key] for values in swept] for key in swept[0]]
             differing = [_without_common_start(it, "_/") for it in columns if len({*it}) > 1]
@@ -178,12 +271,12 @@ class Names(NamedTuple):
     def color(self, series: Series) -> int:
         if not self.is_single:
             return series.run % COLORS
-        known = {"train": 0, "valid": 1}
-        return known.get(series.split, 2 + sum(map(ord, series.split)) % (COLORS - 2))
+        fixed = {"train": 0, "valid": 1}
+        return fixed.get(series.split, 2 + sum(map(ord, series.split)) % (COLORS - 2))
 
 
 def _without_common_start(names: list[str], signs: str) -> list[str]:
-    """What stands after the last of the signs up to which all names are the same."""
+    """The names without what they have in common up to the last of the signs."""
     same = next((place for place, it in enumerate(zip(*names, strict=False)) if len({*it}) > 1), 0)
     starts = [max(name.rfind(sign, 0, same) for sign in signs) + 1 for name in names]
     return [name[start:] for name, start in zip(names, starts, strict=True)]

@@ -15,8 +15,7 @@ from ...._regular_file import read_regular
 from ...runs.run_files import RunFiles, config_differences
 from ..formats import RATE, format_bytes, format_elapsed, format_value, is_quality, lower_is_better
 from ..summary import LearnerSummary, MetricSummary
-from .chart import COLORS, Axis, Html, Names, chart, chart_data, grid, split_name, tag
-from .curves import curves_of
+from .chart import COLORS, Axis, Html, Names, chart, chart_data, curves_of, grid, split_name, tag
 from .processes import Work, processes
 
 _LONGEST_TEXT = 50_000
@@ -27,8 +26,8 @@ SAMPLES_NAME = "samples"
 
 
 def section(title: str, *content: Html | None, id_: str) -> Html | None:
-    found = [it for it in content if it]
-    return tag("section", tag("h2", title), *found, id=id_) if found else None
+    parts = [it for it in content if it]
+    return tag("section", tag("h2", title), *parts, id=id_) if parts else None
 
 
 def badge(run: RunFiles) -> Html:
@@ -40,30 +39,32 @@ def swatch(place: int) -> Html:
 
 
 def problems(runs: list[RunFiles], names: list[str]) -> Html | None:
-    found = [(name, text) for run, name in zip(runs, names, strict=True) for text in run.problems]
-    found += [(name, f"failed: {it.reason}") for it, name in zip(runs, names, strict=True) if it.state == "failed"]
-    if not found:
+    messages = [(name, text) for run, name in zip(runs, names, strict=True) for text in run.problems]
+    messages += [(name, f"failed: {it.reason}") for it, name in zip(runs, names, strict=True) if it.state == "failed"]
+    if not messages:
         return None
-    return tag("ul", *(tag("li", tag("b", name), " ", text) for name, text in found), class_="problems", role="alert")
+    return tag(
+        "ul", *(tag("li", tag("b", name), " ", text) for name, text in messages), class_="problems", role="alert"
+    )
 
 
 def tiles(summary: LearnerSummary) -> Html:
     measured = [it for it in summary.metrics if it.split == "valid" and is_quality(it.name)]
-    found = [(it.best.value, f"best validation {it.name}, epoch {it.best.epoch}") for it in measured[:4]]
+    shown = [(it.best.value, f"best validation {it.name}, epoch {it.best.epoch}") for it in measured[:4]]
     if (loss := summary.find("train", "loss")) is not None:
-        found.append((loss.last, "training loss, last epoch"))
+        shown.append((loss.last, "training loss, last epoch"))
     rates = [it for it in summary.metrics if it.name.endswith(RATE)]
-    found += [(it.last, f"{it.name.removesuffix(RATE)} per second") for it in rates[:1]]
-    made = [tag("div", tag("b", format_value(value)), tag("span", text), class_="tile") for value, text in found]
-    return tag("div", *made, class_="tiles")
+    shown += [(it.last, f"{it.name.removesuffix(RATE)} per second") for it in rates[:1]]
+    boxes = [tag("div", tag("b", format_value(value)), tag("span", text), class_="tile") for value, text in shown]
+    return tag("div", *boxes, class_="tiles")
 
 
 def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSummary]) -> Html:
     metrics = [*dict.fromkeys(it.name for summary in summaries for it in summary.metrics if is_quality(it.name))]
     best: dict[str, float] = {}
     for name in metrics:
-        found = [metric.best.value for it in summaries if (metric := _shown(it, name)) is not None]
-        best[name] = (min if lower_is_better(name) else max)(found)
+        values = [metric.best.value for it in summaries if (metric := _shown(it, name)) is not None]
+        best[name] = (min if lower_is_better(name) else max)(values)
     rows: list[list[object]] = []
     for place, (run, summary) in enumerate(zip(runs, summaries, strict=True)):
         time = "-" if run.seconds is None else format_elapsed(run.seconds)
@@ -87,26 +88,34 @@ def _shown(summary: LearnerSummary, name: str) -> MetricSummary | None:
 
 
 def values(run: RunFiles, summary: LearnerSummary) -> Html | None:
-    """First, last, lowest and highest of each metric, and what was measured at the end."""
+    """First, last, lowest and highest value of each metric, and the final measurement."""
     if not summary.metrics:
         return None
     heads: list[object] = ["split", "metric", "first", "last", "lowest (epoch)", "highest (epoch)", "at the end"]
     rows: list[list[object]] = []
-    for it in summary.metrics:
-        low, high = (f"{format_value(end.value)} ({end.epoch})" for end in (it.lowest, it.highest))
-        end = run.values.get(it.split, {}).get(it.name)
+    for metric in summary.metrics:
+        low, high = (f"{format_value(end.value)} ({end.epoch})" for end in (metric.lowest, metric.highest))
+        end = run.values.get(metric.split, {}).get(metric.name)
         rows.append(
-            [split_name(it.split), it.name, format_value(it.first), format_value(it.last), low, high, format_value(end)]
+            [
+                split_name(metric.split),
+                metric.name,
+                format_value(metric.first),
+                format_value(metric.last),
+                low,
+                high,
+                format_value(end),
+            ]
         )
-    known = {(it.split, it.name) for it in summary.metrics}
-    for split, found in run.values.items():
-        for name in (it for it in found if (split, it) not in known):
-            rows.append([split_name(split), name, "-", "-", "-", "-", format_value(found[name])])
+    in_metrics = {(it.split, it.name) for it in summary.metrics}
+    for split, measured in run.values.items():
+        for name in (it for it in measured if (split, it) not in in_metrics):
+            rows.append([split_name(split), name, "-", "-", "-", "-", format_value(measured[name])])
     return grid(heads, rows, class_="numbers")
 
 
 def evaluations(run: RunFiles) -> Html | None:
-    """What `burnlike evaluate` has measured, a row each time."""
+    """The results of `burnlike evaluate`, a row for each time it ran."""
     if not run.evaluations:
         return None
     names = [*dict.fromkeys(name for it in run.evaluations for name in it["values"])]
@@ -119,15 +128,15 @@ def evaluations(run: RunFiles) -> Html | None:
 
 
 def samples(run: RunFiles) -> list[Html]:
-    found: list[Html] = []
-    short = {label: it for label, it in run.said.items() if not (isinstance(it, str) and len(it) > 60)}
+    parts: list[Html] = []
+    short = {label: it for label, it in run.task_notes.items() if not (isinstance(it, str) and len(it) > 60)}
     if short:
         shown = [[label, format_value(it) if isinstance(it, float) else str(it)] for label, it in short.items()]
-        found.append(grid(["", ""], [[*row] for row in shown], class_="plain"))
-    for label, text in run.said.items():
+        parts.append(grid(["", ""], [[*row] for row in shown], class_="plain"))
+    for label, text in run.task_notes.items():
         if label not in short:
-            found.append(tag("figure", tag("figcaption", label), tag("pre", _cut(text)), class_="sample"))
-    return [*found, *_sample_files(run.path)]
+            parts.append(tag("figure", tag("figcaption", label), tag("pre", _cut(text)), class_="sample"))
+    return [*parts, *_sample_files(run.path)]
 
 
 def _sample_files(run: Path) -> list[Html]:
@@ -135,7 +144,7 @@ def _sample_files(run: Path) -> list[Html]:
         files = sorted(it for it in (run / SAMPLES_NAME).iterdir() if it.is_file())
     except OSError:
         return []
-    found: list[Html] = []
+    texts: list[Html] = []
     images: list[Html] = []
     for file in files:
         try:
@@ -150,28 +159,28 @@ def _sample_files(run: Path) -> list[Html]:
             )
         elif file.suffix == ".txt":
             text = data.decode("utf-8", "replace")
-            found.append(tag("figure", tag("figcaption", file.stem), tag("pre", _cut(text)), class_="sample"))
-    return [*found, *([tag("div", *images, class_="images")] if images else [])]
+            texts.append(tag("figure", tag("figcaption", file.stem), tag("pre", _cut(text)), class_="sample"))
+    return [*texts, *([tag("div", *images, class_="images")] if images else [])]
 
 
 def configs(runs: list[RunFiles], names: list[str]) -> list[Html]:
-    found: list[Html] = []
+    parts: list[Html] = []
     if len(runs) > 1:
         differing = config_differences(runs)
         rows = [[tag("code", name), *("-" if it is None else str(it) for it in row)] for name, row in differing.items()]
-        found.append(grid(["field", *names], rows) if rows else tag("p", "The configs are the same."))
+        parts.append(grid(["field", *names], rows) if rows else tag("p", "The configs are the same."))
     for run, name in zip(runs, names, strict=True):
         if run.config_text:
             title = "config.yaml" if len(runs) == 1 else name
             is_open = "" if len(runs) == 1 else None
-            found.append(tag("details", tag("summary", title), tag("pre", _cut(run.config_text)), open=is_open))
-    return found
+            parts.append(tag("details", tag("summary", title), tag("pre", _cut(run.config_text)), open=is_open))
+    return parts
 
 
 def environments(runs: list[RunFiles], names: list[str]) -> Html | None:
-    found = [_environment(run) for run in runs]
-    fields = dict.fromkeys(name for it in found for name in it)
-    values: dict[str, list[object]] = {name: [it.get(name, "-") for it in found] for name in fields}
+    shown = [_environment(run) for run in runs]
+    fields = dict.fromkeys(name for it in shown for name in it)
+    values: dict[str, list[object]] = {name: [it.get(name, "-") for it in shown] for name in fields}
     common: list[list[object]] = [[name, it[0]] for name, it in values.items() if all(one == it[0] for one in it)]
     others: list[list[object]] = [[name, *it] for name, it in values.items() if any(one != it[0] for one in it)]
     tables = [grid(["", *names], others)] if others else []
@@ -233,7 +242,10 @@ def report_page(runs: list[RunFiles], works: Sequence[Work | None] = ()) -> str:
         section("Checkpoints", checkpoints(runs, names), id_="checkpoints"),
         tag("footer", f"burnlike {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
     ]
-    body = tag("body", tag("main", *parts), _data(data), tag("script", Html(_asset("report.js"))))
+    # JSON for the script, in which no `<` of a run's text can end the element.
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    plotted = tag("script", Html(text), type="application/json", id="data")
+    body = tag("body", tag("main", *parts), plotted, tag("script", Html(_asset("report.js"))))
     return f"<!DOCTYPE html>\n{tag('html', _head(title), body, lang='en')}\n"
 
 
@@ -257,40 +269,34 @@ def _header(runs: list[RunFiles], title: str) -> Html:
         return tag("header", tag("h1", title))
     (run,) = runs
     epochs = max((line["epoch"] + 1 for line in run.lines), default=0)
-    said = [f"{run.steps:,} steps", f"{epochs} epoch{'s' * (epochs != 1)}"]
-    said += [] if run.seconds is None else [format_elapsed(run.seconds)]
+    facts = [f"{run.steps:,} steps", f"{epochs} epoch{'s' * (epochs != 1)}"]
+    facts += [] if run.seconds is None else [format_elapsed(run.seconds)]
     started = str(run.environment.get("started", ""))[:16].replace("T", " ")
-    said += [f"started {started} UTC"] if started else []
-    return tag("header", tag("h1", title, " ", badge(run)), tag("p", " · ".join(said)))
+    facts += [f"started {started} UTC"] if started else []
+    return tag("header", tag("h1", title, " ", badge(run)), tag("p", " · ".join(facts)))
 
 
 def _charts(runs: list[RunFiles], names: Names) -> tuple[Html | None, dict[str, Any]]:
-    found = curves_of(runs)
-    if not found:
+    all_curves = curves_of(runs)
+    if not all_curves:
         return None, {}
-    all_steps = [x for curves in found for series in curves.series for x, _ in series.points]
+    all_steps = [x for curves in all_curves for series in curves.series for x, _ in series.points]
     steps = Axis(0.0, max(*all_steps, 1.0))
-    drawn = [chart(curves, names, steps, number) for number, curves in enumerate(found)]
+    drawn = [chart(curves, names, steps, number) for number, curves in enumerate(all_curves)]
     legend = note = None
     if not names.is_single:
         items = [tag("li", swatch(place), name) for place, name in enumerate(names.runs)]
         legend = tag("ul", *items, class_="legend")
         note = tag("p", "Pale curves are of the training, full ones of the validation.", class_="note")
-    data = {"low": steps.low, "high": steps.high, "charts": [chart_data(curves, names) for curves in found]}
+    data = {"low": steps.low, "high": steps.high, "charts": [chart_data(curves, names) for curves in all_curves]}
     return tag("div", legend, note, tag("div", *drawn, class_="charts")), data
 
 
-def _data(data: dict[str, Any]) -> Html:
-    """The data for the script: JSON, in which no `<` can end the element."""
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    return tag("script", Html(text), type="application/json", id="data")
-
-
-def _per_run(title: str, runs: list[RunFiles], names: list[str], found: list[list[Html]]) -> list[Html | None]:
+def _per_run(title: str, runs: list[RunFiles], names: list[str], contents: list[list[Html]]) -> list[Html | None]:
     """A section with a part for each run that has one, folded where there are several."""
     if len(runs) == 1:
-        return [section(title, *found[0], id_=title.lower())]
-    parts = [tag("details", tag("summary", name), *it) for name, it in zip(names, found, strict=True) if it]
+        return [section(title, *contents[0], id_=title.lower())]
+    parts = [tag("details", tag("summary", name), *it) for name, it in zip(names, contents, strict=True) if it]
     return [section(title, *parts, id_=title.lower())]
 
 

@@ -1,4 +1,4 @@
-"""What each process of a run did: its rate, how long it waited for others, and how much of its device it used."""
+"""The processes of a run: rate of each, time it waited for others, and how much of its device it used."""
 
 import re
 from statistics import fmean
@@ -35,7 +35,7 @@ _WORK_NOTE = (
 
 
 class Work(NamedTuple):
-    """Operations on floats that a training takes, and what a device does in a second at most.
+    """Floating-point operations of a training, and the peak rate of a device.
 
     Attributes:
         flops: of a process in a step; None where it is not known.
@@ -48,7 +48,7 @@ class Work(NamedTuple):
     problem: str = ""
 
 
-def peak_of(run: RunFiles) -> float | None:
+def peak_tflops_of(run: RunFiles) -> float | None:
     """The TFLOP/s of a device of the run in 16 bits; None for other trainings and devices."""
     values, devices = run.config.get, run.environment.get("devices")
     types = values("training.precision"), values("distributed.precision.params"), values("model.dtype")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from burnlike.train import read_run
-from burnlike.train.view.report.curves import curves_of, thinned
+from burnlike.train.view.report.chart import curves_of, thinned
 
 from ...runs.test_run_files import make_run
 

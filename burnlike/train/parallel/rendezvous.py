@@ -1,4 +1,4 @@
-"""The processes of a job, started by a launcher, find each other."""
+"""Rendezvous of the processes of a job, which a launcher has started."""
 
 import socket
 from datetime import timedelta
@@ -23,11 +23,11 @@ _JOBS = count(1)
 
 def _meet(timeout: timedelta) -> tuple[Store, int, int]:
     """The store of the job, the number of this process and how many there are, as torchrun, srun or mpirun say."""
-    known = known_ranks()
-    rank, world_size = int(known["RANK"]), int(known["WORLD_SIZE"])
+    ranks = known_ranks()
+    rank, world_size = int(ranks["RANK"]), int(ranks["WORLD_SIZE"])
     if rank and not launcher_has_store():
-        _await_first(known["MASTER_ADDR"], int(known["MASTER_PORT"]), timeout.total_seconds())
-    place = f"tcp://{known['MASTER_ADDR']}:{known['MASTER_PORT']}?rank={rank}&world_size={world_size}"
+        _await_first(ranks["MASTER_ADDR"], int(ranks["MASTER_PORT"]), timeout.total_seconds())
+    place = f"tcp://{ranks['MASTER_ADDR']}:{ranks['MASTER_PORT']}?rank={rank}&world_size={world_size}"
     return next(rendezvous(place, timeout=timeout))
 
 
@@ -65,11 +65,11 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         timeout = timedelta(minutes=config.timeout_minutes)
         try:
-            found, rank, world_size = _meet(timeout)
-            store = PrefixStore(f"job {next(_JOBS)}", found)
+            launcher_store, rank, world_size = _meet(timeout)
+            store = PrefixStore(f"job {next(_JOBS)}", launcher_store)
             # After a restart by torchrun, the store still has the addresses of the processes before.
-            own = PrefixStore(f"attempt {restart_count()}", store) if launcher_has_store() else store
-            dist.init_process_group(backend, store=own, rank=rank, world_size=world_size, timeout=timeout)
+            attempt = PrefixStore(f"attempt {restart_count()}", store) if launcher_has_store() else store
+            dist.init_process_group(backend, store=attempt, rank=rank, world_size=world_size, timeout=timeout)
         except (RuntimeError, ValueError) as error:
             raise ArgumentError(f"the processes of the job can't find each other: {error}") from error
     kind = config.chosen
