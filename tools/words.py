@@ -56,8 +56,17 @@ def empty_names(path: Path, tree: ast.Module) -> Iterator[Place]:
         for argument in ast.walk(node.args)
         if isinstance(argument, ast.arg) and argument.arg == "it"
     }
+    # The fields of a class are its interface, which users may know.
+    fields = {
+        id(line.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for line in node.body
+        if isinstance(line, ast.AnnAssign)
+    }
+    left_alone = in_comprehensions | fields
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in in_comprehensions:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in left_alone:
             name = node.id
         elif isinstance(node, ast.arg) and id(node) not in of_lambdas:
             name = node.arg

@@ -99,8 +99,8 @@ def _target(schemas: dict[str, Schema], schema: Schema) -> Schema:
 
 def _properties(schema: Any) -> Iterator[Schema]:
     """The fields of a schema and of those in it, the innermost first."""
-    for it in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
-        yield from _properties(it)
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _properties(part)
     if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
         yield schema["properties"]
 

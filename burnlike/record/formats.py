@@ -218,10 +218,10 @@ def directory_reader(path: str | os.PathLike[str]) -> Callable[[str, str | None]
     if not os.path.isdir(path) or any(os.path.exists(os.path.join(path, it)) for it in whole):
         return None
     names = {*os.listdir(path)}
-    found = next((it for it in _DIRECTORIES if it in names), None)
-    if found is None and any(map(_PART.fullmatch, names)):
-        found = DETAILS
-    return None if found is None else resolve(_DIRECTORIES[found])
+    details = next((it for it in _DIRECTORIES if it in names), None)
+    if details is None and any(map(_PART.fullmatch, names)):
+        details = DETAILS
+    return None if details is None else resolve(_DIRECTORIES[details])
 
 
 def detect(source: Source) -> Format:

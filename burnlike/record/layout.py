@@ -88,8 +88,8 @@ def check_layout(layout: Layout, path: str = "", depth: int = 0) -> None:
         raise RecordError(f"{place} is nested too deeply (more than {_MAX_DEPTH} levels)")
     if isinstance(layout, str):
         if layout not in LEAVES:
-            known = ", ".join(LEAVES)
-            raise RecordError(f"{place}: expected one of {known}, got {layout!r:.80}{nearest(layout, list(LEAVES))}")
+            kinds = ", ".join(LEAVES)
+            raise RecordError(f"{place}: expected one of {kinds}, got {layout!r:.80}{nearest(layout, list(LEAVES))}")
         return
     if not isinstance(layout, Mapping) or not all(isinstance(key, str) for key in layout):
         raise RecordError(f"{place}: expected a text or a map from texts, got {layout!r:.80}")

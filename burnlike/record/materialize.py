@@ -110,10 +110,10 @@ def _rebuild(config: Any, module: nn.Module, device: torch.device) -> str:
     computed = {path: it for path, it in all_tensors(built) if not it.is_meta and not mode.is_unknown(it)}
 
     def value(path: str, tensor: Tensor) -> Tensor:
-        found = computed.get(path)
-        if not tensor.is_meta or found is None or (found.shape, found.dtype) != (tensor.shape, tensor.dtype):
+        value = computed.get(path)
+        if not tensor.is_meta or value is None or (value.shape, value.dtype) != (tensor.shape, tensor.dtype):
             return tensor
-        return found.detach().to(device)
+        return value.detach().to(device)
 
     replace_tensors(module, value)
     return " and they depend on random numbers, or are in a container that can't be filled"
@@ -152,9 +152,9 @@ class _WithoutRandomNumbers(TorchDispatchMode):
         def without_values(like: Any) -> Any:
             if not isinstance(like, Tensor):
                 return like
-            made = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
-            self._note(made)
-            return made
+            tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
+            self._note(tensor)
+            return tensor
 
         return tree_map(without_values, _meta_result(func, args, kwargs))
 

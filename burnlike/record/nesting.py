@@ -81,14 +81,14 @@ def step(record: "Record", path: str, name: str | int) -> Any:
     entries = dict(entries_of(record.values))
     if below in entries:
         return decoded(entries[below], below, record)
-    found, value = value_at(record.values, below)
-    if found and not isinstance(value, Mapping | list | tuple):
+    is_there, value = value_at(record.values, below)
+    if is_there and not isinstance(value, Mapping | list | tuple):
         return value
-    if found or any(map(str.startswith, chain(record.tensors, record.aliases, entries), repeat(f"{below}."))):
+    if is_there or any(map(str.startswith, chain(record.tensors, record.aliases, entries), repeat(f"{below}."))):
         return RecordPart(record, below)
-    known = names_below(record, path)
+    names = names_below(record, path)
     where = f"'{path}' of {record.source}" if path else record.source
-    raise RecordPathError(f"{where} has no '{name}', it has {', '.join(known[:8])}{nearest(str(name), known)}")
+    raise RecordPathError(f"{where} has no '{name}', it has {', '.join(names[:8])}{nearest(str(name), names)}")
 
 
 def names_below(record: "Record", path: str) -> list[str]:
@@ -96,9 +96,9 @@ def names_below(record: "Record", path: str) -> list[str]:
     prefix = f"{path}." if path else ""
     entries = dict(entries_of(record.values))
     names = [name for name in (*record.tensors, *record.aliases, *entries) if name.startswith(prefix)]
-    found, value = value_at(record.values, path)
+    is_there, value = value_at(record.values, path)
     numbered = isinstance(value, Sequence) and not isinstance(value, str)
-    keys = map(str, range(len(value)) if numbered else value if isinstance(value, Mapping) else ()) if found else ()
+    keys = map(str, range(len(value)) if numbered else value if isinstance(value, Mapping) else ()) if is_there else ()
     keys = [key for key in keys if key != IDS and f"{prefix}{key}" not in entries]
     return list(dict.fromkeys((*(name[len(prefix) :].partition(".")[0] for name in names), *keys)))
 
@@ -189,8 +189,8 @@ def without(record: "Record", paths: Iterable[str]) -> "Record":
     for path in paths:
         values = _without_value(values, path.split("."))
     tied = {alias for alias, name in record.aliases.items() if name.startswith(prefixes)}
-    found = _chosen(record, lambda name: not name.startswith(prefixes) and name not in tied, "")
-    return replace(found, values=values, source=record.source, metadata=record.metadata)
+    rest = _chosen(record, lambda name: not name.startswith(prefixes) and name not in tied, "")
+    return replace(rest, values=values, source=record.source, metadata=record.metadata)
 
 
 def _without_value(values: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
@@ -224,12 +224,12 @@ def _chosen(record: "Record", wants: Callable[[str], bool], prefix: str) -> "Rec
 
 def _values_below(record: "Record", path: str) -> dict[str, Any] | None:
     """The values below `path`, and the entries of state dicts, whose names have dots; None where there are none."""
-    found, values = value_at(record.values, path)
+    is_there, values = value_at(record.values, path)
     values = {str(index): it for index, it in enumerate(values)} if isinstance(values, list | tuple) else values
-    below = dict(values) if found and isinstance(values, Mapping) else {}
-    known = {name for name, _ in entries_of(below)}
+    below = dict(values) if is_there and isinstance(values, Mapping) else {}
+    names = {name for name, _ in entries_of(below)}
     entries = {short: tree for name, tree in entries_of(record.values) if (short := _below(name, path))}
-    below |= {name: {ENTRY: tree} for name, tree in entries.items() if name not in known}
+    below |= {name: {ENTRY: tree} for name, tree in entries.items() if name not in names}
     return below if below or isinstance(values, Mapping) else None
 
 
@@ -244,18 +244,20 @@ def _layout_of_parts(layouts: Mapping[str, Any], version: BurnVersion) -> dict[s
 
 def _layout_below(layout: Any, path: str, version: BurnVersion) -> Any:
     """The layout of a part; None where it can't be told."""
-    found = known_layout(layout, version)
+    layout_below = known_layout(layout, version)
     for name in path.split("."):
-        if not isinstance(found, Mapping):
+        if not isinstance(layout_below, Mapping):
             return None
-        tag = tag_of(found)
+        tag = tag_of(layout_below)
         if tag == "$option":
-            found, tag = found["$option"], tag_of(found["$option"])
+            layout_below, tag = layout_below["$option"], tag_of(layout_below["$option"])
         if tag is None:
-            found = found.get(name)
+            layout_below = layout_below.get(name)
         elif tag in ("$vec", "$tuple") and name.isdecimal():
-            items = found[tag]
-            found = items if not isinstance(items, list) else items[int(name)] if int(name) < len(items) else None
+            items = layout_below[tag]
+            layout_below = (
+                items if not isinstance(items, list) else items[int(name)] if int(name) < len(items) else None
+            )
         else:
             return None
-    return found
+    return layout_below

@@ -45,13 +45,13 @@ def leaves_and_records(
     source: Any, own_record: "Callable[[Any], Record | None]"
 ) -> "tuple[dict[str, Tensor], dict[str, Any], dict[str, Record]]":
     """The same as `to_leaves`, where `own_record` may give parts records of their own; and these by their places."""
-    found = _Leaves(own_record)
-    value = found.take(source, "", 0)
+    leaves = _Leaves(own_record)
+    value = leaves.take(source, "", 0)
     if value is ABSENT:
         value = {}
     elif isinstance(value, list):
         value = {str(index): item for index, item in enumerate(value)}
-    return found.tensors, value if isinstance(value, dict) else {"": value}, found.records
+    return leaves.tensors, value if isinstance(value, dict) else {"": value}, leaves.records
 
 
 def item_tree(source: Any, name: str) -> Any:
@@ -237,19 +237,19 @@ def from_leaves(
         typed: whether a tensor that is declared as a typed one is; else it is a torch tensor.
     """
     reader = LeafReader(tensors, values, typed)
-    found = reader.build(kind, "", getattr(kind, "__name__", str(kind)))
+    tree = reader.build(kind, "", getattr(kind, "__name__", str(kind)))
     if strict:
         reader.check_all_used(kind)
-    return found
+    return tree
 
 
 def item_of_tree(kind: type[T], tree: Any, name: str) -> T:
     """The field of type `kind` that `item_tree` made `tree` of."""
     tensors = {path: leaf for path, leaf in leaves(tree, name) if isinstance(leaf, Tensor)}
     reader = LeafReader(tensors, {name: tree})
-    found = reader.build(kind, name, kind.__name__)
+    value = reader.build(kind, name, kind.__name__)
     reader.check_all_used(kind)
-    return found
+    return value
 
 
 class LeafReader:
@@ -369,12 +369,12 @@ class LeafReader:
         if path not in self._tensors:
             raise self._missing(path, type_name(kind), owner)
         self._used.add(path)
-        found = self._tensors[path]
+        tensor = self._tensors[path]
         if issubclass(kind, TensorBase):
-            return kind(found) if self._typed else found
+            return kind(tensor) if self._typed else tensor
         if not issubclass(kind, Tensor):
-            return found.detach().cpu().numpy()
-        return nn.Parameter(found, requires_grad=found.is_floating_point()) if kind is nn.Parameter else found
+            return tensor.detach().cpu().numpy()
+        return nn.Parameter(tensor, requires_grad=tensor.is_floating_point()) if kind is nn.Parameter else tensor
 
     def _checked(self, fits: Callable[[Any], bool], hint: Any, path: str, owner: str) -> Any:
         if path not in self._values:
@@ -388,9 +388,9 @@ class LeafReader:
     def _missing(self, path: str, what: str, owner: str) -> RecordMismatchError:
         if path in self._tensors:
             return RecordMismatchError(f"'{path}' of {owner}: expected {what}, got a tensor")
-        known = [name for name in (*self._tensors, *self._values) if name not in self._used]
-        known = known if len(known) < 1000 else []  # comparing with more takes long
-        return RecordMismatchError(f"'{path}' of {owner} is missing in the record ({what}){nearest(path, known)}")
+        unused = [name for name in (*self._tensors, *self._values) if name not in self._used]
+        unused = unused if len(unused) < 1000 else []  # comparing with more takes long
+        return RecordMismatchError(f"'{path}' of {owner} is missing in the record ({what}){nearest(path, unused)}")
 
     def _below(self, path: str) -> list[str]:
         return list(reduce(lambda tree, name: tree.get(name, {}), path.split(".") if path else (), self._tree))
@@ -400,10 +400,10 @@ def _made(kind: type, parts: dict[str, Any]) -> Any:
     unset = (
         [field.name for field in dataclasses.fields(kind) if not field.init] if dataclasses.is_dataclass(kind) else []
     )
-    found = kind(**{name: part for name, part in parts.items() if name not in unset})
+    built = kind(**{name: part for name, part in parts.items() if name not in unset})
     for name in unset:
-        object.__setattr__(found, name, parts[name])
-    return found
+        object.__setattr__(built, name, parts[name])
+    return built
 
 
 def _key(kind: Any, name: str, path: str) -> Any:

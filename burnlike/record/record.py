@@ -208,8 +208,12 @@ class Record:
         # Loading is of records, so it imports this file.
         from .loading.load_into import load_into, load_own
 
-        given = given_options(strict, device, options)
-        return load_into(self, target, given) if isinstance(target, nn.Module) else load_own(target, self, **given)
+        load_options = given_options(strict, device, options)
+        return (
+            load_into(self, target, load_options)
+            if isinstance(target, nn.Module)
+            else load_own(target, self, **load_options)
+        )
 
 
 def record_of(source: Source, outline: Outline, tensors: StoredTensors | None = None) -> Record:
@@ -242,24 +246,24 @@ def _with_own_records(record: Record, parts: Mapping[str, nn.Module]) -> Record:
         if part.values:
             *above, last = path.split(".")
             reduce(lambda inner, name: inner.setdefault(name, {}), above, values)[last] = dict(part.values)
-    found = nested(records, replace(rest, values=values))
-    aliases = dict(found.aliases)
+    joined = nested(records, replace(rest, values=values))
+    aliases = dict(joined.aliases)
     for alias, name in record.aliases.items():
         if name.startswith(below(parts)) and not alias.startswith(below(parts)):
-            target = found.aliases.get(name, name)
-            if target not in found.tensors:
+            target = joined.aliases.get(name, name)
+            if target not in joined.tensors:
                 raise RecordError(
                     f"'{alias}' is tied to '{name}', which the into_record of its module leaves out; save it there, or"
                     " untie the two"
                 )
             aliases[alias] = target
-    return replace(found, aliases=aliases, layout=None)
+    return replace(joined, aliases=aliases, layout=None)
 
 
 def given_options(strict: bool, device: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a load without those that have their default: not everything that loads knows them."""
-    given = {} if strict is True else {"strict": strict}
-    return {**given, **options} if device is None else {**given, "device": device, **options}
+    keywords = {} if strict is True else {"strict": strict}
+    return {**keywords, **options} if device is None else {**keywords, "device": device, **options}
 
 
 def own_record(source: Any) -> Record | None:

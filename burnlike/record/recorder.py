@@ -91,10 +91,10 @@ class FileRecorder(Recorder):
 
         Raises RecordIOError if the file can't be read, RecordFormatError if it is damaged or not of this format.
         """
-        found = os.fspath(path)
-        if not os.path.exists(found):
-            found = with_extension(found, self.format.extension)
-        return self._read(FileSource(found), layout)
+        path_text = os.fspath(path)
+        if not os.path.exists(path_text):
+            path_text = with_extension(path_text, self.format.extension)
+        return self._read(FileSource(path_text), layout)
 
     def to_bytes(self, record: Record) -> bytes:
         """The bytes that `save` would write; errors as there."""
@@ -114,8 +114,8 @@ class FileRecorder(Recorder):
         except RecordFormatError as error:
             message = None
             with contextlib.suppress(RecordFormatError):
-                if (found := detect(source)).extension != self.format.extension:
-                    message = f"expected a file of {self.format.name}, got one of {found.name}"
+                if (detected := detect(source)).extension != self.format.extension:
+                    message = f"expected a file of {self.format.name}, got one of {detected.name}"
             if message is None:
                 raise
             raise RecordFormatError(
@@ -206,9 +206,9 @@ def converted(name: str, tensor: Tensor, dtype: torch.dtype, allow_overflow: boo
     """A tensor, or this process's part of one, in another type; PrecisionError where a value does not fit it."""
     if tensor.dtype == dtype:
         return tensor
-    found = in_dtype(tensor, dtype)
-    check_kept(name, local(tensor), local(found), allow_overflow)
-    return found
+    converted = in_dtype(tensor, dtype)
+    check_kept(name, local(tensor), local(converted), allow_overflow)
+    return converted
 
 
 def with_extension(path: str | os.PathLike[str], extension: str) -> str:

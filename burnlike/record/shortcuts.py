@@ -153,13 +153,13 @@ def open_for(
     """
     if isinstance(path, Record | RecordPart):
         raise ArgumentError("expected the path of a record, got a record; load it by record.load_into(target)")
-    known = _layout_for(target) if layout is None else layout
+    record_layout = _layout_for(target) if layout is None else layout
     if recorder is None:
-        own: Any = None if isinstance(target, type | nn.Module) else getattr(target, "open_record", None)
-        return Record.of(own(path)) if callable(own) else open_record(path, known, top_level_key)
+        opener: Any = None if isinstance(target, type | nn.Module) else getattr(target, "open_record", None)
+        return Record.of(opener(path)) if callable(opener) else open_record(path, record_layout, top_level_key)
     if top_level_key is not None:
         raise ArgumentError("top_level_key is for files of torch.save; expected it or a recorder, got both")
-    return recorder.load(path, known)
+    return recorder.load(path, record_layout)
 
 
 def _layout_for(target: Any) -> Any:
@@ -170,8 +170,8 @@ def _layout_for(target: Any) -> Any:
     if isinstance(target, nn.Module):
         return LayoutOf(partial(layout_of, target))
     names = () if isinstance(target, type) else ("burn_0_21_layout", "record_layout")
-    known = [make for name in names if callable(make := getattr(target, name, None))]
-    return LayoutOf(lambda _: tuple(layout for make in known if (layout := make()) is not None)) if known else None
+    makers = [make for name in names if callable(make := getattr(target, name, None))]
+    return LayoutOf(lambda _: tuple(layout for make in makers if (layout := make()) is not None)) if makers else None
 
 
 def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None) -> Record:

@@ -110,37 +110,39 @@ def version_of(text: str, path: str) -> BurnVersion:
 def read_item(cursor: Cursor, layout: Layout, version: BurnVersion) -> Outline:
     """The record that begins at the cursor, behind the envelope, as a version of Burn wrote it."""
     reader = _Reader(cursor, version)
-    known, values = reader.read(layout, "")
-    found = reader.found
-    found.find_clones()
+    layout_read, values = reader.read(layout, "")
+    tensors = reader.found
+    tensors.find_clones()
     if holds_states(layout):
-        return Outline(found.entries, values={"states": flat(values) if values else {}, "paths": {}}, layout=known)
-    plain = found.values({} if values is None else values if isinstance(values, dict) else {"": values})
-    return Outline(found.entries, found.ids, found.aliases, plain, layout=known)
+        return Outline(
+            tensors.entries, values={"states": flat(values) if values else {}, "paths": {}}, layout=layout_read
+        )
+    plain = tensors.values({} if values is None else values if isinstance(values, dict) else {"": values})
+    return Outline(tensors.entries, tensors.ids, tensors.aliases, plain, layout=layout_read)
 
 
-def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], found: TensorCollector) -> StoredTensor:
+def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], collector: TensorCollector) -> StoredTensor:
     """A tensor: its bytes, its shape and the number of its dtype."""
     count = take_number(cursor)
     start = cursor.position
     cursor.skip(count)
     dimensions = take_number(cursor)
     if dimensions > MAX_DIMENSIONS:
-        raise found.wrong(name, f"{dimensions} dimensions")
+        raise collector.wrong(name, f"{dimensions} dimensions")
     shape = [take_number(cursor) for _ in range(dimensions)]
     names, number = numbered_dtypes(version), take_number(cursor)
     if number >= len(names):
-        raise found.wrong(name, f"the dtype number {number} (from 0 to {len(names) - 1})")
+        raise collector.wrong(name, f"the dtype number {number} (from 0 to {len(names) - 1})")
     label: Any = names[number]
     if label == "Bool" and bool_has_store(version):
         store = take_number(cursor)
         if store >= len(BOOL_STORES):
-            raise found.wrong(name, f"bools of an unknown kind ({store})")
+            raise collector.wrong(name, f"bools of an unknown kind ({store})")
         label = {"Bool": BOOL_STORES[store]}
     elif label == "QFloat":
         label = {"QFloat": None}
     dtype, stored_as = read_dtype(label, f"{cursor.source.path}: '{name}'")
-    found.check_bytes(name, count, stored_as or dtype, shape)
+    collector.check_bytes(name, count, stored_as or dtype, shape)
     if count:
         cursor.source.budget.add_tensor(_TENSOR)
     return StoredTensor(name, dtype, tuple(shape), cursor.source, start, stored_as)
@@ -172,8 +174,8 @@ class _Reader:
                     return {"$option": layout["$option"], "some": False}, None
                 if layout.get("some") is False:
                     raise self.found.wrong(path, "a value where the layout has none")
-                known, values = self.read(layout["$option"], path)
-                return {"$option": known, "some": True}, values
+                inner_layout, values = self.read(layout["$option"], path)
+                return {"$option": inner_layout, "some": True}, values
             case "$vec" | "$tuple" as tag:
                 return self._list(tag, layout[tag], path)
             case "$enum":
@@ -185,8 +187,8 @@ class _Reader:
                 if version != 0 or rank > 8:
                     what = f"a state of version {version + 1} and rank {rank} (known: version 1, 0 to 8)"
                     raise self.found.wrong(path, what)
-                known, values = self.read(layout["$state"], path)
-                return {"$state": known, "rank": rank}, values
+                inner_layout, values = self.read(layout["$state"], path)
+                return {"$state": inner_layout, "rank": rank}, values
             case _:
                 raise RecordError(
                     f"the layout of '{path}' is that of a file with names ($named), which says too little for bincode:"
@@ -212,8 +214,8 @@ class _Reader:
         name, below = variants[number]
         if layout.get("is") not in (None, name):
             raise self.found.wrong(path, f"the variant '{name}' where the layout has '{layout['is']}'")
-        known, values = self.read(below, join(path, name))
-        resolved = [[variant, known if variant == name else other] for variant, other in variants]
+        inner_layout, values = self.read(below, join(path, name))
+        resolved = [[variant, inner_layout if variant == name else other] for variant, other in variants]
         return {"$enum": resolved, "is": name}, None if values is None else {name: values}
 
     def _map(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
@@ -291,8 +293,8 @@ def scan(source: Source, name: str = "Bin") -> Outline:
     cursor = Cursor(source)
     metadata = take_envelope(cursor)
     version = metadata["version"]
-    found = _Scanner(source, version_of(version, source.path)).run(cursor.position)
-    return Outline(found.entries, found.ids, found.aliases, metadata=metadata, format=name, version=version)
+    scanned = _Scanner(source, version_of(version, source.path)).run(cursor.position)
+    return Outline(scanned.entries, scanned.ids, scanned.aliases, metadata=metadata, format=name, version=version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,9 +303,9 @@ class _Scanner:
     version: tuple[int, int]
 
     def run(self, position: int) -> TensorCollector:
-        found = TensorCollector(self.source.path)
+        collector = TensorCollector(self.source.path)
         while (begin := self._next_id(position)) is not None:
-            count = len(found.entries) + len(found.aliases)
+            count = len(collector.entries) + len(collector.aliases)
             cursor = Cursor(self.source, begin, _FIRST_WINDOW)
             label = full_id(take_text(cursor, _ID_BYTES))
             behind = cursor.position
@@ -311,13 +313,13 @@ class _Scanner:
             position = behind
             if tensor is None:
                 for tensor, end in self._state(label, behind):
-                    found.tensor(tensor)
+                    collector.tensor(tensor)
                     position = end
                 continue
             with contextlib.suppress(RecordFormatError):  # of an id that comes twice: bytes that look like a parameter
-                found.param(label, tensor)
+                collector.param(label, tensor)
                 position = cursor.position
-        return found
+        return collector
 
     def _state(self, label: str, position: int) -> Iterator[tuple[StoredTensor, int]]:
         """The tensors of the optimizer's state that may begin here, each with the place behind it."""
@@ -415,10 +417,10 @@ class Bincode(EnvelopeFormat):
         """
         cursor = Cursor(source)
         metadata = take_envelope(cursor)
-        known = known_layout(layout, version_of(metadata["version"], source.path))
-        if known is None:
+        layout_of_version = known_layout(layout, version_of(metadata["version"], source.path))
+        if layout_of_version is None:
             raise RecordError(f"{source.path}: {_REMEDY}")
-        layouts = known if isinstance(known, tuple) else (known,)
+        layouts = layout_of_version if isinstance(layout_of_version, tuple) else (layout_of_version,)
         outline = _read_by_one_of(source, cursor.position, layouts, metadata["version"])
         states = told_states(outline)
         return replace(outline, states=states, metadata=metadata, format=self.name, version=metadata["version"])

@@ -90,8 +90,8 @@ class Burnpack(Format):
             raise RecordFormatError(
                 f"{path}: promises {length} bytes of metadata, at most {MAX_METADATA_BYTES} are allowed"
             )
-        found = cbor.decode(source.read(_HEAD.size, length), f"{path}: the metadata", source.budget)
-        outline = outline_of_pack(_pack(found, source, _HEAD.size + length), source)
+        metadata = cbor.decode(source.read(_HEAD.size, length), f"{path}: the metadata", source.budget)
+        outline = outline_of_pack(_pack(metadata, source, _HEAD.size + length), source)
         return replace(outline, format=self.name, version=str(version))
 
 
@@ -125,29 +125,29 @@ def _metadata(pack: Pack, places: Mapping[str, tuple[int, int]]) -> dict[str, An
         tensors[name] = {"dtype": dtype, "shape": list(entry.shape), "data_offsets": list(places[name])}
         if name in pack.ids:
             tensors[name]["param_id"] = pack.ids[name]
-    found = {"tensors": _sorted(tensors)}
+    metadata = {"tensors": _sorted(tensors)}
     if pack.metadata:
-        found["metadata"] = _sorted(pack.metadata)
+        metadata["metadata"] = _sorted(pack.metadata)
     if pack.scalars:
-        found["scalars"] = _sorted({name: {it.variant: it.value} for name, it in pack.scalars.items()})
-    return found
+        metadata["scalars"] = _sorted({name: {it.variant: it.value} for name, it in pack.scalars.items()})
+    return metadata
 
 
-def _sorted(found: Mapping[str, Any]) -> dict[str, Any]:
+def _sorted(entries: Mapping[str, Any]) -> dict[str, Any]:
     """By name, whose order as text is that of its UTF-8 bytes."""
-    return {name: found[name] for name in sorted(found)}
+    return {name: entries[name] for name in sorted(entries)}
 
 
-def _pack(found: Any, source: Source, head_bytes: int) -> Pack:
+def _pack(metadata: Any, source: Source, head_bytes: int) -> Pack:
     path = source.path
-    if not isinstance(found, dict) or not isinstance(found.get("tensors"), dict):
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("tensors"), dict):
         raise RecordFormatError(f"{path}: its metadata is no map with tensors; it is damaged or no burnpack file")
-    count = len(found["tensors"])
+    count = len(metadata["tensors"])
     if count > MAX_TENSORS:
         raise RecordFormatError(f"{path}: has {count} tensors, at most {MAX_TENSORS} are allowed")
     source.budget.take(_TENSOR_BYTES * count, _TENSOR_STEPS * count)
-    tensors = [_tensor(name, descriptor, source) for name, descriptor in found["tensors"].items()]
-    ids = {name: it["param_id"] for name, it in found["tensors"].items() if it.get("param_id") is not None}
+    tensors = [_tensor(name, descriptor, source) for name, descriptor in metadata["tensors"].items()]
+    ids = {name: it["param_id"] for name, it in metadata["tensors"].items() if it.get("param_id") is not None}
     for name, param_id in ids.items():
         if not _natural(param_id):
             raise _wrong(path, name, f"the param_id {param_id!r:.40}")
@@ -159,7 +159,7 @@ def _pack(found: Any, source: Source, head_bytes: int) -> Pack:
             raise _wrong(path, other.name, f"bytes in common with '{one.name[:80]}'")
     start = _data_start(source, head_bytes, tensors)
     placed: dict[str, TensorEntry] = {it.name: replace(it, start=it.start + start) for it in tensors}
-    texts, scalars = ({} if found.get(key) is None else found[key] for key in ("metadata", "scalars"))
+    texts, scalars = ({} if metadata.get(key) is None else metadata[key] for key in ("metadata", "scalars"))
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise RecordFormatError(f"{path}: its free metadata is no map from text to text; it is damaged")
     if not isinstance(scalars, dict):
@@ -217,14 +217,14 @@ def _data_start(source: Source, head_bytes: int, tensors: list[StoredTensor]) ->
     raise RecordFormatError(f"{source.path}: {what}; save or fetch it again")
 
 
-def _scalar(name: str, found: Any, path: str) -> Scalar:
-    if isinstance(found, dict) and len(found) == 1:
-        ((variant, value),) = found.items()
+def _scalar(name: str, encoded: Any, path: str) -> Scalar:
+    if isinstance(encoded, dict) and len(encoded) == 1:
+        ((variant, value),) = encoded.items()
         if variant in _SCALARS:
             kind, low, high = _SCALARS[variant]
             if type(value) is kind and (low is None or low <= value <= high):
                 return Scalar(variant, value)
-    raise _wrong(path, name, f"the scalar {found!r:.60}, not one of {', '.join(_SCALARS)}")
+    raise _wrong(path, name, f"the scalar {encoded!r:.60}, not one of {', '.join(_SCALARS)}")
 
 
 BURNPACK = Burnpack()

@@ -69,10 +69,10 @@ def scalar_of(value: Any, leaf: str | None) -> Scalar | None:
 
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
     """Maps by the parts of the names; a ValueError has the name that is also the beginning of another one."""
-    found: dict[str, Any] = {}
+    states: dict[str, Any] = {}
     for name, value in leaves.items():
         *above, last = name.split(".")
-        tree = found
+        tree = states
         for part in above:
             tree = tree.setdefault(part, {})
             if not isinstance(tree, dict):
@@ -80,7 +80,7 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
         if last in tree:
             raise ValueError(name)
         tree[last] = value
-    return found
+    return states
 
 
 def has_tag(name: str) -> bool:
@@ -102,8 +102,8 @@ def _owner(name: str) -> int | None:
     digits, _, rest = name.partition(".")
     if not rest or len(digits) > 20 or not (digits.isascii() and digits.isdecimal()):
         return None
-    found = int(digits)
-    return found if str(found) == digits and found < 2**64 else None
+    index = int(digits)
+    return index if str(index) == digits and index < 2**64 else None
 
 
 def _is_rank(name: str) -> bool:
@@ -126,12 +126,12 @@ def outline_of(pack: Pack, path: str, budget: Budget) -> Outline:
     states = {recorded[it]: at.value for it, at in pack.scalars.items() if not _is_rank(it) and it not in lengths}
     paths = {text: pack.metadata[it] for text, it in digits.items() if it in pack.metadata}
     others = {key: text for key, text in pack.metadata.items() if key not in digits.values()}
-    found = metadata.decode(others, entries, path, budget)
-    more_states, more_paths = (found.values.get(key, {}) for key in ("states", "paths"))
+    decoded = metadata.decode(others, entries, path, budget)
+    more_states, more_paths = (decoded.values.get(key, {}) for key in ("states", "paths"))
     if not isinstance(more_states, dict) or not isinstance(more_paths, dict):
         raise RecordFormatError(f"{path}: its values contradict its scalars; it is damaged")
-    values = {**found.values, "states": {**more_states, **states}, "paths": {**more_paths, **paths}}
-    return replace(found, values=values, layout=layout if found.layout is None else found.layout)
+    values = {**decoded.values, "states": {**more_states, **states}, "paths": {**more_paths, **paths}}
+    return replace(decoded, values=values, layout=layout if decoded.layout is None else decoded.layout)
 
 
 def layout_of(pack: Pack) -> Layout:
@@ -155,8 +155,8 @@ def layout_of(pack: Pack) -> Layout:
             state[rest] = LEAVES[scalar.variant]
     layout = {}
     for digits, state in leaves.items():  # a state of one of Burn's optimizers, or what the names suggest
-        known = state_layout(state) or {"$named": _with_lists(nested(state), digits, pack)}
-        layout[str(ParamId(int(digits)))] = {"$state": known, "rank": ranks.get(digits, 0)}
+        described = state_layout(state) or {"$named": _with_lists(nested(state), digits, pack)}
+        layout[str(ParamId(int(digits)))] = {"$state": described, "rank": ranks.get(digits, 0)}
     return layout
 
 
@@ -207,11 +207,11 @@ def pack_of(outline: Outline) -> tuple[Pack, Outline]:
     scalars: dict[str, Scalar] = {}
     left: dict[str, Any] = {}
     for name, value in states.items():
-        found = scalar_of(value, types.get(name))
-        if found is None or name.endswith(f".{_RANK}"):
+        scalar = scalar_of(value, types.get(name))
+        if scalar is None or name.endswith(f".{_RANK}"):
             left[name] = value
         else:
-            scalars[filed[name]] = found
+            scalars[filed[name]] = scalar
     ranks: dict[str, int] = {}
     for name, entry in outline.entries.items():
         text = name.partition(".")[0]
@@ -235,8 +235,8 @@ def _state_layouts(outline: Outline, names: tuple[str, ...], paths: Mapping[str,
     layout = outline.layout
     while tag_of(layout) == "$named":
         layout = layout["$named"]
-    known = layout if isinstance(layout, Mapping) and tag_of(layout) is None else {}
+    fields = layout if isinstance(layout, Mapping) and tag_of(layout) is None else {}
     every = layout["$map"] if tag_of(layout) == "$map" else {}
     owners = (name.partition(".")[0] for name in names)
-    texts: list[str] = list(dict.fromkeys((*known, *owners, *([] if known else paths))))
-    return {text: known.get(text, every) for text in texts if id_of(f"{text}.") is not None}
+    texts: list[str] = list(dict.fromkeys((*fields, *owners, *([] if fields else paths))))
+    return {text: fields.get(text, every) for text in texts if id_of(f"{text}.") is not None}

@@ -89,8 +89,8 @@ def _pack_of(outline: Outline) -> tuple[Pack, Outline]:
 def _scalars(value: Any, path: str, types: Mapping[str, str]) -> dict[str, Scalar] | None:
     """The scalars that a value is, by the names of maps joined by dots; None if it holds something else."""
     if not isinstance(value, Mapping):
-        found = scalar_of(value, types.get(path))
-        return None if found is None else {path: found}
+        scalar = scalar_of(value, types.get(path))
+        return None if scalar is None else {path: scalar}
     scalars: dict[str, Scalar] = {}
     for key, below in value.items():
         part = _scalars(below, join(path, key), types) if isinstance(key, str) and key and "." not in key else None
@@ -144,36 +144,38 @@ def outline_of_pack(pack: Pack, source: Source) -> Outline:
     if burnpack_optimizers.is_optimizer(pack):
         return burnpack_optimizers.outline_of(pack, path, budget)
     declared = metadata.aliases_of(pack.metadata, path, budget)
-    found = TensorCollector(path, "the file is damaged: save or fetch it again")
+    collector = TensorCollector(path, "the file is damaged: save or fetch it again")
     tensors = cast(Mapping[str, StoredTensor], pack.tensors)
     for name, entry in tensors.items():
         if name in declared:
             continue
         if name in pack.ids:
-            found.param(pack.ids[name], entry)
+            collector.param(pack.ids[name], entry)
         else:
-            found.tensor(entry)
-    found.find_clones()
+            collector.tensor(entry)
+    collector.find_clones()
     for alias, name in declared.items():
-        first = found.entries.get(name)
+        first = collector.entries.get(name)
         same_id = pack.ids.get(alias) == pack.ids.get(name)
         if alias in tensors and not (first and same_id and same_place(first, tensors[alias])):
             raise RecordFormatError(
                 f"{path}: its metadata ties '{alias[:80]}' to '{name[:80]}', which the tensors contradict"
             )
-    copies = {it.name for it in found.copies}
-    tied = {it: name for it, name in (*found.aliases.items(), *declared.items()) if it in tensors and it not in copies}
-    outline = replace(metadata.decode(pack.metadata, found.entries, path, budget), ids=found.ids)
+    copies = {it.name for it in collector.copies}
+    tied = {
+        it: name for it, name in (*collector.aliases.items(), *declared.items()) if it in tensors and it not in copies
+    }
+    outline = replace(metadata.decode(pack.metadata, collector.entries, path, budget), ids=collector.ids)
     try:
         scalars = nested({name: scalar.value for name, scalar in pack.scalars.items()})
     except ValueError as error:
         raise RecordFormatError(f"{path}: the name of the scalar '{error}' begins with that of another one") from error
     if twice := sorted(scalars.keys() & outline.values.keys()):
         raise RecordFormatError(f"{path}: the value '{twice[0]:.80}' is there as scalars and as text")
-    outline = replace(outline, values=found.values({**scalars, **outline.values}))
+    outline = replace(outline, values=collector.values({**scalars, **outline.values}))
     return replace(
         outline,
         states=outline.states if metadata.STATES in pack.metadata else told_states(outline),
-        aliases={**found.aliases, **outline.aliases},
+        aliases={**collector.aliases, **outline.aliases},
         layout=_layout_of(replace(pack, tied=tied)) if outline.layout is None else outline.layout,
     )

@@ -24,48 +24,48 @@ def encode(value: Any) -> bytes:
     >>> encode({"a": [1, 2.5]}).hex()
     'a161618201f94100'
     """
-    found = bytearray()
-    _encode(value, found)
-    return bytes(found)
+    encoded = bytearray()
+    _encode(value, encoded)
+    return bytes(encoded)
 
 
-def _encode(value: Any, found: bytearray) -> None:
+def _encode(value: Any, encoded: bytearray) -> None:
     if isinstance(value, bool) or value is None:
-        found.append(0xF6 if value is None else 0xF4 + value)
+        encoded.append(0xF6 if value is None else 0xF4 + value)
     elif isinstance(value, int):
-        _head(_NEGATIVE if value < 0 else _UNSIGNED, -1 - value if value < 0 else value, found)
+        _head(_NEGATIVE if value < 0 else _UNSIGNED, -1 - value if value < 0 else value, encoded)
     elif isinstance(value, float):
-        found += _float(value)
+        encoded += _float(value)
     elif isinstance(value, str | bytes):
         try:
             data = value.encode() if isinstance(value, str) else value
         except UnicodeEncodeError as error:
             raise RecordError(f"{value[:80]!r} is not valid Unicode ({error}); rename it") from error
-        _head(_TEXT if isinstance(value, str) else _BYTES, len(data), found)
-        found += data
+        _head(_TEXT if isinstance(value, str) else _BYTES, len(data), encoded)
+        encoded += data
     elif isinstance(value, list | tuple):
-        _head(_ARRAY, len(value), found)
+        _head(_ARRAY, len(value), encoded)
         for item in value:
-            _encode(item, found)
+            _encode(item, encoded)
     elif isinstance(value, Mapping):
-        _head(_MAP, len(value), found)
+        _head(_MAP, len(value), encoded)
         for key, item in value.items():
-            _encode(key, found)
-            _encode(item, found)
+            _encode(key, encoded)
+            _encode(item, encoded)
     else:
         raise RecordError(
             f"expected a number, text, bytes, bool, None, list or map, got {type(value).__name__}; turn it into one"
         )
 
 
-def _head(major: int, argument: int, found: bytearray) -> None:
+def _head(major: int, argument: int, encoded: bytearray) -> None:
     if argument < 24:
-        found.append(major << 5 | argument)
+        encoded.append(major << 5 | argument)
         return
     for code, count in ((24, 1), (25, 2), (26, 4), (27, 8)):
         if argument < 1 << 8 * count:
-            found.append(major << 5 | code)
-            found += argument.to_bytes(count, "big")
+            encoded.append(major << 5 | code)
+            encoded += argument.to_bytes(count, "big")
             return
     raise RecordError(f"{argument} takes more than 64 bits; store it as text or as a tensor")
 
@@ -97,10 +97,10 @@ class _Decoder(TreeReader):
     tensor = TensorCost(memory=3000, steps=800, file_bytes=40)
 
     def value(self, depth: int) -> Any:
-        found = self._item(depth)
-        if found is _BREAK:
+        item = self._item(depth)
+        if item is _BREAK:
             raise self.wrong("the end of something indefinite, where nothing indefinite is")
-        return found
+        return item
 
     @staticmethod
     def has_values(item: Mapping[str, Any]) -> bool:

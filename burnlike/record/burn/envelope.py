@@ -48,12 +48,12 @@ class EnvelopeFormat(Format):
 
 def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
     """The five texts; without a precision those of the file that the record came from, or what its floats suggest."""
-    found = {key: text for key, text in outline.metadata.items() if key in KEYS and isinstance(text, str)}
+    additions = {key: text for key, text in outline.metadata.items() if key in KEYS and isinstance(text, str)}
     floats = {it.dtype for it in outline.entries.values() if kind_of_name(it.dtype) == "float"}
     can_hold = {name: {dtype} for dtype, (_, _, name) in _SETTINGS.items()}  # the tensors may have been converted since
-    told = outline.precision is None and {"float", "int", "settings"} <= found.keys()
-    if told and floats <= can_hold.get(found["settings"], floats):
-        float_name, int_name, settings = found["float"], found["int"], found["settings"]
+    told = outline.precision is None and {"float", "int", "settings"} <= additions.keys()
+    if told and floats <= can_hold.get(additions["settings"], floats):
+        float_name, int_name, settings = additions["float"], additions["int"], additions["settings"]
     else:
         dtype = outline.precision or (floats.pop() if len(floats) == 1 else "F32")
         float_name, int_name, settings = _SETTINGS.get(dtype, _SETTINGS["F32"])
@@ -66,15 +66,15 @@ def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
     }
 
 
-def _with_additions(found: Any, outline: Outline, path: str) -> Outline:
-    if found is None:
+def _with_additions(additions: Any, outline: Outline, path: str) -> Outline:
+    if additions is None:
         return replace(outline, states=told_states(outline))
-    if not isinstance(found, dict) or found.get("format") != FORMAT_VERSION:
+    if not isinstance(additions, dict) or additions.get("format") != FORMAT_VERSION:
         raise RecordFormatError(f"{path}: its entry '{_KEY}' is damaged, or a newer burnlike wrote it: update")
-    values, aliases = from_json(found.get("values", {}), f"{path}: values"), found.get("aliases", {})
+    values, aliases = from_json(additions.get("values", {}), f"{path}: values"), additions.get("aliases", {})
     if not isinstance(values, dict):
         raise RecordFormatError(f"{path}: its values are no map")
-    entries, texts = outline.entries, found.get("metadata", {})
+    entries, texts = outline.entries, additions.get("metadata", {})
     stored = cast(Mapping[str, StoredTensor], entries)
     if not isinstance(aliases, dict) or not all(isinstance(name, str) for name in aliases.values()):
         raise RecordFormatError(f"{path}: its aliases are no map from text to text")
@@ -87,7 +87,7 @@ def _with_additions(found: Any, outline: Outline, path: str) -> Outline:
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise RecordFormatError(f"{path}: its metadata is no map from text to text")
     outline = replace(outline, entries=entries)
-    states = found.get("states", told_states(outline))
+    states = additions.get("states", told_states(outline))
     if not isinstance(states, list | frozenset) or not all(isinstance(it, str) and it in entries for it in states):
         raise RecordFormatError(f"{path}: its states are no list of its tensors")
     return replace(
@@ -105,7 +105,7 @@ def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = Fa
     `phantom` stands for `_b`, which is empty. In a `finite` format inf and nan stand under `burnlike` alone.
     """
     item, values = item_of(outline, finite)
-    found = {"metadata": metadata_of(outline, recorder), "item": item, "_b": phantom}
+    artifact = {"metadata": metadata_of(outline, recorder), "item": item, "_b": phantom}
     extra: dict[str, Any] = {"values": to_json(values, "values")} if values else {}
     if aliases := {alias: name for alias, name in outline.aliases.items() if name not in outline.ids}:
         extra["aliases"] = aliases
@@ -113,7 +113,7 @@ def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = Fa
         extra["states"] = sorted(outline.states)
     if texts := {key: it for key, it in outline.metadata.items() if key not in KEYS and isinstance(it, str)}:
         extra["metadata"] = texts
-    return {**found, _KEY: {"format": FORMAT_VERSION, **extra}} if extra else found
+    return {**artifact, _KEY: {"format": FORMAT_VERSION, **extra}} if extra else artifact
 
 
 def pieces_of(
@@ -135,8 +135,8 @@ def pieces_of(
             entry = outline.entries[value.name]
             entries.append(entry)
             dtype = burn_dtype(entry.dtype, value.name)
-            found = {"bytes": msgspec.Raw(hole(mark, entry)), "shape": list(entry.shape), "dtype": dtype}
-            return found if value.id is None else {"id": str(value.id), "param": found}
+            tensor = {"bytes": msgspec.Raw(hole(mark, entry)), "shape": list(entry.shape), "dtype": dtype}
+            return tensor if value.id is None else {"id": str(value.id), "param": tensor}
         if isinstance(value, Mapping):
             return {key: part(it) for key, it in value.items()}
         if isinstance(value, list):
@@ -158,18 +158,18 @@ def no_text(error: UnicodeEncodeError) -> RecordError:
     return RecordError(f"the record's text {text!r} has half of a surrogate pair, which no file can hold; replace it")
 
 
-def outline_of_artifact(found: Any, source: Source, name: str, make: Make | None = None) -> Outline:
-    if not isinstance(found, Mapping) or not {"metadata", "item"} <= found.keys():
+def outline_of_artifact(artifact: Any, source: Source, name: str, make: Make | None = None) -> Outline:
+    if not isinstance(artifact, Mapping) or not {"metadata", "item"} <= artifact.keys():
         raise RecordFormatError(f"{source.path}: expected a map with metadata and item; it is no record of Burn's")
-    texts = found["metadata"]
+    texts = artifact["metadata"]
     if not isinstance(texts, Mapping) or not all(isinstance(texts.get(key), str) for key in KEYS):
         raise RecordFormatError(
             f"{source.path}: its metadata lacks the texts {', '.join(KEYS)}; it is no record of Burn's"
         )
     metadata = {key: texts[key] for key in KEYS}
-    outline = outline_of_item(found["item"], source, make)
+    outline = outline_of_item(artifact["item"], source, make)
     outline = replace(outline, metadata=metadata, format=name, version=metadata["version"])
-    return _with_additions(found.get(_KEY), outline, source.path)
+    return _with_additions(artifact.get(_KEY), outline, source.path)
 
 
 def told_states(outline: Outline) -> frozenset[str]:

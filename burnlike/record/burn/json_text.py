@@ -56,10 +56,10 @@ class JsonReader:
         """The map that the text is."""
         if self._peek() != b"{":
             self._fail("expected a map with metadata and item")
-        found = self._map(0)
+        content = self._map(0)
         if self._peek():
             self._fail("expected the end")
-        return found
+        return content
 
     def _value(self, depth: int) -> Any:
         if depth > MAX_DEPTH:
@@ -78,39 +78,39 @@ class JsonReader:
 
     def _map(self, depth: int) -> dict[str, Any]:
         self._budget.take(CONTAINER, 30, 2)
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         few: bytes | None = None
         self._at += 1
-        while self._another(b"}", bool(found)):
+        while self._another(b"}", bool(entries)):
             if self._peek() != b'"':
                 self._fail("expected a key in quotes")
             place = self._begin + self._at
             name = sys.intern(self._text())  # most come in many maps
-            if name in found:
+            if name in entries:
                 raise _wrong(self._source, place, f"the key {name!r:.60} comes twice in one map")
             if self._peek() != b":":
                 self._fail("expected a colon")
             self._at += 1
             if name == "bytes" and self._in_item and self._peek() == b"[":
-                found[name], few = self._bytes(depth + 1)
+                entries[name], few = self._bytes(depth + 1)
                 continue
             above = self._in_item
             self._in_item = above or (depth == 0 and name == "item")
-            found[name] = self._value(depth + 1)
+            entries[name] = self._value(depth + 1)
             self._in_item = above
-        if isinstance(found.get("bytes"), Blob) and few is not None and "shape" not in found:
+        if isinstance(entries.get("bytes"), Blob) and few is not None and "shape" not in entries:
             self._budget.take(NUMBER * len(few), len(few))
-            found["bytes"] = list(few)
-        if has_values(found):
+            entries["bytes"] = list(few)
+        if has_values(entries):
             self._budget.add_tensor(_TENSOR)
-        return found
+        return entries
 
     def _items(self, depth: int) -> list[Any]:
         self._budget.take(CONTAINER, 30, 2)
-        found: list[Any] = []
-        while self._another(b"]", bool(found)):
-            found.append(self._value(depth + 1))
-        return found
+        items: list[Any] = []
+        while self._another(b"]", bool(items)):
+            items.append(self._value(depth + 1))
+        return items
 
     def _another(self, end: bytes, behind_one: bool) -> bool:
         """True if another entry follows; goes behind the comma before it, or behind the end."""
@@ -193,26 +193,26 @@ class JsonReader:
 
     def _literal(self) -> bool | None:
         self._need(5)
-        found = next((text for text in _LITERALS if self._data.startswith(text, self._at)), None)
-        if found is None:
+        literal = next((text for text in _LITERALS if self._data.startswith(text, self._at)), None)
+        if literal is None:
             self._fail("expected a value")
-        self._at += len(found)
+        self._at += len(literal)
         self._budget.take(NUMBER, 40, 2)
-        return _LITERALS[found]
+        return _LITERALS[literal]
 
     def _number(self) -> int | float:
         self._need(2 * _DIGITS)
-        found = _NUMBER.match(self._data, self._at)
-        if found is None:
+        match = _NUMBER.match(self._data, self._at)
+        if match is None:
             self._fail("expected a value")
-        text = found.group()
+        text = match.group()
         if len(text) > _DIGITS:
             self._fail(f"expected a number of at most {_DIGITS} digits")
-        number = int(text) if found.group(1) is found.group(2) is None else float(text)
+        number = int(text) if match.group(1) is match.group(2) is None else float(text)
         if isinstance(number, float) and math.isinf(number):
             self._fail("expected a number that a float of 64 bits can hold")
         self._budget.take(NUMBER, 40, 2)
-        self._at = found.end()
+        self._at = match.end()
         return number
 
     def _peek(self) -> bytes:
@@ -243,8 +243,8 @@ class JsonReader:
         return bool(more)
 
     def _fail(self, expected: str) -> NoReturn:
-        found = self._data[self._at : self._at + 20]
-        what = repr(found) if found else "the end of the text"
+        excerpt = self._data[self._at : self._at + 20]
+        what = repr(excerpt) if excerpt else "the end of the text"
         raise _wrong(self._source, self._begin + self._at, f"{expected}, got {what}")
 
 
@@ -389,14 +389,14 @@ class Numbers:
     def _advance(self) -> None:
         begin = self._begin + len(self._values)
         try:
-            found = next(self._runs, None)
+            run = next(self._runs, None)
         except BaseException:
             self._start = -1  # the iterator has ended: begin anew next time
             raise
-        if found is None:
+        if run is None:
             self._start = -1
             raise RecordFormatError(f"{self._source.path}: an array of bytes became shorter since the file was opened")
-        self._values, self._begin = found.values, begin
+        self._values, self._begin = run.values, begin
 
 
 @dataclass(slots=True, unsafe_hash=True)

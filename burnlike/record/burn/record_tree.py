@@ -35,10 +35,10 @@ class TreeReader(ABC):
 
     def whole(self) -> Any:
         """The value that the source is, to its end."""
-        found = self.value(0)
+        value = self.value(0)
         if not self.cursor.at_end():
             raise self.wrong("bytes lie behind the value")
-        return found
+        return value
 
     @abstractmethod
     def value(self, depth: int) -> Any:
@@ -77,15 +77,15 @@ class TreeReader(ABC):
     def map_with(self, keys: Iterable[Any], depth: int) -> dict[str, Any]:
         """The map with these keys, which stand each before its value."""
         self.go_down(depth)
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for key in keys:
-            if not isinstance(key, str) or key in found:
+            if not isinstance(key, str) or key in entries:
                 what = "comes twice" if isinstance(key, str) else "is no text"
                 raise self.wrong(f"the key {key!r:.60} of a map {what}")
-            found[sys.intern(key)] = self.value(depth + 1)  # most names come in many maps
-        if self.has_values(found):
+            entries[sys.intern(key)] = self.value(depth + 1)  # most names come in many maps
+        if self.has_values(entries):
             self.budget.add_tensor(self.tensor)
-        return found
+        return entries
 
     def wrong(self, what: str) -> RecordFormatError:
         """The error that the file is as it can't be, at the place that was reached."""
@@ -144,13 +144,13 @@ class LayoutFiller:
             raise RecordError(f"the record has no value '{path}', for which its layout has a place")
         if path in self._ambiguous and values is self._plain:
             raise RecordError(f"two values of the record have the path '{path}'; rename one")
-        found = values[path]
-        if not is_scalar(found, leaf):
-            raise RecordError(f"'{path}': the layout has a place for {leaf}, got {found!r:.60}")
-        if self._finite and isinstance(found, float) and not math.isfinite(found):
+        value = values[path]
+        if not is_scalar(value, leaf):
+            raise RecordError(f"'{path}': the layout has a place for {leaf}, got {value!r:.60}")
+        if self._finite and isinstance(value, float) and not math.isfinite(value):
             return None
         self._values.add(path)
-        return found
+        return value
 
     def names_below(self, path: str) -> list[str]:
         """The next parts of the paths that begin with `path`; `[""]` where a tensor or value is there itself."""
@@ -355,7 +355,7 @@ def outline_of_item(item: Any, source: Source, make: Make | None = None) -> Outl
     `make` makes the tensor of a blob that has not the bytes themselves.
     """
     reader = _Reader(source, make)
-    found = reader.found
+    tensors = reader.found
     states = states_of(item)
     if states is not None:
         layout, scalars = {}, {}
@@ -363,11 +363,11 @@ def outline_of_item(item: Any, source: Source, make: Make | None = None) -> Outl
             below, values = reader.node(state, text)
             layout[text] = {"$state": below, "rank": rank}
             scalars |= {} if values is None else flat(values, text)
-        return Outline(found.entries, values={"states": scalars, "paths": {}}, layout={"$named": layout})
+        return Outline(tensors.entries, values={"states": scalars, "paths": {}}, layout={"$named": layout})
     layout, values = reader.node(item, "")
-    found.find_clones()
-    plain = found.values({} if values is None else values if isinstance(values, dict) else {"": values})
-    return Outline(found.entries, found.ids, found.aliases, plain, layout={"$named": layout})
+    tensors.find_clones()
+    plain = tensors.values({} if values is None else values if isinstance(values, dict) else {"": values})
+    return Outline(tensors.entries, tensors.ids, tensors.aliases, plain, layout={"$named": layout})
 
 
 class _Reader:
@@ -450,7 +450,7 @@ def states_of(item: Any) -> dict[str, tuple[int, Any]] | None:
     """Id -> rank and state, if the tree is the record of an optimizer of v0.14 to v0.21; else None."""
     if not isinstance(item, Mapping) or not item:
         return None
-    found = {}
+    filled = {}
     for text, versioned in item.items():
         match versioned:
             case {"V1": dict() as ranked} if len(versioned) == 1 and len(ranked) == 1:
@@ -459,5 +459,5 @@ def states_of(item: Any) -> dict[str, tuple[int, Any]] | None:
                 return None
         if not is_id(text) or len(rank) != 5 or rank[:4] != "Rank" or rank[4] not in "012345678":
             return None
-        found[full_id(text)] = (int(rank[4]), state)
-    return found if len(found) == len(item) else None
+        filled[full_id(text)] = (int(rank[4]), state)
+    return filled if len(filled) == len(item) else None

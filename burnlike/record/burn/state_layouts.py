@@ -61,17 +61,17 @@ def state_layout(leaves: Mapping[str, str]) -> Layout | None:
     """
     for layout in STATES.values():
         used: set[str] = set()
-        found = _matched(layout, "", leaves, used)
-        if found is not None and used == leaves.keys():
-            return found
+        matched = _matched(layout, "", leaves, used)
+        if matched is not None and used == leaves.keys():
+            return matched
     return None
 
 
 def _matched(layout: Layout, path: str, leaves: Mapping[str, str], used: set[str]) -> Layout | None:
     """The layout with its options said; None if something that it needs isn't there."""
     if isinstance(layout, str):
-        found = leaves.get(path)
-        if found is None or _SAME.get(layout, layout) != _SAME.get(found, found):
+        leaf = leaves.get(path)
+        if leaf is None or _SAME.get(layout, layout) != _SAME.get(leaf, leaf):
             return None
         used.add(path)
         return layout

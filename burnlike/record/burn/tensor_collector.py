@@ -112,12 +112,12 @@ def differing(pairs: Pairs) -> Pairs:
 
 
 def _digest(tensor: StoredTensor) -> bytes:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for begin in range(0, tensor.stored_bytes, _STEP_BYTES):
         piece = bytearray(min(_STEP_BYTES, tensor.stored_bytes - begin))
         tensor.read_into(begin, memoryview(piece))
-        found.update(piece)
-    return found.digest()
+        digest.update(piece)
+    return digest.digest()
 
 
 _PLAIN = tuple(it.record for it in DTYPES if it.in_burn and it.kind != "bool")
@@ -135,22 +135,22 @@ def burn_dtype(dtype: str, name: str) -> Any:
     return dtype
 
 
-def read_dtype(found: Any, place: str) -> tuple[str, str]:
+def read_dtype(dtype: Any, place: str) -> tuple[str, str]:
     """The dtype that Burn's name means, and that of the bytes, `""` for the same."""
-    match found:
+    match dtype:
         case "Flex32":
             return "F32", ""
         case "Bool":  # before 0.21
             return "BOOL", ""
-        case str() if found in _PLAIN:
-            return found, ""
-        case {"Bool": str() as store} if len(found) == 1 and store in _BOOL_STORES:
+        case str() if dtype in _PLAIN:
+            return dtype, ""
+        case {"Bool": str() as store} if len(dtype) == 1 and store in _BOOL_STORES:
             stored = _BOOL_STORES[store]
             return "BOOL", "" if stored == "BOOL" else stored
         case {"QFloat": _}:
             raise RecordFormatError(f"{place} is quantized (QFloat), which can't be read; save it dequantized")
-    known = ", ".join((*_PLAIN, "Flex32", "Bool"))
-    raise RecordFormatError(f"{place} has the unknown dtype {found!r:.60}; known: {known}")
+    dtypes = ", ".join((*_PLAIN, "Flex32", "Bool"))
+    raise RecordFormatError(f"{place} has the unknown dtype {dtype!r:.60}; known: {dtypes}")
 
 
 _NUMBERED = (*_PLAIN[:2], "Flex32", *_PLAIN[2:], "Bool", "QFloat")
@@ -176,12 +176,12 @@ BOOL_STORES = tuple(_BOOL_STORES)
 
 def dtype_bytes(dtype: str, name: str, version: tuple[int, int]) -> bytes:
     """The number of a dtype in bincode of a version of Burn."""
-    found = "Bool" if dtype == "BOOL" else burn_dtype(dtype, name)
+    kind = "Bool" if dtype == "BOOL" else burn_dtype(dtype, name)
     numbered = numbered_dtypes(version)
-    if found not in numbered:
+    if kind not in numbered:
         raise DTypeError(f"'{name}' is {dtype}, which bincode of Burn {version[0]}.{version[1]} has not")
-    store = [BOOL_STORES.index("Native")] if found == "Bool" and bool_has_store(version) else []
-    return bytes([numbered.index(found), *store])
+    store = [BOOL_STORES.index("Native")] if kind == "Bool" and bool_has_store(version) else []
+    return bytes([numbered.index(kind), *store])
 
 
 def with_ids_of_clones(outline: Outline) -> Outline:

@@ -198,8 +198,8 @@ def map_parts(
     if text[:begin].strip(_BLANKS) != b"{" or end < begin or text[end:].strip(_BLANKS) != b"}":
         raise NotThisError(_why_not(text))
     while begin < end:
-        found = between.search(text, begin + first_bytes, end)
-        part = b"".join((b"{", memoryview(text)[begin : end if found is None else found.start() + 1], b"}"))
+        match = between.search(text, begin + first_bytes, end)
+        part = b"".join((b"{", memoryview(text)[begin : end if match is None else match.start() + 1], b"}"))
         try:
             members = decoder.decode(part)
             is_sure = b"\\" not in part and part.count(b'"') == quotes * len(members)
@@ -209,11 +209,11 @@ def map_parts(
             try:
                 members = exact(part)
             except NotThisError:
-                if found is None:
+                if match is None:
                     raise
-                found, members = None, exact(b"".join((b"{", memoryview(text)[begin:end], b"}")))
+                match, members = None, exact(b"".join((b"{", memoryview(text)[begin:end], b"}")))
         yield members
-        begin, first_bytes = end if found is None else found.end() - 1, _PART_BYTES
+        begin, first_bytes = end if match is None else match.end() - 1, _PART_BYTES
 
 
 def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[str, str]]:
@@ -231,29 +231,29 @@ def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[s
         yield from members.items()
 
 
-def checked_texts(found: Any) -> dict[str, str]:
+def checked_texts(mapping: Any) -> dict[str, str]:
     """The map from text to text that JSON gave; NotThisError for anything else."""
-    if not isinstance(found, dict):
+    if not isinstance(mapping, dict):
         raise NotThisError("is not a JSON object")
-    for item in (*found, *found.values()):
+    for item in (*mapping, *mapping.values()):
         if not isinstance(item, str):
             raise NotThisError(f"has something else: {item!r:.60}")
         try:
             item.encode()
         except UnicodeEncodeError as error:  # json takes half of a surrogate pair
             raise NotThisError(f"has half of a surrogate pair ({error.object[:40]!r})") from error
-    return found
+    return mapping
 
 
 def text_map(text: bytes, budget: Budget) -> dict[str, str]:
     """The map from text to text that `text` is."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     budget.take(len(text), 0)
     for key, value in text_pairs(text, budget, _PAIR_BYTES):
-        if key in found:
+        if key in texts:
             raise NotThisError(f"has the name {key[:80]!r} twice")
-        found[key] = value
-    return found
+        texts[key] = value
+    return texts
 
 
 def texts_of(text: bytes, budget: Budget, item_bytes: int) -> list[str]:
@@ -293,14 +293,14 @@ def load_json(text: bytes, budget: Budget, parse_int: Callable[[str], int] | Non
     counts = dict(zip(_BYTES_OF, map(text.count, _BYTES_OF), strict=True))
     if len(text) > _SHORT_JSON:  # what stands in long texts makes no objects
         budget.take(0, 2 * (counts[b'"'] - text.count(b'\\"')))
-        for found in _LONG_TEXT.finditer(text):
-            if found.end() - found.start() > _LONG:
-                for it in _BYTES_OF:
-                    counts[it] -= found[1].count(it)
+        for match in _LONG_TEXT.finditer(text):
+            if match.end() - match.start() > _LONG:
+                for mark in _BYTES_OF:
+                    counts[mark] -= match[1].count(mark)
     memory, steps = float(len(text)), len(text) / 64
-    for it, count in counts.items():
-        memory += count * _BYTES_OF[it]
-        steps += count * _STEPS_OF[it]
+    for mark, count in counts.items():
+        memory += count * _BYTES_OF[mark]
+        steps += count * _STEPS_OF[mark]
     budget.take(memory, steps)
     try:
         return json.loads(text.decode(), object_pairs_hook=_once, parse_int=parse_int)
@@ -313,9 +313,9 @@ def load_json(text: bytes, budget: Budget, parse_int: Callable[[str], int] | Non
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    by_name = dict(pairs)
+    if len(by_name) != len(pairs):
         names: set[str] = set()
         twice = next(name for name, _ in pairs if name in names or names.add(name))
         raise NotThisError(f"is a map in which {twice[:80]!r} comes twice")
-    return found
+    return by_name

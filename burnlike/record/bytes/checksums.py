@@ -46,14 +46,14 @@ def _zeros(power: int) -> tuple[int, ...]:
 
 
 def _times(matrix: tuple[int, ...], vector: int) -> int:
-    found = 0
+    product = 0
     for column in matrix:
         if not vector:
             break
         if vector & 1:
-            found ^= column
+            product ^= column
         vector >>= 1
-    return found
+    return product
 
 
 def crc32(data: memoryview, start: int = 0) -> int:
@@ -70,12 +70,12 @@ def crc32(data: memoryview, start: int = 0) -> int:
 
 def checksum_of(source: Source, start: int, count: int) -> int:
     buffer = memoryview(bytearray(min(count, _STEP_BYTES)))
-    found = 0
+    checksum = 0
     for at in range(0, count, _STEP_BYTES):
         piece = buffer[: min(_STEP_BYTES, count - at)]
         source.read_into(start + at, piece)
-        found = crc32(piece, found)
-    return found
+        checksum = crc32(piece, checksum)
+    return checksum
 
 
 class CheckedSource(Source):

@@ -56,9 +56,9 @@ class Source(ABC):
     def read(self, offset: int, count: int) -> bytes:
         """`count` bytes from `offset` on; takes no memory for bytes that are not there."""
         self.require(offset, count)
-        found = bytearray(count)
-        self.read_into(offset, memoryview(found))
-        return bytes(found)
+        data = bytearray(count)
+        self.read_into(offset, memoryview(data))
+        return bytes(data)
 
     def read_some(self, offset: int, most: int) -> bytes:
         """Some of the bytes from `offset` on, at most `most`; none at the end."""
@@ -101,12 +101,12 @@ class FileSource(Source):
         """
         self.path = os.fspath(path)
         self.descriptor = self._open()
-        found = os.fstat(self.descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(self.descriptor)
+        if not stat.S_ISREG(status.st_mode):
             os.close(self.descriptor)
             raise RecordIOError(f"{self.path}: expected a record's file, got a directory or a device")
-        self.stored_bytes = found.st_size
-        self._identity = _identity(found)
+        self.stored_bytes = status.st_size
+        self._identity = _identity(status)
         if budget is not None:
             self.budget = budget
             budget.add_file(self.stored_bytes)
@@ -173,8 +173,8 @@ class FileSource(Source):
             )
 
 
-def _identity(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class BytesSource(Source):
@@ -225,8 +225,8 @@ class Cursor:
         return not self.source.has(self.position, 1)
 
     def _fill(self, least: int) -> None:
-        found = self.source.read_some(self.position, self._window_bytes) if least <= self._window_bytes else b""
-        self._window = found if len(found) >= least else self.source.read(self.position, least)
+        window = self.source.read_some(self.position, self._window_bytes) if least <= self._window_bytes else b""
+        self._window = window if len(window) >= least else self.source.read(self.position, least)
         self._begin = self.position
 
 
@@ -295,13 +295,13 @@ class GzipSource(Source):
 
     def read(self, offset: int, count: int) -> bytes:
         """See `Source.read`; grows with what is really there."""
-        found = bytearray()
+        data = bytearray()
         with self._lock:
-            while len(found) < count:
-                piece = bytearray(min(count - len(found), _OUTPUT_BYTES))
-                self.read_into(offset + len(found), memoryview(piece))
-                found += piece
-        return bytes(found)
+            while len(data) < count:
+                piece = bytearray(min(count - len(data), _OUTPUT_BYTES))
+                self.read_into(offset + len(data), memoryview(piece))
+                data += piece
+        return bytes(data)
 
     def _begin_stream(self, offset: int) -> None:
         self.budget.take(0, _STREAM_STEPS)

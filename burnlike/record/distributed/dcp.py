@@ -89,8 +89,8 @@ def _write(directory: Path, content: dict[str, Any], values_of: Any) -> None:
         """Plans with forms alone, and asks for the values of one tensor after the other."""
 
         def lookup_object(self, index: Any) -> Any:
-            found = super().lookup_object(index)
-            return values_of(index.fqn) if isinstance(found, Tensor) else found
+            looked_up = super().lookup_object(index)
+            return values_of(index.fqn) if isinstance(looked_up, Tensor) else looked_up
 
     writer = FileSystemWriter(str(directory), sync_files=False)
     planner = Planner(flatten_state_dict=False)

@@ -108,11 +108,11 @@ class DistributedRecorder(Recorder):
                 if not partial.parent.exists():
                     partial.parent.mkdir(parents=True)
                     stack.callback(partial.parent.rmdir)
-                made = stack.enter_context(TemporaryDirectory(prefix=f".{partial.name}-", dir=partial.parent))
-                own_directory = Path(made)
+                directory = stack.enter_context(TemporaryDirectory(prefix=f".{partial.name}-", dir=partial.parent))
+                own_directory = Path(directory)
         with together:
-            own = _write_parts(own_directory, tensors, self._group)
-        written = together.gathered(own)
+            own_files = _write_parts(own_directory, tensors, self._group)
+        written = together.gathered(own_files)
         here = {
             name: text
             for rank, each in enumerate(written)
@@ -185,17 +185,17 @@ def _outline(record: Record, tensors: Mapping[str, Tensor]) -> Outline:
 
 def _joined(outlines: Sequence[Outline]) -> Outline:
     """The content of all processes' parts together; where plain values differ, that of the first counts."""
-    found = outlines[0]
-    for it in outlines[1:]:
-        found = replace(
-            found,
-            entries={**it.entries, **found.entries},
-            ids={**it.ids, **found.ids},
-            aliases={**it.aliases, **found.aliases},
-            values=_joined_values(found.values, it.values),
-            states=frozenset({*found.states, *it.states}),
+    joined = outlines[0]
+    for outline in outlines[1:]:
+        joined = replace(
+            joined,
+            entries={**outline.entries, **joined.entries},
+            ids={**outline.ids, **joined.ids},
+            aliases={**outline.aliases, **joined.aliases},
+            values=_joined_values(joined.values, outline.values),
+            states=frozenset({*joined.states, *outline.states}),
         )
-    return found
+    return joined
 
 
 def _joined_values(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

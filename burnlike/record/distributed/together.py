@@ -34,9 +34,9 @@ def _copied(tensor: Any) -> Tensor:
         return tensor.detach().to("cpu", copy=True)
     from torch.distributed.tensor import DTensor
 
-    own = tensor.detach().to_local().to("cpu", copy=True)
+    local = tensor.detach().to_local().to("cpu", copy=True)
     place = {"shape": tensor.shape, "stride": tensor.stride(), "run_check": False}
-    return DTensor.from_local(own, cpu_mesh(tensor.device_mesh), tensor.placements, **place)
+    return DTensor.from_local(local, cpu_mesh(tensor.device_mesh), tensor.placements, **place)
 
 
 _BLOCK_BYTES = 8 << 20
@@ -120,7 +120,7 @@ class Together:
             raise RecordIOError(f"{self._what}: {problem}")
 
     def merged(
-        self, facts: Mapping[str, str], own: Callable[[], T], merge: Callable[[Sequence[T]], T], *, may_lack: bool
+        self, facts: Mapping[str, str], own_value: Callable[[], T], merge: Callable[[Sequence[T]], T], *, may_lack: bool
     ) -> T:
         """The facts of all processes, of which `own` gives this one's; all raise if facts of one name are not the same.
 
@@ -130,16 +130,16 @@ class Together:
         digest = hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
         digests = self.gathered(digest)
         if len(set(digests)) == 1:
-            return own()
+            return own_value()
         is_first = digests.index(digest) == self.rank
-        found = self.gathered((facts, own()) if is_first else None)
-        several = {rank: it for rank, it in enumerate(found) if it is not None}
-        known: dict[str, tuple[int, str]] = {}
+        answers = self.gathered((facts, own_value()) if is_first else None)
+        several = {rank: it for rank, it in enumerate(answers) if it is not None}
+        first_seen: dict[str, tuple[int, str]] = {}
         for rank, (theirs, _) in several.items():
-            names = theirs if may_lack else {**known, **theirs}
+            names = theirs if may_lack else {**first_seen, **theirs}
             for name in names:
                 fact = theirs.get(name, "missing")
-                first, expected = known.setdefault(name, (rank, fact if may_lack or not rank else "missing"))
+                first, expected = first_seen.setdefault(name, (rank, fact if may_lack or not rank else "missing"))
                 if fact != expected:
                     raise RecordError(
                         f"{self._what}: '{name}' is {expected} on rank {0 if expected == 'missing' else first}, {fact}"
@@ -152,9 +152,9 @@ class Together:
         """The values of all processes, by rank."""
         if not is_several():
             return [ours]
-        found: list[Any] = [None] * dist.get_world_size()
+        answers: list[Any] = [None] * dist.get_world_size()
         try:
-            dist.all_gather_object(found, ours, group=self._group)
+            dist.all_gather_object(answers, ours, group=self._group)
         except RuntimeError as error:  # the connection to one that was killed, or its time limit
             raise RecordIOError(f"{self._what}: another process has ended, or does not answer: {error}") from error
-        return found
+        return answers

@@ -31,9 +31,9 @@ class ChunkedSource(Source):
         if offset % self._item_bytes or len(into) % self._item_bytes:
             raise RecordFormatError(f"{self.path}: its tensors are read by whole elements")
         first = offset // self._item_bytes
-        found = self._fill(self._shape, self._chunks, first, first + len(into) // self._item_bytes, into)
-        if found != len(into):
-            raise RecordFormatError(f"{self.path}: {len(into) - found} bytes of a tensor are in none of its files")
+        filled = self._fill(self._shape, self._chunks, first, first + len(into) // self._item_bytes, into)
+        if filled != len(into):
+            raise RecordFormatError(f"{self.path}: {len(into) - filled} bytes of a tensor are in none of its files")
 
     def _fill(self, shape: Sequence[int], chunks: Sequence[Chunk], first: int, last: int, into: memoryview) -> int:
         """Read the elements from `first` to `last` of a tensor of this shape; how many bytes were there."""
@@ -74,20 +74,20 @@ class ChunkedSource(Source):
         return self._fill(shape[1:], inside, first - at * row, last - at * row, into)
 
     def _rows(self, shape: Sequence[int], chunks: Sequence[Chunk], begin: int, end: int, into: memoryview) -> int:
-        found, row_bytes = 0, prod(shape[1:]) * self._item_bytes
-        for it in chunks:
-            low, high = max(begin, it.offsets[0]), min(end, it.offsets[0] + it.sizes[0])
+        filled, row_bytes = 0, prod(shape[1:]) * self._item_bytes
+        for chunk in chunks:
+            low, high = max(begin, chunk.offsets[0]), min(end, chunk.offsets[0] + chunk.sizes[0])
             if low >= high:
                 continue
-            its_row_bytes = prod(it.sizes[1:]) * self._item_bytes
-            at, size = it.start + (low - it.offsets[0]) * its_row_bytes, (high - low) * its_row_bytes
+            its_row_bytes = prod(chunk.sizes[1:]) * self._item_bytes
+            at, size = chunk.start + (low - chunk.offsets[0]) * its_row_bytes, (high - low) * its_row_bytes
             rows = into[(low - begin) * row_bytes : (high - begin) * row_bytes]
             if its_row_bytes == row_bytes:
-                it.source.read_into(at, rows)
+                chunk.source.read_into(at, rows)
             elif size:
-                self._place(it, at, size, rows, (high - low, *shape[1:]))
-            found += size
-        return found
+                self._place(chunk, at, size, rows, (high - low, *shape[1:]))
+            filled += size
+        return filled
 
     def _place(self, chunk: Chunk, at: int, size: int, into: memoryview, shape: Sequence[int]) -> None:
         """Read a chunk's rows, which are narrower than those of the tensor, to their places."""
@@ -119,10 +119,10 @@ def stored_in_chunks(name: str, dtype: str, shape: tuple[int, ...], chunks: Sequ
         ends = [*zip(offsets, sizes, shape, strict=False)]
         if not len(offsets) == len(sizes) == len(shape) or any(at + size > length for at, size, length in ends):
             raise RecordFormatError(f"{what} of shape {[*shape[:16]]} has a part of another shape, or beyond it")
-    found = sum(prod(sizes) for _, sizes in distinct)
-    if found != prod(shape):
+    covered = sum(prod(sizes) for _, sizes in distinct)
+    if covered != prod(shape):
         raise RecordFormatError(
-            f"{what} has {found} of {prod(shape)} elements in its files: some are missing, or not of one save; fetch"
+            f"{what} has {covered} of {prod(shape)} elements in its files: some are missing, or not of one save; fetch"
             " the directory again"
         )
     if DTYPE_BITS[dtype] % 8:

@@ -23,14 +23,14 @@ def read_outline(
     path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None
 ) -> tuple[Source, Outline]:
     """The source without what compresses it, and all that the file holds but the values; see `open_record`."""
-    found = os.fspath(path)
-    if not os.path.isfile(found):
-        if (reader := directory_reader(found)) is not None:
-            return reader(found, top_level_key)
-        found = find_record(found)
-    if not found.endswith(INDEX_SUFFIX):
-        return read_file(found, layout, top_level_key)
-    return read_sharded(found, lambda shard, budget: read_file(shard, layout, top_level_key, budget)[1])
+    place = os.fspath(path)
+    if not os.path.isfile(place):
+        if (reader := directory_reader(place)) is not None:
+            return reader(place, top_level_key)
+        place = find_record(place)
+    if not place.endswith(INDEX_SUFFIX):
+        return read_file(place, layout, top_level_key)
+    return read_sharded(place, lambda shard, budget: read_file(shard, layout, top_level_key, budget)[1])
 
 
 def read_file(
@@ -41,11 +41,11 @@ def read_file(
 ) -> tuple[Source, Outline]:
     """The same as `read_outline`, of a single file; `budget` is that of the set of files which it is one of."""
     source = FileSource(path, budget)
-    found = detect(source)
-    if top_level_key is not None and not found.has_top_level_keys:
-        raise ArgumentError(f"{source.path}: top_level_key is for files of torch.save, this is {found.name}")
+    detected = detect(source)
+    if top_level_key is not None and not detected.has_top_level_keys:
+        raise ArgumentError(f"{source.path}: top_level_key is for files of torch.save, this is {detected.name}")
     options = () if top_level_key is None else (top_level_key,)
-    return read_source(source, found, layout, *options, ends=budget is None)
+    return read_source(source, detected, layout, *options, ends=budget is None)
 
 
 def read_source(
@@ -80,19 +80,19 @@ def verify_outline(outline: Outline) -> int:
         )
     entries = outline.entries.values()
     stored = [it for it in entries if isinstance(it, StoredTensor)]
-    known = [it for it in stored if it.crc32 is not None]
+    with_checksum = [it for it in stored if it.crc32 is not None]
     others = [it for it in stored if it.crc32 is None]
     sources = {id(it.source): it.source for it in others}
     with ThreadPoolExecutor(_READERS) as pool:
-        list(pool.map(_verify, known))
+        list(pool.map(_verify, with_checksum))
         verified = dict(zip(sources, pool.map(lambda it: it.verify(), sources.values()), strict=True))
-    return len(known) + sum(verified[id(it.source)] for it in others)
+    return len(with_checksum) + sum(verified[id(it.source)] for it in others)
 
 
 def _verify(entry: StoredTensor) -> None:
-    found = checksum_of(entry.source, entry.start, entry.stored_bytes)
-    if found != entry.crc32:
+    checksum = checksum_of(entry.source, entry.start, entry.stored_bytes)
+    if checksum != entry.crc32:
         raise RecordFormatError(
             f"{entry.source.path}: the values of '{entry.name[:80]}' are not those that were saved (checksum"
-            f" {found:08x}, expected {entry.crc32:08x}): {_REMEDY}"
+            f" {checksum:08x}, expected {entry.crc32:08x}): {_REMEDY}"
         )

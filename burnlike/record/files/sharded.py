@@ -74,10 +74,10 @@ def index_text(shards: Sequence[Outline], names: Sequence[str]) -> bytes:
 def places_of(index: bytes, budget: Budget) -> dict[str, str]:
     """Name of each tensor -> name of its file, as an index says it."""
     try:
-        found = msgspec.json.decode(index, type=_Index)
+        decoded = msgspec.json.decode(index, type=_Index)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotThisError(f"is not JSON with a weight_map ({error})") from error
-    return text_map(bytes(found.weight_map), budget)
+    return text_map(bytes(decoded.weight_map), budget)
 
 
 class _Index(msgspec.Struct, gc=False):
@@ -120,9 +120,9 @@ def find_record(path: str | os.PathLike[str]) -> str:
     single = os.path.join(text, SINGLE_NAME)
     in_directory = os.path.isdir(text)
     places = (single, single + INDEX_SUFFIX) if in_directory else (text, text + DEFAULT_EXTENSION, text + INDEX_SUFFIX)
-    found = next(filter(os.path.exists, places), None)
-    if found is not None or not in_directory:
-        return found or text
+    existing = next(filter(os.path.exists, places), None)
+    if existing is not None or not in_directory:
+        return existing or text
     lacks = f"without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
     if any(name.endswith(".distcp") for name in os.listdir(text)):
         lacks = "of torch.distributed.checkpoint without .metadata, which is written last; take one that was finished"
@@ -169,7 +169,7 @@ def _places(text: bytes, source: Source) -> dict[str, str]:
 
 
 def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget], Outline], budget: Budget) -> Outline:
-    found = Outline(format="safetensors")
+    joined = Outline(format="safetensors")
     content: dict[str, Any] = {"entries": {}, "ids": {}, "aliases": {}, "values": {}, "metadata": {}, "states": set()}
     known_ids: set[ParamId] = set()
     names: dict[str, list[str]] = {}
@@ -183,11 +183,11 @@ def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget],
         known_ids.update(shard.ids.values())
         for field, merged in content.items():
             merged.update(getattr(shard, field))
-        layout = shard.layout if found.layout is None else found.layout
-        found = replace(shard if number == 0 else found, layout=layout, changed=found.changed or shard.changed)
+        layout = shard.layout if joined.layout is None else joined.layout
+        joined = replace(shard if number == 0 else joined, layout=layout, changed=joined.changed or shard.changed)
     if alias := next((alias for alias in content["aliases"] if alias in content["entries"]), None):
         raise RecordFormatError(f"{index}: '{alias}' is a tensor in one file and the name of another in a second")
-    return replace(found, **content)
+    return replace(joined, **content)
 
 
 def _check_names(index: str, file: str, names: Sequence[str], places: Mapping[str, str], shard: Outline) -> None:

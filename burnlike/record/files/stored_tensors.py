@@ -53,8 +53,8 @@ def _read_run(values: Any, first: int, count: int, into: Tensor) -> None:
     rows = max(step // inner, 1)
     for at in range(0, into.shape[0], rows):
         stop = min(at + rows, into.shape[0])
-        found = values.read(first + at * inner, first + stop * inner)
-        copy_converted(into[at:stop], found.view(into[at:stop].shape))
+        rows_read = values.read(first + at * inner, first + stop * inner)
+        copy_converted(into[at:stop], rows_read.view(into[at:stop].shape))
 
 
 _CHUNK_BYTES = 4 << 20
@@ -82,18 +82,18 @@ class StoredTensors(Mapping[str, Tensor]):
         if (later := deferred_tensor(shape, dtype, lambda part: self.read(name, part))) is not None:
             return later
         try:
-            found = torch.empty(shape, dtype=dtype, device="cpu")
+            tensor = torch.empty(shape, dtype=dtype, device="cpu")
         except RuntimeError as error:
             raise RecordFormatError(f"{self.path}: no tensor can have the shape of '{name}' ({error})") from error
-        self.copy_into(name, found)
-        return found
+        self.copy_into(name, tensor)
+        return tensor
 
     def read(self, name: str, part: Part | None) -> Tensor:
         """A part of a tensor, or None for all of it."""
-        found = self[name]
+        tensor = self[name]
         for dim, (start, length) in enumerate(zip(part.offsets, part.sizes, strict=True)) if part else ():
-            found = found.narrow(dim, start, length)
-        return found
+            tensor = tensor.narrow(dim, start, length)
+        return tensor
 
     @abstractmethod
     def dtype(self, name: str) -> torch.dtype:
@@ -142,10 +142,10 @@ class LazyTensors(StoredTensors):
     def read(self, name: str, part: Part | None) -> Tensor:
         if part is None:
             return self[name]
-        found = torch.empty(tuple(part.sizes), dtype=self.dtype(name), device="cpu")
-        if found.numel():
-            read_box(self.values_of(name), part, found)
-        return found
+        values = torch.empty(tuple(part.sizes), dtype=self.dtype(name), device="cpu")
+        if values.numel():
+            read_box(self.values_of(name), part, values)
+        return values
 
     def check_length(self) -> None:
         """Raise RecordIOError if a file was cut since it was opened."""
@@ -154,26 +154,26 @@ class LazyTensors(StoredTensors):
 
     def each_piece(self, name: str, do: Callable[[Tensor], object]) -> None:
         """Show the values to `do`, piece by piece: flat tensors that last for the call; several threads call it."""
-        found = self.values_of(name)
-        count = BLOCK_BYTES // found.stored.itemsize
+        file_values = self.values_of(name)
+        count = BLOCK_BYTES // file_values.stored.itemsize
 
         def read(first: int, buffer: Tensor) -> None:
-            do(found.read(first, min(first + count, found.numel()), buffer))
+            do(file_values.read(first, min(first + count, file_values.numel()), buffer))
 
-        workers = 1 if found.entry.sequential else MAX_WORKERS
-        run_steps(range(0, found.numel(), count), read, most_workers=workers)
+        workers = 1 if file_values.entry.sequential else MAX_WORKERS
+        run_steps(range(0, file_values.numel(), count), read, most_workers=workers)
 
     def chunks(self, name: str) -> Iterator[tuple[Tensor, int]]:
         """The values in pieces of a few megabytes, and the index of the first: flat, valid until the next one."""
-        found = self.values_of(name)
-        count = _CHUNK_BYTES // found.stored.itemsize
-        size = min(_CHUNK_BYTES, found.entry.stored_bytes)
+        file_values = self.values_of(name)
+        count = _CHUNK_BYTES // file_values.stored.itemsize
+        size = min(_CHUNK_BYTES, file_values.entry.stored_bytes)
         if size < _CHUNK_BYTES:
             buffer = torch.empty(size, dtype=torch.uint8, device="cpu")
         else:  # goes back to the system at once; the allocator would keep one for each tensor
             buffer = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
-        for first in range(0, found.numel(), count):
-            yield found.read(first, min(first + count, found.numel()), buffer), first
+        for first in range(0, file_values.numel(), count):
+            yield file_values.read(first, min(first + count, file_values.numel()), buffer), first
 
     def copy_into(self, name: str, target: Tensor) -> None:
         target = target.detach()

@@ -60,11 +60,11 @@ def _runs(tensor: Any, dim: int) -> list[_Run]:
     indices: Any = torch.arange(length).view(shape)
     placements = [it if _divides(it, dim) else Replicate() for it in tensor.placements]
     like = DTensor.from_local(indices, tensor.device_mesh, placements, run_check=False)
-    own = part_of(indices, like).to_local().flatten().cpu()
-    if not len(own):
+    own_indices = part_of(indices, like).to_local().flatten().cpu()
+    if not len(own_indices):
         return []
-    starts = [0, *((own.diff() != 1).nonzero().flatten() + 1).tolist(), len(own)]
-    return [_Run(int(own[start]), start, stop - start) for start, stop in pairwise(starts)]
+    starts = [0, *((own_indices.diff() != 1).nonzero().flatten() + 1).tolist(), len(own_indices)]
+    return [_Run(int(own_indices[start]), start, stop - start) for start, stop in pairwise(starts)]
 
 
 def _divides(placement: Any, dim: int) -> bool:
@@ -74,13 +74,13 @@ def _divides(placement: Any, dim: int) -> bool:
 
 def read_own_part(values: FileValues, into: Any) -> None:
     """Read this process's part of the DTensor `into`, converted to its type; nothing else is read."""
-    own = into.to_local()
+    local = into.to_local()
     for box in boxes_of(into):
-        target = own
+        target = local
         for dim, (start, length) in enumerate(zip(box.own_offsets, box.sizes, strict=True)):
             target = target.narrow(dim, start, length)
         read_box(values, box, target)
-    torch.autograd.graph.increment_version(own)
+    torch.autograd.graph.increment_version(local)
 
 
 _LEAST_BYTES = 4 << 20  # less is read faster than threads start
@@ -220,10 +220,10 @@ def _read(inference: bool, step: _Step, buffer: Tensor) -> None:
         _put(values.read(start, stop, buffer), into, start)
 
 
-def _put(found: Tensor, into: Tensor, start: int) -> None:
+def _put(values: Tensor, into: Tensor, start: int) -> None:
     """Put values, flat, where the elements from index `start` on are."""
-    for piece, before in pieces(into, start, start + found.numel()):
-        copy_converted(piece, found[before : before + piece.numel()].view(piece.shape))
+    for piece, before in pieces(into, start, start + values.numel()):
+        copy_converted(piece, values[before : before + piece.numel()].view(piece.shape))
 
 
 def _is_native(values: FileValues, into: Tensor) -> bool:
@@ -246,9 +246,9 @@ def fill_device(
                 buffer, mark = slots[done % _DEVICE_BUFFERS]
                 if mark is not None:
                     stream.wait(mark)
-                found = values.read(start, min(start + count, into.numel()), buffer)
+                read = values.read(start, min(start + count, into.numel()), buffer)
                 with stream.queue():
-                    _put(found.to(device, non_blocking=True), into, start)
+                    _put(read.to(device, non_blocking=True), into, start)
                     slots[done % _DEVICE_BUFFERS] = (buffer, stream.mark())
                 done += 1
     finally:

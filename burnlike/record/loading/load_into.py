@@ -52,9 +52,9 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
     inner = unwrap(target) if isinstance(target, nn.Module) else target
     if isinstance(inner, Module) and not overrides(type(inner), "load_record"):
         return load_into(record, inner, options)
-    own = None if isinstance(target, type) else getattr(inner, "load_record", None)
-    if callable(own):
-        return own(record, **options)
+    loader = None if isinstance(target, type) else getattr(inner, "load_record", None)
+    if callable(loader):
+        return loader(record, **options)
     if isinstance(target, nn.Module):
         return load_into(record, target, options)
     if isinstance(target, torch.optim.Optimizer):
@@ -108,7 +108,7 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
             prefixes = below(parts)
             loaded, missing = _load_parts(parts, record, module, options, undo)
             record = without(record, parts)
-            params = [it for it in params if not it.path.startswith(prefixes)]
+            params = [pair for pair in params if not pair.path.startswith(prefixes)]
         tensors, params = record.tensors, in_parts(params)
         matching, entries = match(params, record, module, options), list[str]()
         if has_own_code(module, record, matching):
@@ -119,18 +119,18 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         if options.match == "path":
             wrong += untied(matches, tensors, matching.names)
         if wrong:
-            unfit = {it.path for it in wrong}
-            matches = [it for it in matches if it.param.path not in unfit]
+            unfit = {pair.path for pair in wrong}
+            matches = [pair for pair in matches if pair.param.path not in unfit]
         cloned = ids_of_clones(record.values) if IDS in record.values else {}
         applied: list[str] = []
         clones: list[str] = []
         with_mappers: list[TensorMatch] = []
-        for it in matches:
-            applied.append(it.param.path)
-            if it.name in cloned:
-                clones.append(it.param.path)
-            if meta_of(*it.param.home).load_mapper is not None:
-                with_mappers.append(it)
+        for pair in matches:
+            applied.append(pair.param.path)
+            if pair.name in cloned:
+                clones.append(pair.param.path)
+            if meta_of(*pair.param.home).load_mapper is not None:
+                with_mappers.append(pair)
         report = LoadReport(
             applied=applied,
             missing=[*matching.missing, *missing],
@@ -143,11 +143,11 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         refuse(report, record, module, options)
         if with_mappers:
             in_order = in_file_order(with_mappers, tensors)
-            forms = {it.param.path: mapped(it, tensors, device) for it in in_order}
-            matches = [forms.get(it.param.path, it) for it in matches]
-            if unfit_forms := {it.path: it for it in misfits(matches)}:
-                matches = [it for it in matches if it.param.path not in unfit_forms]
-                applied = [it.param.path for it in matches]
+            forms = {pair.param.path: mapped(pair, tensors, device) for pair in in_order}
+            matches = [forms.get(pair.param.path, pair) for pair in matches]
+            if unfit_forms := {pair.path: pair for pair in misfits(matches)}:
+                matches = [pair for pair in matches if pair.param.path not in unfit_forms]
+                applied = [pair.param.path for pair in matches]
                 report = replace(report, applied=applied, mismatched=[*report.mismatched, *unfit_forms.values()])
                 refuse(report, record, module, options)
         check_targets(matches, tensors, device, as_saved)
@@ -160,9 +160,9 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
             if name != param.path:
                 renamed[name] = param.path
         id_now: dict[ParamId, ParamId] = {}
-        for it in matches:
-            if it.name in record.ids:
-                id_now[record.ids[it.name]] = matching.ids[it.name]
+        for pair in matches:
+            if pair.name in record.ids:
+                id_now[record.ids[pair.name]] = matching.ids[pair.name]
         types = _types(matches, tensors, as_saved)
         report = replace(report, renamed=renamed, ids=id_now, **{"retyped" if as_saved else "converted": types})
         places = {}
@@ -206,19 +206,22 @@ def _load_parts(
 def _types(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], as_saved: bool) -> list[tuple[str, str, str]]:
     """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
     types = []
-    for it in matches:
-        dtype, present = it.dtype(tensors) if as_saved or it.own else dtype_in(tensors, it.name), it.param.tensor.dtype
+    for pair in matches:
+        dtype, present = (
+            pair.dtype(tensors) if as_saved or pair.own else dtype_in(tensors, pair.name),
+            pair.param.tensor.dtype,
+        )
         if dtype != present:
-            types.append((it.param.path, plain(dtype), plain(present)))
+            types.append((pair.param.path, plain(dtype), plain(present)))
     return types
 
 
 def _heirs(matches: Sequence[TensorMatch]) -> dict[str, Param]:
     """Name in the record -> its parameter; of two that load one tied tensor, the one of its name."""
     heirs: dict[str, Param] = {}
-    for it in matches:
-        if it.name not in heirs or it.name in (it.param.path, *it.param.aliases):
-            heirs[it.name] = it.param
+    for pair in matches:
+        if pair.name not in heirs or pair.name in (pair.param.path, *pair.param.aliases):
+            heirs[pair.name] = pair.param
     return heirs
 
 

@@ -54,10 +54,10 @@ class LoadOptions:
     device: torch.device | str | None = None
 
     def __post_init__(self) -> None:
-        for option, known in (("match", ("path", "id")), ("dtype", ("module", "as_saved"))):
-            if (value := getattr(self, option)) not in known:
-                hint = nearest(value, known) if isinstance(value, str) else ""
-                raise ArgumentError(f"{option}: expected {' or '.join(map(repr, known))}, got {value!r}{hint}")
+        for option, choices in (("match", ("path", "id")), ("dtype", ("module", "as_saved"))):
+            if (value := getattr(self, option)) not in choices:
+                hint = nearest(value, choices) if isinstance(value, str) else ""
+                raise ArgumentError(f"{option}: expected {' or '.join(map(repr, choices))}, got {value!r}{hint}")
         if isinstance(self.filter, str):
             check_pattern("filter", self.filter)
         elif not (self.filter is None or isinstance(self.filter, ParamGroup) or callable(self.filter)):
@@ -88,8 +88,10 @@ class LoadOptions:
         """The options of a call; ArgumentError names one that there is not."""
         for name in options:
             if name not in cls.__slots__:
-                known = [*cls.__slots__]
-                raise ArgumentError(f"expected an option among {', '.join(known)}, got {name!r}{nearest(name, known)}")
+                fields = [*cls.__slots__]
+                raise ArgumentError(
+                    f"expected an option among {', '.join(fields)}, got {name!r}{nearest(name, fields)}"
+                )
         return cls(**options)
 
     def renamed(self, name: str) -> str:
@@ -176,9 +178,9 @@ class LoadReport:
         )
 
 
-def _listed(title: str, items: Sequence[str], known: Sequence[str] = ()) -> list[str]:
-    own = {*items}  # loaded by ids, a name may be both missing and unexpected
-    others = [name for name in known if name not in own]
+def _listed(title: str, items: Sequence[str], by_id: Sequence[str] = ()) -> list[str]:
+    listed = {*items}  # loaded by ids, a name may be both missing and unexpected
+    others = [name for name in by_id if name not in listed]
     lines = [f"  {title}: {item}{nearest(item, others)}" for item in items[:_SHOWN]]
     return [*lines, f"  {title}: {len(items) - _SHOWN} more"] if len(items) > _SHOWN else lines
 

@@ -164,10 +164,10 @@ def _pinned(
         if path is None and (target_id := _param_id(target)) in path_of_id:
             path, ids[name] = path_of_id[target_id], target_id
         if path is None:
-            known = [*paths, *map(str, path_of_id)]
+            candidates = [*paths, *map(str, path_of_id)]
             raise ArgumentError(
                 f"remap_ids: {str(target)!r} is neither a path nor an id of {type(module).__name__}"
-                f"{nearest(str(target), known)}; nothing was loaded"
+                f"{nearest(str(target), candidates)}; nothing was loaded"
             )
         if path in pinned:
             raise ArgumentError(f"remap_ids gives '{path}' the values of two tensors; nothing was loaded")
@@ -235,8 +235,8 @@ def mismatches(
         elif expected is not None and (shape != expected[1] or kind_of(dtype) != kind_of(expected[0])):
             yield Mismatch(path, shown(*expected), shown(dtype, shape))
         if part := tensor_part(match.param):
-            if (found := saved.get(match.name, part.of)) != part.of:
-                yield Mismatch(path, f"a part of a {part.of}", f"one of a {found}")
+            if (saved_part := saved.get(match.name, part.of)) != part.of:
+                yield Mismatch(path, f"a part of a {part.of}", f"one of a {saved_part}")
             elif dtype != target.dtype and kind_of(dtype) == kind_of(target.dtype):
                 yield Mismatch(path, plain(target.dtype), plain(dtype))
 
@@ -274,8 +274,8 @@ def misfits(matches: Sequence[TensorMatch]) -> Iterator[Mismatch]:
     for match in matches:
         target, values = match.param.tensor, None if match.param.mappers.load is None else match.values
         if values is not None and (values.shape != target.shape or kind_of(values.dtype) != kind_of(target.dtype)):
-            found = f"{shown(values.dtype, values.shape)} from its load mapper"
-            yield Mismatch(match.param.path, shown(target.dtype, target.shape), found)
+            got = f"{shown(values.dtype, values.shape)} from its load mapper"
+            yield Mismatch(match.param.path, shown(target.dtype, target.shape), got)
 
 
 def replacing_type(match: TensorMatch, tensors: Mapping[str, Tensor], as_saved: bool) -> torch.dtype | None:

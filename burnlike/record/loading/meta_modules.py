@@ -20,9 +20,9 @@ def unset_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 def all_tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
     """Each path and tensor: parameters, buffers, and tensors in plain attributes, lists, dicts and plain objects."""
-    found: list[tuple[str, Tensor]] = []
-    replace_tensors(module, lambda path, tensor: found.append((path, tensor)) or tensor)
-    return found
+    lacking: list[tuple[str, Tensor]] = []
+    replace_tensors(module, lambda path, tensor: lacking.append((path, tensor)) or tensor)
+    return lacking
 
 
 def replace_tensors(module: nn.Module, replacement: Callable[[str, Tensor], Tensor]) -> None:

@@ -45,7 +45,7 @@ class StandIns:
     """
 
     def __init__(
-        self, module: nn.Module, found: Sequence[Param], values: Mapping[str, Tensor], device: torch.device
+        self, module: nn.Module, params: Sequence[Param], values: Mapping[str, Tensor], device: torch.device
     ) -> None:
         self._parts = [*module.modules()]
         self._before = [
@@ -53,10 +53,10 @@ class StandIns:
         ]
         self._extra = [(it, copy.deepcopy(it.get_extra_state())) for it in self._parts if _has_extra_state(it)]
         with torch.inference_mode(False):
-            self._made = {it.path: _stand_in(it, values.get(it.path), device) for it in found}
-        self._versions = {path: times_written(made) for path, made in self._made.items()}
-        self._present = {it.path: it.tensor for it in found}
-        self._found = found
+            self._made = {it.path: _stand_in(it, values.get(it.path), device) for it in params}
+        self._versions = {path: times_written(stand_in) for path, stand_in in self._made.items()}
+        self._present = {it.path: it.tensor for it in params}
+        self._found = params
         self.now: dict[str, Tensor] = {}
 
     def __enter__(self) -> None:
@@ -66,16 +66,18 @@ class StandIns:
         for part in self._parts:
             for name in LOAD_HOOKS:
                 hooks = part.__dict__[name]
-                own = {key: hook for key, hook in hooks.items() if origin(hook) is not OwnCode.NONE}
-                if len(own) < len(hooks):
-                    part.__dict__[name] = type(hooks)(own)
+                own_hooks = {key: hook for key, hook in hooks.items() if origin(hook) is not OwnCode.NONE}
+                if len(own_hooks) < len(hooks):
+                    part.__dict__[name] = type(hooks)(own_hooks)
 
     def __exit__(self, *_: Any) -> None:
         for param in self._found:
-            made = self._made[param.path]
+            stand_in = self._made[param.path]
             groups = [(group_of(owner, param.kind), name) for owner, name in param.owners]
-            others = (it for group, name in groups if (it := group.get(name)) is not None and it is not made)
-            self.now[param.path] = next(others, made).detach()
+            others = (
+                other for group, name in groups if (other := group.get(name)) is not None and other is not stand_in
+            )
+            self.now[param.path] = next(others, stand_in).detach()
             for group, name in groups:
                 if group.get(name) is not None:
                     group[name] = self._present[param.path]
@@ -84,8 +86,8 @@ class StandIns:
                 part.__dict__[name] = attributes[name]
 
     def is_written(self, param: Param) -> bool:
-        made, now = self._made[param.path], self.now[param.path]
-        return now.data_ptr() != made.data_ptr() or times_written(made) != self._versions[param.path]
+        stand_in, now = self._made[param.path], self.now[param.path]
+        return now.data_ptr() != stand_in.data_ptr() or times_written(stand_in) != self._versions[param.path]
 
     def has_values(self, param: Param) -> bool:
         """True if it has values to be loaded, those it had or new ones, and was more than memory."""
@@ -117,12 +119,12 @@ def _stand_in(param: Param, values: Tensor | None, device: torch.device) -> Tens
     present: Any = param.tensor
     dtype = present.dtype if values is None else values.dtype
     if _has_values(present):
-        made = present.detach().to(dtype, copy=True)
+        stand_in = present.detach().to(dtype, copy=True)
     else:
-        made = torch.zeros(present.shape, dtype=dtype, device=device if present.is_meta else present.device)
+        stand_in = torch.zeros(present.shape, dtype=dtype, device=device if present.is_meta else present.device)
     if param.kind == "weight":
-        return nn.Parameter(made, requires_grad=present.requires_grad and made.is_floating_point())
-    return made
+        return nn.Parameter(stand_in, requires_grad=present.requires_grad and stand_in.is_floating_point())
+    return stand_in
 
 
 class GivenState:
@@ -138,9 +140,9 @@ class GivenState:
     """
 
     def __init__(
-        self, found: Sequence[Param], record: Record, matching: Matching, device: torch.device, undo: ExitStack
+        self, params: Sequence[Param], record: Record, matching: Matching, device: torch.device, undo: ExitStack
     ) -> None:
-        self.found, self.record, self.matching, self.device, self.undo = found, record, matching, device, undo
+        self.found, self.record, self.matching, self.device, self.undo = params, record, matching, device, undo
         self.names = {it.param.path: it.name for it in matching.matches}
         self.seen: set[str] = set()
         self.plain = {matching.rename(name): it for name, it in record.values.items() if not module_state.is_entry(it)}
@@ -168,9 +170,9 @@ class GivenState:
 
     def below(self, prefix: str) -> dict[str, Any]:
         """New name -> tensor or entry, of what is below `prefix` and belongs to no parameter."""
-        found = {name: it for name, it in self.beside.items() if it[0].startswith(prefix)}
-        self.seen.update(found)
-        return {new_name: read() for new_name, read in found.values()}
+        below = {name: it for name, it in self.beside.items() if it[0].startswith(prefix)}
+        self.seen.update(below)
+        return {new_name: read() for new_name, read in below.values()}
 
     @cached_property
     def versions(self) -> dict[str, dict[str, Any]] | None:
@@ -194,39 +196,41 @@ def has_own_code(module: nn.Module, record: Record, matching: Matching) -> bool:
     return has_entries or bool(_parts_to_run(module, matching))
 
 
-def run_own_code(module: nn.Module, given: GivenState) -> tuple[Matching, list[str]]:
+def run_own_code(module: nn.Module, given_state: GivenState) -> tuple[Matching, list[str]]:
     """Let the parts of a module that have code of their own read what a record has for them.
 
     Returns what is to be loaded then, and the names of the entries that the module took.
     """
-    found, matching = given.found, given.matching
+    params, matching = given_state.found, given_state.matching
     parts = _parts_to_run(module, matching)
-    if not parts and not given.entries:
+    if not parts and not given_state.entries:
         return matching, []
     loaded: dict[str, TensorMatch | None] = {}
     missing: list[str] = []
     unexpected: list[str] = []
     for path, part in parts:
-        if given.is_loaded_as_it_is(path):
-            saved = module_state.assigned(module_state.state_dict_of(part), path, found)
-            missing += [name for name, _, param in saved if param is None and name not in given.skipped]
+        if given_state.is_loaded_as_it_is(path):
+            saved = module_state.assigned(module_state.state_dict_of(part), path, params)
+            missing += [name for name, _, param in saved if param is None and name not in given_state.skipped]
             continue
-        run = _Run(path, part, given)
+        run = _Run(path, part, given_state)
         loaded = {**run.loaded, **loaded}
         missing += run.missing
         unexpected += run.unexpected
-    known = {it.param.path: it for it in matching.matches}
+    match_of = {match.param.path: match for match in matching.matches}
     lacking = {path for path in (*matching.missing, *loaded) if loaded.get(path) is None}
-    missing = [*(it.path for it in found if it.path in lacking), *missing]
-    left = [new_name for name, (new_name, _) in given.beside.items() if name not in given.seen]
+    missing = [*(match.path for match in params if match.path in lacking), *missing]
+    left = [new_name for name, (new_name, _) in given_state.beside.items() if name not in given_state.seen]
     result = replace(
         matching,
-        matches=[it for param in found if (it := loaded.get(param.path, known.get(param.path))) is not None],
+        matches=[match for param in params if (match := loaded.get(param.path, match_of.get(param.path))) is not None],
         missing=[*dict.fromkeys(missing)],
         unexpected=[*dict.fromkeys(unexpected + left)],
-        skipped=given.skipped,
+        skipped=given_state.skipped,
     )
-    taken = [new_name for name, (new_name, _) in given.beside.items() if name in given.entries & given.seen]
+    taken = [
+        new_name for name, (new_name, _) in given_state.beside.items() if name in given_state.entries & given_state.seen
+    ]
     return result, [name for name in taken if name not in unexpected]
 
 
@@ -270,12 +274,12 @@ class _Run:
         unexpected: names of what it does not know.
     """
 
-    def __init__(self, path: str, part: nn.Module, given: GivenState) -> None:
-        self._path, self._part, self._given = path, part, given
+    def __init__(self, path: str, part: nn.Module, given_state: GivenState) -> None:
+        self._path, self._part, self._given = path, part, given_state
         self._prefixes: dict[int, list[str]] = {}
         for name, module in part.named_modules(remove_duplicate=False):
             self._prefixes.setdefault(id(module), []).append(join(name, ""))
-        self._owned = [it for it in given.found if any(id(owner) in self._prefixes for owner, _ in it.owners)]
+        self._owned = [it for it in given_state.found if any(id(owner) in self._prefixes for owner, _ in it.owners)]
         for param in self._owned:
             if is_shapeless(param.tensor):
                 raise RecordError(
@@ -283,18 +287,18 @@ class _Run:
                     " once with an input before"
                 )
         items, names, values = self._state_dict()
-        stand_ins = StandIns(part, self._owned, values, given.device)
-        given.undo.callback(stand_ins.undo)
+        stand_ins = StandIns(part, self._owned, values, given_state.device)
+        given_state.undo.callback(stand_ins.undo)
         try:
             with stand_ins, torch.no_grad():
                 missing, unexpected = self._run(items)
         except Exception as error:  # whatever the program's code raises
             what = f"'{path}'" if path else type(part).__name__
             raise RecordMismatchError(
-                f"{given.record.source} does not fit {what}, which reads it by code of its own; nothing was"
+                f"{given_state.record.source} does not fit {what}, which reads it by code of its own; nothing was"
                 f" loaded: {type(error).__name__}: {error}"
             ) from error
-        skipped = {*given.skipped}
+        skipped = {*given_state.skipped}
         self.loaded: dict[str, TensorMatch | None] = {}
         for param in self._owned:
             keys = self._keys_of(param)
@@ -302,7 +306,7 @@ class _Run:
                 if missing.issuperset(keys) and not stand_ins.is_written(param):
                     self.loaded[param.path] = None
                 elif param.path in values or stand_ins.has_values(param):
-                    name = given.names.get(param.path, param.path)
+                    name = given_state.names.get(param.path, param.path)
                     self.loaded[param.path] = TensorMatch(param, name, stand_ins.now[param.path], own=True)
             missing.difference_update(keys)
         self.missing = [name for key in sorted(missing) if (name := join(path, bare_name(key))) not in skipped]
@@ -319,27 +323,31 @@ class _Run:
 
     def _state_dict(self) -> tuple[OrderedDict[str, Any], dict[str, str], dict[str, Tensor]]:
         """The state dict for the code; the name to report for each key; and path of a parameter -> its values."""
-        given, saved = self._given, module_state.state_dict_of(self._part)
+        given_state, saved = self._given, module_state.state_dict_of(self._part)
         keys: dict[int, list[str]] = {}
         for key, value in saved.items():
             keys.setdefault(id(value), []).append(key)
         items: OrderedDict[str, Any] = OrderedDict()
         names: dict[str, str] = {}
-        values = {it.path: given.tensor(given.names[it.path]) for it in self._owned if it.path in given.names}
+        values = {
+            it.path: given_state.tensor(given_state.names[it.path])
+            for it in self._owned
+            if it.path in given_state.names
+        }
         for param in self._owned:
             for key in (keys.get(id(param.tensor)) or self._keys_of(param)) if param.path in values else ():
                 items[key], names[key] = values[param.path], param.path
         prefix = join(self._path, "")
-        for name, value in given.below(prefix).items():
+        for name, value in given_state.below(prefix).items():
             key = name.removeprefix(prefix)
             items[key], names[key] = value, name
         for key, value in saved.items():
             name = join(self._path, bare_name(key))
-            if key not in items and name in given.plain:
-                items[key], names[key] = given.plain[name], name
-            elif key not in items and name in given.skipped:
+            if key not in items and name in given_state.plain:
+                items[key], names[key] = given_state.plain[name], name
+            elif key not in items and name in given_state.skipped:
                 items[key] = value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
-        noted, prefixes = given.versions, chain.from_iterable(self._prefixes.values())
+        noted, prefixes = given_state.versions, chain.from_iterable(self._prefixes.values())
         paths = {name[:-1]: module_state.path_of(join(self._path, name)[:-1]) for name in prefixes}
         versions = {} if noted is None else {it: dict(noted.get(path, USUAL_VERSION)) for it, path in paths.items()}
         setattr(items, STATE_METADATA, versions)

@@ -114,17 +114,17 @@ def _members(text: bytes, source: Source, start: int) -> tuple[dict[str, StoredT
 
     def exact(part: bytes) -> dict[str, _Entry]:
         nonlocal texts
-        found = load_json(part, budget, parse_int=_natural)
-        if METADATA in found:
+        header = load_json(part, budget, parse_int=_natural)
+        if METADATA in header:
             if texts is not None:
                 raise RecordFormatError(f"the name '{METADATA}' comes twice in the header")
             try:
-                texts = checked_texts(found.pop(METADATA))
+                texts = checked_texts(header.pop(METADATA))
             except NotThisError as error:
                 raise RecordFormatError(f"'{METADATA}' is not a map from text to text: it {error}") from error
-        for name, fields in found.items():
-            found[name] = _checked_entry(name, fields)
-        return found
+        for name, fields in header.items():
+            header[name] = _checked_entry(name, fields)
+        return header
 
     count = text.count(b'"data_offsets"')  # of the usual ones; `load_json` counts the others
     budget.take(count * _ENTRY_BYTES + len(text), count * _ENTRY_STEPS)
@@ -267,9 +267,9 @@ class SafetensorsFormat(Format):
         payloads = [*map(Payload, map(again.get, names, names))]
         if at < 0:
             return [head, *payloads]
-        own = b"%08x" % zlib.crc32(head[LENGTH_BYTES:])
+        checksum = b"%08x" % zlib.crc32(head[LENGTH_BYTES:])
         slot = ChecksumSlot(HEX_DIGITS * len(entries))
-        return [head[:at] + own, slot, head[at + len(zeros) :], *payloads]
+        return [head[:at] + checksum, slot, head[at + len(zeros) :], *payloads]
 
     def read(self, source: Source, layout: object = None) -> Outline:
         header = read_header(source)
@@ -285,7 +285,7 @@ class SafetensorsFormat(Format):
                 _check_again(again, header.tensors, source.path)
             return outline
         try:  # that of the header, then those of the tensors in the order of their bytes
-            own, *numbers = struct.unpack(f">{1 + len(header.tensors)}I", bytes.fromhex(checksums))
+            head_checksum, *numbers = struct.unpack(f">{1 + len(header.tensors)}I", bytes.fromhex(checksums))
         except (ValueError, struct.error) as error:
             raise RecordFormatError(
                 f"{source.path}: {metadata.CHECKSUMS} is not {HEX_DIGITS} hexadecimal digits for the header and each of"
@@ -295,7 +295,7 @@ class SafetensorsFormat(Format):
             entry.crc32 = number
         if again:
             _check_again(again, header.tensors, source.path)
-        return outline if own == header.crc32 else replace(outline, changed=source.path)
+        return outline if head_checksum == header.crc32 else replace(outline, changed=source.path)
 
 
 def _check_again(again: Mapping[str, str], tensors: Mapping[str, StoredTensor], path: str) -> None:

@@ -77,15 +77,15 @@ def _checksums(path: str, details: Source, texts: dict[str, str], budget: Budget
     text = texts.pop(FILES, "{}").encode()
     try:
         is_list = text.startswith(b"[")  # as burnlike wrote it without checksums
-        found = dict.fromkeys(texts_of(text, budget, _NAME_BYTES), "") if is_list else text_map(text, budget)
-        missing = sorted(name for name in found if not os.path.exists(os.path.join(path, name)))
+        checksums = dict.fromkeys(texts_of(text, budget, _NAME_BYTES), "") if is_list else text_map(text, budget)
+        missing = sorted(name for name in checksums if not os.path.exists(os.path.join(path, name)))
     except ValueError as error:
         raise RecordFormatError(f"{details.path}: {FILES} is no map of names: it {error}") from error
     if missing:
         raise RecordFormatError(
             f"{details.path}: of its files, {', '.join(missing[:10])} is missing; fetch the directory again"
         )
-    return found
+    return checksums
 
 
 def _numbers(source: Source, header: Header, digits: str) -> list[int | None]:
@@ -108,8 +108,8 @@ def _begins(source: Source, header: Header, budget: Budget) -> dict[str, tuple[i
         return {}
     try:
         budget.take(len(text) + 2 * CONTAINER * text.count("{") + NUMBER * text.count(","), len(text))
-        found: Any = load_json(text.encode(), budget)
-        begins = {name: tuple(it[_OFFSETS]) for name, it in found.items()}
+        positions: Any = load_json(text.encode(), budget)
+        begins = {name: tuple(it[_OFFSETS]) for name, it in positions.items()}
         if all(type(at) is int and 0 <= at < 1 << 60 for it in begins.values() for at in it):
             return begins
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -78,14 +78,14 @@ class SafetensorsRecorder(FileRecorder):
             RecordIOError: a file can't be read.
             RecordFormatError: it is damaged, truncated, or no safetensors file; or the files are not of one set.
         """
-        found = find_record(path if os.path.exists(path) else with_extension(path, self.format.extension))
-        if not found.endswith(INDEX_SUFFIX):
-            return super().load(found, layout)
+        place = find_record(path if os.path.exists(path) else with_extension(path, self.format.extension))
+        if not place.endswith(INDEX_SUFFIX):
+            return super().load(place, layout)
 
         def read(shard: str, budget: Budget) -> Outline:
             return read_source(FileSource(shard, budget), self.format, ends=False)[1]
 
-        return record_of(*read_sharded(found, read))
+        return record_of(*read_sharded(place, read))
 
     def _target(self, path: str | os.PathLike[str]) -> str:
         return super()._target(path) if self.shard_bytes is None else single_path(path)

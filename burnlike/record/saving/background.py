@@ -154,8 +154,8 @@ def snapshot(
         device = part.values.device
         (on_gpu.setdefault(device, []) if device.type == "cuda" else on_cpu).append(part)
     for device, there in on_gpu.items():
-        found = fetch(there, device, allow_overflow=allow_overflow)
-        copies |= {part.name: made for part, made in zip(there, found, strict=True)}
+        fetched = fetch(there, device, allow_overflow=allow_overflow)
+        copies |= {part.name: copy for part, copy in zip(there, fetched, strict=True)}
 
     def fill(step: tuple[WrittenTensor, Tensor, int], _: Tensor) -> None:
         part, into, first = step

@@ -41,7 +41,7 @@ def slices_of(placed: Mapping[int, WrittenTensor], ranges: Sequence[tuple[int, i
     `placed` has the place of the first byte, a multiple of the element's size, of each part, in order. `ranges` have
     the first byte, a multiple of every element's size, and the end, likewise or that of a part, without gaps between.
     """
-    found: list[list[_Slice]] = [[] for _ in ranges]
+    slices: list[list[_Slice]] = [[] for _ in ranges]
     index = 0
     for place, part in placed.items():
         size, end_of_part = part.dtype.itemsize, place + part.nbytes
@@ -52,8 +52,8 @@ def slices_of(placed: Mapping[int, WrittenTensor], ranges: Sequence[tuple[int, i
             if start >= end_of_part:
                 break
             begin, end = max(place, start), min(end_of_part, stop)
-            found[at].append(_Slice(part, (begin - place) // size, (end - begin) // size, begin - start))
-    return found
+            slices[at].append(_Slice(part, (begin - place) // size, (end - begin) // size, begin - start))
+    return slices
 
 
 def images(
@@ -100,7 +100,7 @@ def fetch(
     """
     stream = stream or CudaSideStream(device)
     placed: dict[int, WrittenTensor] = {}
-    made: list[Tensor] = []
+    host_copies: list[Tensor] = []
     ranges: list[tuple[int, int]] = []
     hosts: list[Tensor] = []
     end = 0
@@ -111,7 +111,7 @@ def fetch(
             assert isinstance(part.values, Tensor)
             if part.nbytes:
                 placed[end + start] = part
-            made.append(memory[start : start + part.nbytes].view(part.dtype).view(part.values.shape))
+            host_copies.append(memory[start : start + part.nbytes].view(part.dtype).view(part.values.shape))
         for start in range(0, starts[-1], RANGE_BYTES):
             stop = min(start + RANGE_BYTES, starts[-1])
             ranges.append((end + start, end + stop))
@@ -120,7 +120,7 @@ def fetch(
     if ranges:
         for _ in images(slices_of(placed, ranges), ranges, device, stream, allow_overflow, hosts):
             pass
-    return made
+    return host_copies
 
 
 def _aligned_bytes(part: WrittenTensor) -> int:

@@ -119,14 +119,14 @@ class _Directory:
         """
         with contextlib.suppress(OSError):  # what stays is removed by the next save
             names = os.listdir(self.path)
-            found = {name for name in names if self._pattern.fullmatch(name)} | (also or set())
-            found -= {*keep, os.path.basename(self.single)}
-            for name in [name for name in names if name.endswith(DEFAULT_EXTENSION + INDEX_SUFFIX)] if found else ():
+            stale = {name for name in names if self._pattern.fullmatch(name)} | (also or set())
+            stale -= {*keep, os.path.basename(self.single)}
+            for name in [name for name in names if name.endswith(DEFAULT_EXTENSION + INDEX_SUFFIX)] if stale else ():
                 path = os.path.join(self.path, name)
                 if (listed := set() if path == self.index else self._listed(path)) is None:
                     return  # nothing tells what belongs to it
-                found -= listed
-            for name in found:
+                stale -= listed
+            for name in stale:
                 self._unlink(os.path.join(self.path, name))
 
     @staticmethod

@@ -393,9 +393,9 @@ def write_error(path: str, file_bytes: int, error: OSError) -> RecordIOError:
             reason = f"the directory {directory} can't be written to ({what}); choose another or change its permissions"
         case _:
             reason = f"writing {size} failed: {what}"
-    found = RecordIOError(f"{path}: not saved, {reason}; a file that was there is as it was")
-    found.errno = error.errno
-    return found
+    wrapped = RecordIOError(f"{path}: not saved, {reason}; a file that was there is as it was")
+    wrapped.errno = error.errno
+    return wrapped
 
 
 def _megabytes(count: int) -> str:

@@ -87,7 +87,7 @@ class FieldHint(NamedTuple):
 
 def hints_of(cls: type) -> dict[str, FieldHint]:
     """The annotations of `cls` and its bases by name, but for torch's."""
-    found: dict[str, FieldHint] = {}
+    hints: dict[str, FieldHint] = {}
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("torch."):
             continue
@@ -95,14 +95,14 @@ def hints_of(cls: type) -> dict[str, FieldHint]:
             annotations = inspect.get_annotations(base, eval_str=True)
         except Exception:  # whatever the evaluation of a user's annotation raises: a name that type checkers alone know
             annotations = inspect.get_annotations(base)
-        found |= {name: _hint(annotation) for name, annotation in annotations.items()}
-    return found
+        hints |= {name: _hint(annotation) for name, annotation in annotations.items()}
+    return hints
 
 
 def variants_of(cls: type) -> list[str]:
     """The variants that a ModuleEnum's class annotates, in order."""
-    known = ModuleEnum.__mro__
-    bases = [base for base in reversed(cls.__mro__) if base not in known]
+    enum_bases = ModuleEnum.__mro__
+    bases = [base for base in reversed(cls.__mro__) if base not in enum_bases]
     return [name for base in bases for name in inspect.get_annotations(base) if not name.startswith("_")]
 
 
@@ -176,18 +176,20 @@ class _LayoutMaker:
             for name in names
         ):
             return "constant"
-        found: dict[str, Layout] = {}
+        layouts: dict[str, Layout] = {}
         for name in names:
             if name.startswith("$"):
                 raise RecordError(f"the field '{name}' of {type(module).__name__} can't begin with $ in a layout")
             if (below := self._field(module, name, hints.get(name, FieldHint()))) is not None:
-                found[name] = below
+                layouts[name] = below
         for slot in slots_of(module) if len(parametrizations_of(module)) > 0 else ():
             if slot.path.startswith("parametrizations."):  # a tensor that torch's parametrizations moved
                 *above, last = slot.path.split(".")
-                reduce(lambda tree, name: tree.setdefault(name, {}), above, found)[last] = "param"
+                reduce(lambda tree, name: tree.setdefault(name, {}), above, layouts)[last] = "param"
         changed = changed_fields(cls, self._version)
-        return {name: changed.get(name, below) for name, below in found.items() if changed.get(name, below) is not None}
+        return {
+            name: changed.get(name, below) for name, below in layouts.items() if changed.get(name, below) is not None
+        }
 
     def _items(self, module: nn.Module, names: list[str]) -> list[Layout]:
         return [self._field(module, name, FieldHint()) or "constant" for name in names]
@@ -221,13 +223,13 @@ class _LayoutMaker:
         return constant_before(self._version, getattr(module, name, None), optional=hint.optional)
 
     def _enum(self, module: ModuleEnum) -> Layout:
-        own = self._field(module, module.variant, FieldHint()) or "constant"
+        variant_layout = self._field(module, module.variant, FieldHint()) or "constant"
         names = variants_of(own_class(module))
         if self._version < WRITTEN and own_class(module).__qualname__ == "Activation":
             names = [name for name in names if name in OLD_ACTIVATIONS]
         if module.variant not in names:  # it can't be known which number it has
-            return {"$named": {"$enum": [[module.variant, own]], "is": module.variant}}
+            return {"$named": {"$enum": [[module.variant, variant_layout]], "is": module.variant}}
         return {
-            "$enum": [[name, own if name == module.variant else "constant"] for name in names],
+            "$enum": [[name, variant_layout if name == module.variant else "constant"] for name in names],
             "is": module.variant,
         }

@@ -159,27 +159,31 @@ def versions_in(record: "Record") -> dict[str, dict[str, Any]] | None:
         return None
     place = f"{record.source}: {VERSIONS}"
     try:
-        found = from_json(json.loads(text), place)
+        decoded = from_json(json.loads(text), place)
     except (ValueError, TypeError, RecursionError) as error:
         raise RecordFormatError(f"{place} is damaged ({error}); save or fetch it again") from error
-    if not isinstance(found, dict) or not all(isinstance(it, dict) for it in found.values()):
+    if not isinstance(decoded, dict) or not all(isinstance(it, dict) for it in decoded.values()):
         raise RecordFormatError(f"{place} is damaged; save or fetch it again")
-    return found
+    return decoded
 
 
 def renamed_versions(record: "Record", new_name: Callable[[str], str | None]) -> dict[str, str]:
     """The versions in a record's metadata, if any, under their key, for modules of other names; None leaves one out."""
-    found = versions_in(record)
-    named = {new: it for path, it in (found or {}).items() if (new := new_name(path)) is not None}
-    return {} if found is None else {VERSIONS: dump_versions(named)}
+    versions = versions_in(record)
+    named = {new: it for path, it in (versions or {}).items() if (new := new_name(path)) is not None}
+    return {} if versions is None else {VERSIONS: dump_versions(named)}
 
 
 def versions_together(parts: Mapping[str, "Record"]) -> dict[str, str]:
     """The same as `renamed_versions`, of several records: path -> the record that goes there."""
     noted = {path: versions_in(record) for path, record in parts.items()}
-    known = {path: it for path, it in noted.items() if it is not None}
-    pairs = {join(path, name) if name else path: it for path, found in known.items() for name, it in found.items()}
-    return {VERSIONS: dump_versions(pairs)} if known else {}
+    noted_versions = {path: it for path, it in noted.items() if it is not None}
+    pairs = {
+        join(path, name) if name else path: it
+        for path, versions in noted_versions.items()
+        for name, it in versions.items()
+    }
+    return {VERSIONS: dump_versions(pairs)} if noted_versions else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,15 +263,15 @@ def expected_form(param: Param) -> tuple[torch.dtype, torch.Size] | None:
 def map_tensor(param: Param, which: str, tensor: Tensor) -> Tensor:
     """The result of the `save` or `load` mapper of a parameter."""
     try:
-        found = getattr(param.mappers, which)(tensor)
+        mapped = getattr(param.mappers, which)(tensor)
     except Exception as error:
         raise RecordError(f"the {which} mapper of '{param.path}' failed: {error}; nothing was changed") from error
-    if not isinstance(found, Tensor):
+    if not isinstance(mapped, Tensor):
         raise RecordError(
-            f"the {which} mapper of '{param.path}' gave {type(found).__name__}, expected a torch.Tensor;"
+            f"the {which} mapper of '{param.path}' gave {type(mapped).__name__}, expected a torch.Tensor;"
             " nothing was changed"
         )
-    return found.detach()
+    return mapped.detach()
 
 
 class TensorPart(nn.Module):
@@ -324,10 +328,10 @@ def _tensors_in(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
             yield name, part
 
 
-def classes_of(found: Iterable[Param]) -> dict[str, Any]:
+def classes_of(params: Iterable[Param]) -> dict[str, Any]:
     """For the values of a record: path of a parameter -> the class that its parts make."""
     classes: dict[str, Any] = {}
-    for part in filter(None, map(tensor_part, found)):
+    for part in filter(None, map(tensor_part, params)):
         classes.setdefault(part.path, {PARTS: {}})[PARTS][part.name] = part.of
     return classes
 

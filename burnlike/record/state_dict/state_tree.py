@@ -70,7 +70,9 @@ def _encode_other(tree: Any, name: str, tensors: dict[str, Tensor]) -> Any:
 def _put(tensor: Tensor, name: str, tensors: dict[str, Tensor]) -> str:
     """The name that the tensor gets: with a number where it is another tensor's."""
     if name in tensors:
-        name = next(it for number in range(1, len(tensors) + 2) if (it := f"{name}~{number}") not in tensors)
+        name = next(
+            candidate for number in range(1, len(tensors) + 2) if (candidate := f"{name}~{number}") not in tensors
+        )
     tensors[name] = tensor
     return name
 
@@ -95,8 +97,8 @@ def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
     if len(values) != 1 or not tag.startswith("$"):
         return {key: decode_tree(item, tensors, source) for key, item in values.items()}
     if tag in TENSOR_TAGS and isinstance(content, str) and content in tensors:
-        found = tensors[content]
-        return found if tag == _TENSOR else found.numpy() if tag == _ARRAY else bytes(found.tolist())
+        tensor = tensors[content]
+        return tensor if tag == _TENSOR else tensor.numpy() if tag == _ARRAY else bytes(tensor.tolist())
     if tag in _DECODERS and (isinstance(content, list) or tag not in (_TUPLE, _ITEMS, _COUNTER)):
         try:
             return _DECODERS[tag](decode_tree(content, tensors, source))
@@ -106,10 +108,10 @@ def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
 
 
 def _dtype(name: str) -> torch.dtype:
-    found = getattr(torch, name)
-    if not isinstance(found, torch.dtype):
+    torch_object = getattr(torch, name)
+    if not isinstance(torch_object, torch.dtype):
         raise ValueError(f"{name} is no dtype")
-    return found
+    return torch_object
 
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {

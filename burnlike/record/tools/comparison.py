@@ -85,15 +85,15 @@ def compare(one: Record, other: Record, tolerance: float | None = None, *, ids: 
     names, others = matched(one, other)
     # A tie that both have is one tensor, as a file has it.
     pairs = {(names.tensors[it], others.tensors[it]): it for it in reversed(names.tensors) if it in others.tensors}
-    found = []
+    differences = []
     for (at, at_other), name in reversed(pairs.items()):
         both = _if_other(names.ids.get(name), others.ids.get(name)) if ids else None
         ties = _if_other(names.stored_as[name], others.stored_as[name])
-        found.append(_compare_tensors(name, (one.tensors, at), (other.tensors, at_other), tolerance, both, ties))
+        differences.append(_compare_tensors(name, (one.tensors, at), (other.tensors, at_other), tolerance, both, ties))
     return Comparison(
         missing=[name for name in others.tensors if name not in names.tensors],
         extra=[name for name in names.tensors if name not in others.tensors],
-        tensors=[it for it in found if not it.is_equal or it.values is not None],
+        tensors=[it for it in differences if not it.is_equal or it.values is not None],
         values=dict(_compare_values(names.values, others.values, "")),
         compared=len(pairs),
     )

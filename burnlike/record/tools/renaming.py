@@ -28,12 +28,12 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
         check_pattern("rename", pattern, RecordError)
 
     def new(names: Iterable[str]) -> dict[str, str]:
-        found = {name: renamed("rename", name, rules, RecordError) for name in names}
+        new_names = {name: renamed("rename", name, rules, RecordError) for name in names}
         old_of: dict[str, str] = {}
-        for name, new_name in found.items():
+        for name, new_name in new_names.items():
             if old_of.setdefault(new_name, name) != name:
                 raise RecordError(f"rename: both '{old_of[new_name]}' and '{name}' would become '{new_name}'")
-        return found
+        return new_names
 
     if is_optimizer_record(record):
         paths = record.values["paths"]

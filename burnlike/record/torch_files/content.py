@@ -1,4 +1,4 @@
-"""What a file of `torch.save` has: maps, lists, plain values and tensors. Nothing in it is run."""
+"""The content of a file of `torch.save`: maps, lists, plain values and tensors. Nothing in it is run."""
 
 import os
 from typing import Any
@@ -24,7 +24,7 @@ def read_content(path: str | os.PathLike[str]) -> Any:
     bytes_left = source.stored_bytes
     # A small pickle can refer to one list a million times: each object is made once.
     tensors: dict[PickledTensor, Tensor] = {}
-    made: dict[int, Any] = {}
+    converted: dict[int, Any] = {}
 
     def value(item: Any, name: str, depth: int) -> Any:
         if item is None or isinstance(item, bool | int | float | str | bytes):
@@ -35,9 +35,9 @@ def read_content(path: str | os.PathLike[str]) -> Any:
             if item not in tensors:
                 tensors[item] = tensor(item, name)
             return tensors[item]
-        if id(item) not in made:
-            made[id(item)] = container(item, name, depth + 1)
-        return made[id(item)]
+        if id(item) not in converted:
+            converted[id(item)] = container(item, name, depth + 1)
+        return converted[id(item)]
 
     def container(item: Any, name: str, depth: int) -> Any:
         if isinstance(item, dict):

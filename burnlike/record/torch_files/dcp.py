@@ -82,30 +82,30 @@ def _content(source: Source) -> tuple[Mapping[str, Any], dict[str, dict[Any, Any
         raise RecordFormatError(
             f"{source.path}: expected the metadata of torch.distributed.checkpoint, got {kind_of(content)}"
         )
-    found: dict[str, dict[Any, Any]] = {}
+    states: dict[str, dict[Any, Any]] = {}
     for index, place in places.items():
         about = index.state if _is(index, "MetadataIndex") and isinstance(index.state, dict) else {}
         if not isinstance(about.get("fqn"), str) or not _is(place, "_StorageInfo"):
             raise RecordFormatError(f"{source.path}: says in an unknown way where a tensor is ({kind_of(place)})")
         offset = about.get("offset")
-        found.setdefault(about["fqn"], {})[None if offset is None else _whole(offset, source.path)] = place
+        states.setdefault(about["fqn"], {})[None if offset is None else _whole(offset, source.path)] = place
     if wrong := [kind_of(it) for it in entries if not isinstance(it, str)]:
         raise RecordFormatError(f"{source.path}: expected texts as names of tensors, got {wrong[0]}")
-    return entries, found
+    return entries, states
 
 
 def _names(path: str, entries: Mapping[str, Any], key: str | None) -> dict[str, str]:
     """Name in the directory -> name in the record, of what is wanted."""
     if key is None:
         return {name: name for name in entries}
-    found = {name: name.removeprefix(f"{key}.") for name in entries if name.startswith(f"{key}.")}
-    if not found:
-        known = [*dict.fromkeys(name.partition(".")[0] for name in entries)]
+    names_below = {name: name.removeprefix(f"{key}.") for name in entries if name.startswith(f"{key}.")}
+    if not names_below:
+        parts = [*dict.fromkeys(name.partition(".")[0] for name in entries)]
         raise ArgumentError(
-            f"{path}: expected a key among {', '.join(map(repr, known[:10])) or 'none'}, got top_level_key={key!r}"
-            f"{nearest(key, known)}"
+            f"{path}: expected a key among {', '.join(map(repr, parts[:10])) or 'none'}, got top_level_key={key!r}"
+            f"{nearest(key, parts)}"
         )
-    return found
+    return names_below
 
 
 def _tensor(
@@ -113,22 +113,28 @@ def _tensor(
 ) -> StoredTensor:
     state = entry.state if isinstance(entry.state, dict) else {}
     properties, chunks = state.get("properties"), state.get("chunks")
-    known = properties.state if isinstance(properties, Opaque) else None
-    kind = known[0] if isinstance(known, tuple) and known else known.get("dtype") if isinstance(known, dict) else None
+    opaque_state = properties.state if isinstance(properties, Opaque) else None
+    kind = (
+        opaque_state[0]
+        if isinstance(opaque_state, tuple) and opaque_state
+        else opaque_state.get("dtype")
+        if isinstance(opaque_state, dict)
+        else None
+    )
     if not isinstance(kind, Symbol) or not isinstance(chunks, list):
         raise RecordFormatError(f"{path}: says nothing of the type or the parts of '{name[:80]}'")
     if kind.name not in _DTYPES or (dtype := _DTYPES[kind.name]) not in DTYPE_BITS:
         raise RecordFormatError(f"{path}: '{name[:80]}' is in {kind.name[:40]}, a type that records do not have")
     shape = _whole(state.get("size"), path)
-    found = []
+    stored_chunks = []
     for chunk in chunks:
         about = chunk.state if _is(chunk, "ChunkStorageMetadata") and isinstance(chunk.state, dict) else {}
         offsets, sizes = _whole(about.get("offsets"), path), _whole(about.get("sizes"), path)
         place = places.get(offsets, places.get(None) if len(chunks) == 1 else None)
         if 0 in sizes and place is None:
             continue  # of a process that has nothing of it
-        found.append(Chunk(offsets, sizes, _SavedTensor(files.part(place, name), name, dtype, sizes), 0))
-    return stored_in_chunks(shown, dtype, shape, found, path)
+        stored_chunks.append(Chunk(offsets, sizes, _SavedTensor(files.part(place, name), name, dtype, sizes), 0))
+    return stored_in_chunks(shown, dtype, shape, stored_chunks, path)
 
 
 def _add_object(name: str, part: "_Slice", values: dict[str, Any], tensors: dict[str, StoredTensor]) -> bool:
@@ -138,12 +144,12 @@ def _add_object(name: str, part: "_Slice", values: dict[str, Any], tensors: dict
     """
     archive = archive_of(part)
     try:
-        inner, found, _ = flatten({name: archive.content}, None, part)
+        inner, flat_tensors, _ = flatten({name: archive.content}, None, part)
         added = {key: entry_of(key, tensor, archive, part) for key, tensor in inner.items()}
     except RecordFormatError:
         return False
     tensors |= added
-    if name not in found:
+    if name not in flat_tensors:
         return True
     *above, last = name.split(".")
     if len(above) >= MAX_DEPTH:
@@ -152,7 +158,7 @@ def _add_object(name: str, part: "_Slice", values: dict[str, Any], tensors: dict
         values = values.setdefault(step, {})
         if not isinstance(values, dict):
             raise RecordFormatError(f"{part.path}: has two values with the name '{name[:80]}'")
-    values[last] = found[name]
+    values[last] = flat_tensors[name]
     return True
 
 
@@ -248,11 +254,11 @@ class _SavedTensor(Source):
                     raise RecordFormatError(
                         f"{self.path}: expected the tensor '{name[:80]}', got {kind_of(archive.content)}"
                     )
-                found = entry_of(name, archive.content, archive, self._part)
-                if (found.dtype, found.shape) != (expected.dtype, expected.shape):
+                entry = entry_of(name, archive.content, archive, self._part)
+                if (entry.dtype, entry.shape) != (expected.dtype, expected.shape):
                     raise RecordFormatError(
                         f"{self.path}: expected a part of '{name[:80]}' of {expected.dtype} {[*expected.shape]}, got"
-                        f" {found.dtype} {[*found.shape]}; the files are not of one save"
+                        f" {entry.dtype} {[*entry.shape]}; the files are not of one save"
                     )
-                self._found = found
+                self._found = entry
             return self._found

@@ -47,7 +47,7 @@ def members(source: Source) -> dict[str, ArchiveMember]:
     """The members by name."""
     listed = _list_of(source)
     source.budget.add_header(len(listed))
-    found: dict[str, ArchiveMember] = {}
+    by_name: dict[str, ArchiveMember] = {}
     at = 0
     while at < len(listed):
         source.budget.take(_MEMBER.memory, _MEMBER.steps)
@@ -65,7 +65,7 @@ def members(source: Source) -> dict[str, ArchiveMember]:
                 count, packed, start = (next(values, it) if it == _UNKNOWN else it for it in (count, packed, start))
                 break
             extra_at += size
-        if name in found:
+        if name in by_name:
             raise RecordFormatError(f"{source.path}: the name '{name[:80]}' comes twice in its zip archive")
         if method != 0 or flags & _ENCRYPTED or count != packed:
             raise RecordFormatError(f"{source.path}: '{name[:80]}' is compressed or encrypted, torch.save does neither")
@@ -73,14 +73,14 @@ def members(source: Source) -> dict[str, ArchiveMember]:
         if head[:4] != ZIP_MAGIC:
             raise RecordFormatError(f"{source.path}: '{name[:80]}' is not where the zip archive says")
         start += 30 + sum(struct.unpack_from("<HH", head, 26))
-        found[name] = ArchiveMember(start, count, crc)
+        by_name[name] = ArchiveMember(start, count, crc)
         source.require(start, count)
         if count:
             source.budget.add_tensor(_MEMBER)
         at = name_end + lengths[1] + lengths[2]
-    if not any(it.crc32 for it in found.values()):  # as torch.serialization.set_crc32_options(False) leaves them
-        return {name: it._replace(crc32=None) for name, it in found.items()}
-    return found
+    if not any(it.crc32 for it in by_name.values()):  # as torch.serialization.set_crc32_options(False) leaves them
+        return {name: it._replace(crc32=None) for name, it in by_name.items()}
+    return by_name
 
 
 def _list_of(source: Source) -> bytes:
@@ -94,10 +94,10 @@ def _list_of(source: Source) -> bytes:
     locator_at = tail_at + at - _LOCATOR_64.size
     if locator_at >= 0 and source.read(locator_at, 4) == b"PK\x06\x07":
         _, _, end_at, _ = _LOCATOR_64.unpack(source.read(locator_at, _LOCATOR_64.size))
-        found = _END_64.unpack(source.read(end_at, _END_64.size))
-        if found[0] != b"PK\x06\x06":
+        end_fields = _END_64.unpack(source.read(end_at, _END_64.size))
+        if end_fields[0] != b"PK\x06\x06":
             raise _damaged(source, "its end is not where it says")
-        count, start = found[-2:]
+        count, start = end_fields[-2:]
     if start + count > size:
         raise _damaged(source, "its list of members is not where it says")
     return source.read(start, count)
@@ -169,14 +169,14 @@ def entry_of(name: str, tensor: PickledTensor, archive: Archive, source: Source)
 
 
 def _zip(source: Source) -> Archive:
-    found = members(source)
-    main = next((name for name in found if name.partition("/")[2] == "data.pkl"), None)
+    archive_members = members(source)
+    main = next((name for name in archive_members if name.partition("/")[2] == "data.pkl"), None)
     if main is None:
         raise RecordFormatError(f"{source.path}: expected a file of torch.save, got a zip archive without data.pkl")
     prefix = main.removesuffix("data.pkl")
-    if f"{prefix}constants.pkl" in found:
+    if f"{prefix}constants.pkl" in archive_members:
         raise RecordFormatError(f"{source.path}: is a TorchScript program; save its state_dict() instead")
-    places = {name.removeprefix(prefix): place for name, place in found.items()}
+    places = {name.removeprefix(prefix): place for name, place in archive_members.items()}
     if _text(places, "byteorder", source) not in ("", "little"):
         raise RecordFormatError(f"{source.path}: its numbers are big-endian, which is not read")
     main_pickle = places["data.pkl"]
@@ -270,10 +270,10 @@ class _File:
 
     def readline(self) -> bytes:
         """Up to the next line's end, which old pickles have after numbers and names."""
-        found = bytearray()
-        while len(found) <= 1 << 16 and not found.endswith(b"\n") and (byte := self.read(1)):
-            found += byte
-        return bytes(found)
+        data = bytearray()
+        while len(data) <= 1 << 16 and not data.endswith(b"\n") and (byte := self.read(1)):
+            data += byte
+        return bytes(data)
 
     def tell(self) -> int:
         return self._cursor.position
@@ -317,13 +317,13 @@ class StridedSource(Source):
         import torch
 
         reach = 1 + sum((length - 1) * stride for length, stride in zip(self._shape, self._strides, strict=True))
-        found = bytearray(reach * self._size)
-        self._source.read_into(self._start, memoryview(found))
+        data = bytearray(reach * self._size)
+        self._source.read_into(self._start, memoryview(data))
         ordered = bytearray(self.stored_bytes)
         # As unsigned integers, which torch copies bit for bit.
         dtype = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)[self._size.bit_length() - 1]
         into = torch.frombuffer(ordered, dtype=dtype).view(self._shape)
-        into.copy_(torch.frombuffer(found, dtype=dtype).as_strided(self._shape, self._strides))
+        into.copy_(torch.frombuffer(data, dtype=dtype).as_strided(self._shape, self._strides))
         return memoryview(ordered)
 
 

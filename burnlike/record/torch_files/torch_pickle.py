@@ -117,8 +117,8 @@ def kind_of(item: Any) -> str:
 def called(function: Any, arguments: Any) -> Any:
     """The result of a call that rebuilds tensors or containers; an Opaque for all others."""
     symbol = symbol_of(function)
-    found = _made(str(symbol), arguments, symbol) if isinstance(arguments, tuple) else None
-    return Opaque(symbol) if found is None else found
+    built = _made(str(symbol), arguments, symbol) if isinstance(arguments, tuple) else None
+    return Opaque(symbol) if built is None else built
 
 
 def _made(name: str, arguments: tuple[Any, ...], symbol: Symbol) -> Any:
@@ -291,8 +291,8 @@ class _Reader(_Unpickler):
 
     def _reduce(self) -> None:
         arguments = self.stack.pop()
-        self.stack[-1] = made = called(self.stack[-1], arguments)
-        if isinstance(made, PickledTensor) and 0 not in made.shape:
+        self.stack[-1] = result = called(self.stack[-1], arguments)
+        if isinstance(result, PickledTensor) and 0 not in result.shape:
             self._budget.add_tensor(_TENSOR)
 
     def _make(self) -> None:
@@ -347,11 +347,11 @@ def flatten(
     """
     content, path = _as_map(content), source.path
     if top_level_key is not None:
-        known = [key for key in content if isinstance(key, str)] if isinstance(content, dict) else []
-        if top_level_key not in known:
+        names = [key for key in content if isinstance(key, str)] if isinstance(content, dict) else []
+        if top_level_key not in names:
             raise ArgumentError(
-                f"{path}: expected a key among {', '.join(map(repr, known[:10])) or 'none'}, got top_level_key="
-                f"{top_level_key!r}{nearest(top_level_key, known)}"
+                f"{path}: expected a key among {', '.join(map(repr, names[:10])) or 'none'}, got top_level_key="
+                f"{top_level_key!r}{nearest(top_level_key, names)}"
             )
         content = _as_map(content[top_level_key])
     walk = _Walk(source)
@@ -375,18 +375,18 @@ class _Walk:
         is_state_dict = isinstance(noted, dict)
         if is_state_dict:
             self.versions = self.versions or {}
-            for path, it in self._plain(noted).items():
+            for path, value in self._plain(noted).items():
                 self._budget.take(_NOTED_BYTES + len(prefix), _NOTED_STEPS)
-                if isinstance(it, dict):
-                    self.versions[join(prefix, path) if path else prefix] = it
+                if isinstance(value, dict):
+                    self.versions[join(prefix, path) if path else prefix] = value
         for key, item in items.items():
             name = self._name(prefix, key)
             if str(key) in values:
                 raise RecordFormatError(f"{self._path}: has two values with the name '{name}'")
             if (is_state_dict or name.split(".")[-1] == "_extra_state") and not isinstance(item, PickledTensor):
                 values[str(key)] = {ENTRY: self.entry(item, name, "", depth + 1)}
-            elif (found := self.part(_as_map(item), name, depth + 1)) is not _NOTHING:
-                values[str(key)] = found
+            elif (part := self.part(_as_map(item), name, depth + 1)) is not _NOTHING:
+                values[str(key)] = part
         return values
 
     def entry(self, item: Any, name: str, path: str, depth: int) -> Any:
@@ -403,28 +403,28 @@ class _Walk:
         if isinstance(item, Tagged):
             return {item.tag: self.entry(item.content, name, path, depth + 1)}
         if isinstance(item, list | tuple):
-            items = [self.entry(it, name, join(path, index), depth + 1) for index, it in enumerate(item)]
+            items = [self.entry(value, name, join(path, index), depth + 1) for index, value in enumerate(item)]
             return {"$tuple": items} if isinstance(item, tuple) else items
         if isinstance(item, dict):
             parts: dict[Any, Any] = {}
-            for key, it in item.items():
+            for key, value in item.items():
                 self._name(at, key)
-                parts[key] = self.entry(it, name, join(path, key), depth + 1)
+                parts[key] = self.entry(value, name, join(path, key), depth + 1)
             if all(isinstance(key, str) and not key.startswith("$") for key in parts):
                 return parts
-            return {"$items": [[key, it] for key, it in parts.items()]}
+            return {"$items": [[key, value] for key, value in parts.items()]}
         raise self.refused(at, item)
 
     def _plain(self, noted: Mapping[Any, Any], depth: int = 0) -> dict[str, Any]:
         """The plain values among the noted ones; torch nests them deeply."""
-        found: dict[str, Any] = {}
-        for key, it in noted.items():
+        plain: dict[str, Any] = {}
+        for key, value in noted.items():
             self._count("_metadata", depth)
-            if isinstance(key, str) and (it is None or isinstance(it, bool | int | float | str)):
-                found[key] = it
-            elif isinstance(key, str) and isinstance(it, dict) and depth < 3:
-                found[key] = self._plain(it, depth + 1)
-        return found
+            if isinstance(key, str) and (value is None or isinstance(value, bool | int | float | str)):
+                plain[key] = value
+            elif isinstance(key, str) and isinstance(value, dict) and depth < 3:
+                plain[key] = self._plain(value, depth + 1)
+        return plain
 
     def _name(self, prefix: str, key: Any) -> str:
         if isinstance(key, Opaque):
@@ -461,10 +461,10 @@ class _Walk:
         if not isinstance(item, list | tuple | dict):
             raise self.refused(name, item)
         before = len(self.tensors)
-        found = self.map(item if isinstance(item, dict) else dict(enumerate(item)), name, depth)
+        mapping = self.map(item if isinstance(item, dict) else dict(enumerate(item)), name, depth)
         if not isinstance(item, dict) and len(self.tensors) == before:
-            return [*found.values()]
-        return found if found or not item else _NOTHING
+            return [*mapping.values()]
+        return mapping if mapping or not item else _NOTHING
 
     def refused(self, name: str, item: Any) -> RecordFormatError:
         where = f"'{name[:80]}' is" if name else "expected a map of tensors, got"

@@ -120,8 +120,8 @@ class Tolerance:
 
     def _of(self, field: str, dtype: torch.dtype) -> float:
         """`rtol` or `atol`, for numbers of this type."""
-        found = (it for size, name, it in self.by_size if (size, name) == (dtype.itemsize, field))
-        return next(found, getattr(self, field))
+        candidates = (it for size, name, it in self.by_size if (size, name) == (dtype.itemsize, field))
+        return next(candidates, getattr(self, field))
 
     def approx_eq(self, x: float, y: float, dtype: torch.dtype = torch.float64) -> bool:
         """True if the two are near, calculated in `dtype`. NaN is near to nothing."""

@@ -39,10 +39,10 @@ class UnknownCall(Exception):
 def call_of(w: Any, field: str, call: LayerCall, tensors: list[fx.Node]) -> list[Expr]:
     """The tensors that a call of the layer in `field` gives, in the order in which torch's or burnlike's gives them."""
     taken = _Call(w, call, tensors)
-    found = _RULES.get(taken.tag, _plain)(w, f"{field}.forward", taken)
+    text = _RULES.get(taken.tag, _plain)(w, f"{field}.forward", taken)
     if any(value is not None and name not in _HINTS for name, value in taken.left.items()):
         taken.refuse()
-    return found
+    return text
 
 
 class _Call:
@@ -78,7 +78,7 @@ class _Call:
         return [name for name, value in self.left.items() if isinstance(value, Place)]
 
     def users(self) -> set[int]:
-        """Which of the tensors that the call gives are used."""
+        """The numbers of the call's tensors that are used."""
         return {it.args[1] for it in self.w.node.users if it in self.w.all.live}
 
     def masks(self, x: fx.Node) -> str:
@@ -111,12 +111,12 @@ def _recurrent(w: Any, call: str, taken: _Call) -> list[Expr]:
     if is_torch and rank_of(node) != 3:
         taken.refuse()
     x = w.argument(node)
-    values = [w.argument(it) for it in ([states] if isinstance(states, fx.Node) else states or [])]
+    values = [w.argument(part) for part in ([states] if isinstance(states, fx.Node) else states or [])]
     if is_torch:
-        values = [it if both else _squeezed(it) for it in values[::-1]]
-    given = ", ".join(values)
-    given = given if name == "Gru" or not given else f"nn::{name}State::new({given})"
-    result = w.expr(f"{call}({x}, {f'Some({given})' if given else 'None'})")
+        values = [part if both else _squeezed(part) for part in values[::-1]]
+    arguments = ", ".join(values)
+    arguments = arguments if name == "Gru" or not arguments else f"nn::{name}State::new({arguments})"
+    result = w.expr(f"{call}({x}, {f'Some({arguments})' if arguments else 'None'})")
     if name == "Gru" and not both:
         return [result] if not is_torch else _with_last(w, result, int(taken.layer.batch_first))
     names, users = _STATES[name], taken.users()
@@ -127,11 +127,11 @@ def _recurrent(w: Any, call: str, taken: _Call) -> list[Expr]:
     head = f"let ({output.expr}, {state.expr}) = "
     w.statements.append(Statement([output, state], result, head=head))
     parts = {"": state.expr}
-    for it in names:
-        if it and order.index(it) + 1 in users:
-            parts[it] = w.let(state.expr.dot(it), it)
-    found = [parts.get(it, Expr("")) for it in order]
-    return [output.expr, *(it.dot("unsqueeze_dim::<3>(0)") if is_torch and not both else it for it in found)]
+    for part in names:
+        if part and order.index(part) + 1 in users:
+            parts[part] = w.let(state.expr.dot(part), part)
+    in_order = [parts.get(part, Expr("")) for part in order]
+    return [output.expr, *(part.dot("unsqueeze_dim::<3>(0)") if is_torch and not both else part for part in in_order)]
 
 
 def _squeezed(state: Expr) -> Expr:
@@ -153,10 +153,10 @@ def _attention(w: Any, call: str, taken: _Call) -> list[Expr]:
     if taken.is_torch and any(rank_of(it) != 3 for it in (query, key, value)):
         taken.refuse()
     if query is key is value:
-        made = f"nn::attention::MhaInput::self_attn({w.argument(query)})"
+        mha_input = f"nn::attention::MhaInput::self_attn({w.argument(query)})"
     else:
-        made = f"nn::attention::MhaInput::new({', '.join(w.argument(it) for it in (query, key, value))})"
-    result = w.expr(f"{call}({made}{taken.masks(query)})")
+        mha_input = f"nn::attention::MhaInput::new({', '.join(w.argument(it) for it in (query, key, value))})"
+    result = w.expr(f"{call}({mha_input}{taken.masks(query)})")
     is_average = taken.take("average_attn_weights", taken.is_torch)
     if not taken.take("need_weights", True):
         return [result.dot("context")]
@@ -172,8 +172,8 @@ def _attention(w: Any, call: str, taken: _Call) -> list[Expr]:
 
 def _stack(w: Any, call: str, taken: _Call) -> list[Expr]:
     nodes = [taken.take(name) for name in taken.names() if "mask" not in name]
-    made = f"nn::transformer::{taken.tag}Input::new({', '.join(w.argument(it) for it in nodes)})"
-    return [w.expr(f"{call}({made}{taken.masks(nodes[0])})")]
+    stack_input = f"nn::transformer::{taken.tag}Input::new({', '.join(w.argument(it) for it in nodes)})"
+    return [w.expr(f"{call}({stack_input}{taken.masks(nodes[0])})")]
 
 
 def _cross(w: Any, call: str, taken: _Call) -> list[Expr]:

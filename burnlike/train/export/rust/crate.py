@@ -173,12 +173,12 @@ def write_written(
     checks = checks_of(program, written.example, varying)
     code = written.code(about, classes)
     lines = code.count("\n")
-    with crate_output(out).directory() as made:
-        (made / "src").mkdir()
-        BurnpackRecorder(Precision(None)).save(record, made / RECORD)
+    with crate_output(out).directory() as directory:
+        (directory / "src").mkdir()
+        BurnpackRecorder(Precision(None)).save(record, directory / RECORD)
         BurnpackRecorder(Precision(None)).save(
             Record({f"checks.{at}.{name}": it for at, one in enumerate(checks) for name, it in one.items()}),
-            made / CHECK,
+            directory / CHECK,
         )
         files = {
             "Cargo.toml": _CARGO,
@@ -188,7 +188,7 @@ def write_written(
             ".gitignore": "/target\n",
         }
         for path, text in files.items():
-            replace_file(made / path, text.encode())
+            replace_file(directory / path, text.encode())
     return [
         f"burn      {out}: a crate for Burn {BURN}, {lines} lines",
         f"tensors   {len(record.tensors)}",
@@ -204,7 +204,7 @@ def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[
     """Three inputs, of which the second has other sizes as far as they may vary, and the model's results."""
     turned = {name: it.flip(0) if it.dim() else it for name, it in example.items()}
     batches = {name: {0: None} if 0 in dims else {} for name, dims in varying.items()}
-    taken, found = set[str](), Checks()
+    taken, checks = set[str](), Checks()
     names = [unique(identifier(it), taken) for it in example]
     for tries in ([example], [others_of(example, it) for it in (varying, batches)] + [example], [turned]):
         for inputs in tries:
@@ -214,15 +214,15 @@ def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[
             except (RuntimeError, IndexError, ValueError):  # the model wants sizes that fit each other
                 continue
             expected = {f"expected_{at}": it for at, it in enumerate(results)}
-            found.append({name: _plain(it) for name, it in zip(names, inputs.values(), strict=True)})
-            found[-1] |= {name: _plain(it) for name, it in expected.items()}
+            checks.append({name: _plain(it) for name, it in zip(names, inputs.values(), strict=True)})
+            checks[-1] |= {name: _plain(it) for name, it in expected.items()}
             break
-    return found
+    return checks
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    found = tensor.detach().contiguous().clone()
-    return found.reshape(1) if found.dim() == 0 else found
+    saved = tensor.detach().contiguous().clone()
+    return saved.reshape(1) if saved.dim() == 0 else saved
 
 
 _CARGO = f"""[package]
@@ -244,26 +244,26 @@ def main_rs(checks: Checks) -> str:
     types = {name: type_of(it) for name, it in checks[0].items()}
     expected = [it for it in types if it.startswith("expected_")]
     results = ["result"] if len(expected) == 1 else [f"result_{at}" for at in range(len(expected))]
-    made, compares = list[str](), list[str]()
+    fields, compares = list[str](), list[str]()
     for check in checks:
-        made.append("            Check {")
+        fields.append("            Check {")
         for name, tensor in check.items():
             zeros = f"zeros({[*tensor.shape]}, &device)"
             is_bool = kind_of(tensor) == "Bool"
             zeros = f"Tensor::<{rank_of(tensor)}, Int>::{zeros}.bool()" if is_bool else f"Tensor::{zeros}"
-            made += statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
-        made.append("            },")
+            fields += statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
+        fields.append("            },")
     for result, name in zip(results, expected, strict=True):
         convert = "" if types[name].count(",") == 0 else ".float()"
         compare = f"compare({result}{convert}, check.{name}.val(){convert}, &mut largest)"
         compares += statement("", compare, ";", 4)
-    given = ", ".join(f"check.{it}.val()" for it in types if it not in expected)
+    arguments = ", ".join(f"check.{it}.val()" for it in types if it not in expected)
     head = results[0] if len(results) == 1 else f"({', '.join(results)})"
     use = {"Device", "Tensor", *(it for text in types.values() for it in re.findall("Int|Bool", text))}
     return _MAIN.format(
         rows="\n".join(f"    {name}: Param<{kind}>," for name, kind in types.items()),
-        made="\n".join(made),
-        call="\n".join(statement(f"let {head} = ", f"model.forward({given})", ";", 4)),
+        made="\n".join(fields),
+        call="\n".join(statement(f"let {head} = ", f"model.forward({arguments})", ";", 4)),
         compares="\n".join(compares),
         use=", ".join(sorted(use | ({"Int"} if "Bool" in use else set()))),
     )

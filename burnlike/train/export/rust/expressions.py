@@ -90,8 +90,8 @@ def part(path: str) -> str:
 
 def part_in(text: str) -> str:
     """The path of the part that a text begins with, or nothing."""
-    found = _PART.match(text)
-    return found[1] if found else ""
+    match = _PART.match(text)
+    return match[1] if match else ""
 
 
 def call_mark(number: int) -> str:
@@ -100,7 +100,7 @@ def call_mark(number: int) -> str:
 
 
 def with_calls(text: str, names: Mapping[int, str]) -> str:
-    return _CALL.sub(lambda found: names[int(found[1])], text)
+    return _CALL.sub(lambda match: names[int(match[1])], text)
 
 
 def numbers_in(text: str) -> list[int]:
@@ -111,15 +111,15 @@ def numbers_in(text: str) -> list[int]:
 def width_of(text: str) -> int:
     """Columns of an expression, with a clone of each value."""
     text = _PART.sub(r"self.\1", _CALL.sub("forward", text))
-    return len(_VALUE.sub(lambda found: f"{found[2]}.clone()", text))
+    return len(_VALUE.sub(lambda match: f"{match[2]}.clone()", text))
 
 
 def imported(text: str, needs: set[str]) -> str:
     """The text with names in place of paths such as `tensor::activation::relu`, which are added to `needs`."""
 
-    def name(found: re.Match[str]) -> str:
-        needs.add(f"burn::{found[0]}")
-        return found[1]
+    def name(match: re.Match[str]) -> str:
+        needs.add(f"burn::{match[0]}")
+        return match[1]
 
     return _PATH.sub(name, text)
 
@@ -169,46 +169,46 @@ def named(statements: list[Statement], taken: dict[int, str], sizes: set[str]) -
         taken: names of the arguments, by value.
         sizes: names of sizes.
     """
-    last = {number: at for at, it in enumerate(statements) for number in it.numbers()}
-    parts = {it.number for one in statements for it in one.values if it.is_parts}
+    last = {number: at for at, each in enumerate(statements) for number in each.numbers()}
+    parts = {value.number for each in statements for value in each.values if value.is_parts}
     names = dict(taken)
-    for at, it in enumerate(statements):
-        moved = {number for number in it.numbers() if last[number] == at and not it.borrows}
-        text, before = _cloned(it.text, names, moved, parts), names
+    for at, line in enumerate(statements):
+        moved = {number for number in line.numbers() if last[number] == at and not line.borrows}
+        text, before = _cloned(line.text, names, moved, parts), names
         # A name may be given again when nothing needs the value that had it.
         names = {number: name for number, name in names.items() if last.get(number, -1) > at}
         used = {*names.values()} | sizes
-        if it.loop is not None:  # what each turn needs keeps its name
-            used |= {before[number] for number in numbers_in(it.loop[1]) if number in before}
-        for value in it.values:
+        if line.loop is not None:  # what each turn needs keeps its name
+            used |= {before[number] for number in numbers_in(line.loop[1]) if number in before}
+        for value in line.values:
             names[value.number] = unique(value.name, used) if value.number in last else "_"
-        head, loop = _cloned(it.head, names, {*names}, parts), it.loop
+        head, loop = _cloned(line.head, names, {*names}, parts), line.loop
         if loop is not None:
-            loop = (loop[0], _cloned(loop[1], {**before, **names}, {it.values[0].number}, parts))
-        yield Statement(it.values, text, it.borrows, head, loop, dict(names))
+            loop = (loop[0], _cloned(loop[1], {**before, **names}, {line.values[0].number}, parts))
+        yield Statement(line.values, text, line.borrows, head, loop, dict(names))
 
 
 def _cloned(text: str, names: dict[int, str], moved: set[int], parts: set[int]) -> str:
     left = numbers_in(text)
 
-    def write(found: re.Match[str]) -> str:
-        number = int(found[1])
+    def write(match: re.Match[str]) -> str:
+        number = int(match[1])
         left.remove(number)
         is_moved = (number not in left and number in moved) or number in parts
-        is_read = text[found.end() :].startswith((".dims()", ".device()", ".dtype()"))
+        is_read = text[match.end() :].startswith((".dims()", ".device()", ".dtype()"))
         return names[number] if is_moved or is_read else f"{names[number]}.clone()"
 
     return _VALUE.sub(write, text)
 
 
-def lines_of(it: Statement, indent: int, part_name: Callable[[str], str]) -> list[str]:
+def lines_of(line: Statement, indent: int, part_name: Callable[[str], str]) -> list[str]:
     """The statement's lines."""
-    space, text = " " * indent, _PART.sub(lambda found: part_name(found[1]), it.text)
-    if it.loop is not None:
-        name = it.names[it.values[0].number]
-        inner = statement(f"{name} = ", it.loop[1], ";", indent + 4)
-        head = [f"{space}for layer in &{part_name(it.loop[0])} {{", *inner, f"{space}}}"]
+    space, text = " " * indent, _PART.sub(lambda match: part_name(match[1]), line.text)
+    if line.loop is not None:
+        name = line.names[line.values[0].number]
+        inner = statement(f"{name} = ", line.loop[1], ";", indent + 4)
+        head = [f"{space}for layer in &{part_name(line.loop[0])} {{", *inner, f"{space}}}"]
         return [f"{space}let mut {name} = {text};", *head]
-    if not it.values and not it.head:
+    if not line.values and not line.head:
         return statement("", text, "", indent)
-    return statement(it.head or f"let {it.names[it.values[0].number]} = ", text, ";", indent)
+    return statement(line.head or f"let {line.names[line.values[0].number]} = ", text, ";", indent)

@@ -101,21 +101,21 @@ class Functions:
 
     def _calls(self, node: fx.Node) -> list[tuple[str, str]]:
         """The calls of structs around a node, from the outside in: how torch.export counts them, and paths."""
-        found: list[tuple[str, str]] = []
+        names: list[tuple[str, str]] = []
         for call, _ in (node.meta.get("nn_module_stack") or {}).values():
             name = call.removeprefix(MODEL)
-            plain, above = name.partition("@")[0], found[-1][1] if found else ""
+            plain, above = name.partition("@")[0], names[-1][1] if names else ""
             module = self._modules.get(plain)
             if name == call or module is None or module in self._layers:
                 continue
             path = self.paths[id(module)]
             if path in self._has_fields and path.startswith(f"{above}." if above else "") and path != above:
-                found.append((name, path))
-        return found
+                names.append((name, path))
+        return names
 
 
 class Function:
-    """What a call of a module does, and all functions that it calls.
+    """A call of a module as a function of Rust, and the functions that it calls.
 
     Attributes:
         inputs: tensors from outside, with their names; sizes that no tensor has follow them, as `size_arguments`.
@@ -200,8 +200,8 @@ class Function:
         place = leaf.places.get(path.removeprefix(f"{leaf.path}."))
         if place is None or place[0] in ("bias", "beta"):  # it is an Option in Burn's
             raise NeedsTensor(leaf.path)
-        found = Expr(f"{self._part(leaf.path)}.{place[0]}.val()")
-        return found.dot("transpose()") if place[1] and value.dim() > 1 else found
+        field_value = Expr(f"{self._part(leaf.path)}.{place[0]}.val()")
+        return field_value.dot("transpose()") if place[1] and value.dim() > 1 else field_value
 
     def _part(self, path: str) -> str:
         return part(path.removeprefix(self.path).removeprefix("."))
@@ -226,20 +226,22 @@ class Function:
             return self.size_names[size]
         kind, operands = type(size).__name__, [*size.args]
         if kind in ("Max", "Min"):
-            first, *others = (self._size(it, 0) for it in operands)
-            return first + "".join(f".{kind.lower()}({it})" for it in others)
+            first, *others = (self._size(operand, 0) for operand in operands)
+            return first + "".join(f".{kind.lower()}({operand})" for operand in others)
         if kind not in _OPERATORS:
             raise self.refused(f"the size {size}")
-        sign, own = _OPERATORS[kind]
-        operands = sorted(operands, key=lambda it: it.could_extract_minus_sign()) if kind == "Add" else operands
-        operands = sorted(operands, key=lambda it: bool(it.is_Integer)) if kind == "Mul" else operands
+        sign, precedence = _OPERATORS[kind]
+        operands = (
+            sorted(operands, key=lambda operand: operand.could_extract_minus_sign()) if kind == "Add" else operands
+        )
+        operands = sorted(operands, key=lambda operand: bool(operand.is_Integer)) if kind == "Mul" else operands
         text = ""
-        for place, it in enumerate(operands):
-            is_less = kind == "Add" and it.could_extract_minus_sign()
+        for place, operand in enumerate(operands):
+            is_less = kind == "Add" and operand.could_extract_minus_sign()
             is_divisor = sign in (" / ", " % ") and place > 0
-            one = self._size(-it if is_less else it, own - (is_divisor or is_less))
+            one = self._size(-operand if is_less else operand, precedence - (is_divisor or is_less))
             text += (" - " if is_less else sign if place else "") + one
-        return text if own <= level else f"({text})"
+        return text if precedence <= level else f"({text})"
 
     def _read_from(self, node: fx.Node, at: int, size: Any) -> str:
         """The name of a size that a tensor has, which is read where the tensor is made."""
@@ -259,42 +261,46 @@ class Function:
             expr = self.expressions[node]
             dims.append((expr, Statement([], expr.dot("dims()"), borrows=True, head=f"let [{names}] = ")))
         inputs, firsts = [value.expr for value, _ in self.inputs], list[Statement]()
-        if any(".device" in it.text or "&device" in it.text for it in self.statements):
-            own = (it for it in self._uses if self._is_own(it) and self.all.trace.values[it.name][1].dim())
-            source = next(iter([*inputs, *map(self._own, own)]), None)
+        if any(".device" in statement.text or "&device" in statement.text for statement in self.statements):
+            own_nodes = (
+                statement
+                for statement in self._uses
+                if self._is_own(statement) and self.all.trace.values[statement.name][1].dim()
+            )
+            source = next(iter([*inputs, *map(self._own, own_nodes)]), None)
             if source is None:
                 raise self.refused("a tensor on the device of no other")
             firsts.append(Statement([], source.dot("device()"), borrows=True, head="let device = "))
-        firsts += [it for expr, it in dims if expr in inputs]
-        for it in self.statements:
-            values = [value.expr for value in it.values]
-            firsts += [it, *(one for expr, one in dims if expr in values)]
+        firsts += [statement for expr, statement in dims if expr in inputs]
+        for statement in self.statements:
+            values = [value.expr for value in statement.values]
+            firsts += [statement, *(one for expr, one in dims if expr in values)]
         self.statements = firsts
 
     # What is computed
 
     def _write(self, node: fx.Node) -> None:
         self.node = node
-        found = self._fitted(node.all_input_nodes, lambda: self._result(node))
+        result = self._fitted(node.all_input_nodes, lambda: self._result(node))
         if _is_tensor(node):
-            self.expressions[node] = self.let(found, name_of(node)) if self._has_name(node, found) else found
+            self.expressions[node] = self.let(result, name_of(node)) if self._has_name(node, result) else result
             return
-        items = [found] if isinstance(found, Expr) else found.items
+        items = [result] if isinstance(result, Expr) else result.items
         for item in filter(is_item, node.users):
             place: Any = item.args[1]
             if place < len(items):
                 self.expressions[item] = items[place]
 
     def _fitted(self, arguments: Sequence[fx.Node], make: Callable[[], Any]) -> Any:
-        """What `make` writes: with its arguments within it, or, if that is too long, with names for them."""
+        """The text of `make`: with its arguments within it, or, if that is too long, with names for them."""
         before, count = dict(self.expressions), len(self.statements)
-        found = make()
+        text = make()
         inner = [self.expressions[it] for it in arguments if it in self.expressions]
-        if isinstance(found, Expr) and width_of(found) > WIDTH and not all(it.is_value for it in inner):
+        if isinstance(text, Expr) and width_of(text) > WIDTH and not all(it.is_value for it in inner):
             self.expressions, self._fits = before, False
             del self.statements[count:]
-            found, self._fits = make(), True
-        return found
+            text, self._fits = make(), True
+        return text
 
     def _result(self, node: fx.Node) -> Any:
         if is_item(node):
@@ -308,10 +314,10 @@ class Function:
         self.needs |= call.leaf.init.imports
         return Several(call_of(self, self._part(call.leaf.path), call, tensors))
 
-    def _has_name(self, node: fx.Node, found: Expr) -> bool:
-        is_item_of_list = part_in(found).rpartition(".")[2].isdecimal()  # these are called in a loop, perhaps
-        is_needed = self._uses.get(node, 0) != 1 or node in self._read or width_of(found) > WIDTH
-        return not found.is_value and (is_item_of_list or is_needed)
+    def _has_name(self, node: fx.Node, expr: Expr) -> bool:
+        is_item_of_list = part_in(expr).rpartition(".")[2].isdecimal()  # these are called in a loop, perhaps
+        is_needed = self._uses.get(node, 0) != 1 or node in self._read or width_of(expr) > WIDTH
+        return not expr.is_value and (is_item_of_list or is_needed)
 
     def _call(self, group: Group) -> None:
         """Write the function of a call within this one, and the call."""
@@ -322,13 +328,16 @@ class Function:
             if _is_tensor(it) and (it in self.outputs or any(user not in nodes and user in live for user in it.users))
         ]
         function = Function(self.all, group, outputs)
-        given, head = [node for _, node in function.inputs], f"{self._part(group.path)}.{call_mark(id(function))}"
+        argument_nodes, head = (
+            [node for _, node in function.inputs],
+            f"{self._part(group.path)}.{call_mark(id(function))}",
+        )
 
         def make() -> Expr:
-            arguments = [*map(self.argument, given), *(self._size(it, 2) for it in function.size_arguments)]
+            arguments = [*map(self.argument, argument_nodes), *(self._size(it, 2) for it in function.size_arguments)]
             return Expr(f"{head}({', '.join(arguments)})")
 
-        expr = self._fitted(given, make)
+        expr = self._fitted(argument_nodes, make)
         if len(outputs) == 1:
             name = name_of(outputs[0])
             self.expressions[outputs[0]] = self.let(expr, name) if self._has_name(outputs[0], expr) else expr
@@ -344,11 +353,11 @@ class Function:
 
     def argument(self, node: fx.Node) -> Expr:
         """A tensor as an argument; one that is long, or that does not fit here, gets a name first."""
-        found = self.expression(node)
-        is_long = (not self._fits and node in self.inside) or width_of(found) > WIDTH - 12
-        if is_long and node in self.expressions and not found.is_value:
-            found = self.expressions[node] = self.let(found, name_of(node))
-        return found
+        expr = self.expression(node)
+        is_long = (not self._fits and node in self.inside) or width_of(expr) > WIDTH - 12
+        if is_long and node in self.expressions and not expr.is_value:
+            expr = self.expressions[node] = self.let(expr, name_of(node))
+        return expr
 
     def value(self, name: str, *, is_parts: bool = False) -> Value:
         self.all.number += 1
@@ -402,8 +411,8 @@ def _above(path: str) -> list[str]:
 def _inputs_of(item: "fx.Node | Group") -> list[fx.Node]:
     """The nodes that a node or a group takes from outside it, each as often as it does; a group takes each once."""
     if isinstance(item, fx.Node):
-        found: list[fx.Node] = []
-        fx.map_arg((item.args, item.kwargs), lambda it: found.append(it))
-        return found
+        nodes: list[fx.Node] = []
+        fx.map_arg((item.args, item.kwargs), lambda it: nodes.append(it))
+        return nodes
     inside = {*item.nodes()}
     return [*dict.fromkeys(it for node in item.nodes() for it in _inputs_of(node) if it not in inside)]

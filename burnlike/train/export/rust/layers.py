@@ -134,15 +134,15 @@ class Init(NamedTuple):
 
 
 def _rows() -> dict[str, Row]:
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for line in _TABLE.strip().splitlines():
         name, module, *rest = line.split()
         types = {it.partition(":")[0]: it.partition(":")[2] for it in rest if ":" in it}
         bar = rest.index("|") if "|" in rest else len(types)
         names = [*types]
         required, optional = ({it: types[it] for it in part} for part in (names[:bar], names[bar:]))
-        found[name] = Row(module, required, optional, "@" in rest)
-    return found
+        rows[name] = Row(module, required, optional, "@" in rest)
+    return rows
 
 
 ROWS = _rows()
@@ -159,7 +159,7 @@ def tag_of(layer: nn.Module) -> str | None:
 
 
 def init_of(layer: nn.Module) -> Init:
-    """What makes the layer in Rust. NoCounterpartError for a layer, or an option, that Burn has not."""
+    """The expression that makes the layer in Rust. NoCounterpartError for a layer, or an option, that Burn has not."""
     tag, values = tag_of(layer), layer
     if tag is None:
         raise NoCounterpartError(f"Burn has no layer {type(layer).__name__}")
@@ -172,8 +172,8 @@ def init_of(layer: nn.Module) -> Init:
     config: Any = getattr(layers, f"{tag}Config")
     names = config.__struct_fields__
     defaults = dict(zip(names[len(names) - len(config.__struct_defaults__) :], config.__struct_defaults__, strict=True))
-    known = {"lambd" if it == "lambda" else it for it in (*row.required, *row.optional)}
-    for name in set(names) - known - {"initializer", "layout"}:
+    options = {"lambd" if it == "lambda" else it for it in (*row.required, *row.optional)}
+    for name in set(names) - options - {"initializer", "layout"}:
         if (value := _value(layer, tag, name)) != defaults.get(name):
             raise NoCounterpartError(f"Burn's {tag} has no `{name}`, here {value!r}")
     imports = {f"burn::{row.module}::{tag}", f"burn::{row.module}::{tag}Config"}
@@ -310,9 +310,9 @@ def _activation(layer: Any, imports: set[str]) -> str:
         layer = layer.init("cpu")
     if any(True for _ in layer.parameters()):
         raise NoCounterpartError(f"Burn leaves the weights of the activation {tag} within a layer out of its files")
-    made = init_of(layer)
-    imports |= {it for it in made.imports if it.endswith("Config")}
-    return f"ActivationConfig::{tag}({text_of(made).rpartition('.init(')[0]})"
+    init = init_of(layer)
+    imports |= {it for it in init.imports if it.endswith("Config")}
+    return f"ActivationConfig::{tag}({text_of(init).rpartition('.init(')[0]})"
 
 
 def fields_of(init: Init) -> list[Field]:

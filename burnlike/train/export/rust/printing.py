@@ -36,24 +36,26 @@ def snake(name: str) -> str:
 def camel(name: str) -> str:
     """A name of a type."""
     parts = re.sub(r"\W", "_", name, flags=re.ASCII).split("_")
-    found = "".join(part[:1].upper() + part[1:] for part in parts)
-    found = found.capitalize() if found.isupper() and len(found) > 2 else found  # as clippy wants it
-    return found if found[:1].isalpha() else f"Layer{found}"
+    camel = "".join(part[:1].upper() + part[1:] for part in parts)
+    camel = camel.capitalize() if camel.isupper() and len(camel) > 2 else camel  # as clippy wants it
+    return camel if camel[:1].isalpha() else f"Layer{camel}"
 
 
 def identifier(name: str) -> str:
     """A name of a field or a variable."""
-    found = re.sub(r"__+", "_", re.sub(r"\W", "_", snake(name), flags=re.ASCII)).strip("_") or "x"
-    return f"{found}_" if _KEYWORD.fullmatch(found) else f"n{found}" if found[0].isdecimal() else found
+    rust_name = re.sub(r"__+", "_", re.sub(r"\W", "_", snake(name), flags=re.ASCII)).strip("_") or "x"
+    return (
+        f"{rust_name}_" if _KEYWORD.fullmatch(rust_name) else f"n{rust_name}" if rust_name[0].isdecimal() else rust_name
+    )
 
 
 def unique(name: str, taken: set[str]) -> str:
     """The name, or the first of `name_2`, `name_3`, ... that is not taken; it is taken then."""
-    number, found = 2, name
-    while found in taken:
-        found, number = f"{name.rstrip('_')}_{number}" if name.islower() else f"{name}{number}", number + 1
-    taken.add(found)
-    return found
+    number, free_name = 2, name
+    while free_name in taken:
+        free_name, number = f"{name.rstrip('_')}_{number}" if name.islower() else f"{name}{number}", number + 1
+    taken.add(free_name)
+    return free_name
 
 
 def number(value: float) -> str:
@@ -183,13 +185,13 @@ def chain_of(value: str) -> tuple[str, list[str]]:
 
 def parts_of(text: str) -> Sequence[str]:
     """The parts of `a, b, c`, with commas within brackets left alone."""
-    found, depth, start = list[str](), 0, 0
+    parts, depth, start = list[str](), 0, 0
     for at, character in enumerate(text):
         depth += (character in "([{<") - (character in ")]}>")
         if depth == 0 and character == ",":
-            found.append(text[start:at].strip())
+            parts.append(text[start:at].strip())
             start = at + 1
-    return [it for it in (*found, text[start:].strip()) if it]
+    return [it for it in (*parts, text[start:].strip()) if it]
 
 
 def head_of(text: str) -> str:

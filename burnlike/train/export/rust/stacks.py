@@ -21,8 +21,8 @@ class Stacked(nn.Module):
         states: list[Any] = []
         for number, layer in enumerate(self.layers):
             rows = slice(number * self.directions, (number + 1) * self.directions)
-            own = None if hx is None else hx[rows] if isinstance(hx, Tensor) else tuple(it[rows] for it in hx)
-            input, state = layer(input if not number else self.dropout(input), own)
+            rows_of_state = None if hx is None else hx[rows] if isinstance(hx, Tensor) else tuple(it[rows] for it in hx)
+            input, state = layer(input if not number else self.dropout(input), rows_of_state)
             states.append(state)
         if isinstance(states[0], Tensor):
             return input, torch.cat(states)
@@ -34,7 +34,7 @@ def _one(layer: nn.RNNBase, number: int) -> nn.RNNBase:
     width = layer.hidden_size * (2 if layer.bidirectional else 1)
     options: dict[str, Any] = {"nonlinearity": layer.nonlinearity} if isinstance(layer, nn.RNN) else {}
     kind: Any = type(layer)
-    made = kind(
+    stack = kind(
         layer.input_size if number == 0 else width,
         layer.hidden_size,
         bias=layer.bias,
@@ -43,9 +43,9 @@ def _one(layer: nn.RNNBase, number: int) -> nn.RNNBase:
         device="meta",
         **options,
     )
-    for name in [*made._parameters]:
-        setattr(made, name, getattr(layer, name.replace("_l0", f"_l{number}")))
-    return made.train(layer.training)
+    for name in [*stack._parameters]:
+        setattr(stack, name, getattr(layer, name.replace("_l0", f"_l{number}")))
+    return stack.train(layer.training)
 
 
 @contextmanager

@@ -108,9 +108,9 @@ class Structs:
         """The struct of a module that is no layer of Burn's, and what makes it."""
         scope, kind = _Scope(path, rust), type(module).__name__
         for name, tensor in self._own_tensors(path):
-            own = scope.name(name, name)
-            scope.fields[own] = self._parameter(own, tensor)
-            self.paths[f"{path}.{name}".strip(".")] = f"{rust}{own}"
+            field_name = scope.name(name, name)
+            scope.fields[field_name] = self._parameter(field_name, tensor)
+            self.paths[f"{path}.{name}".strip(".")] = f"{rust}{field_name}"
         self._parts(scope, "", "")
         texts, docs = self._texts(scope)
         key = (kind, tuple((name, init.type, _shape(init)) for name, init in scope.fields.items()), tuple(texts))
@@ -130,15 +130,15 @@ class Structs:
         for name, child in self._children(full):
             place, path = f"{below}.{name}".strip("."), f"{full}.{name}".strip(".")
             plain = f"{snake(type(child).__name__)}_{name}" if name.isdecimal() and not prefix else name
-            own = identifier(f"{prefix}{plain}")
+            field_name = identifier(f"{prefix}{plain}")
             if self._is_part(path):
-                own = scope.name(place, own)
-                scope.fields[own] = self._part(child, path, f"{scope.rust}{own}")
-            elif (init := self._list(path, f"{scope.rust}{unique(own, {*scope.fields})}")) is not None:
+                field_name = scope.name(place, field_name)
+                scope.fields[field_name] = self._part(child, path, f"{scope.rust}{field_name}")
+            elif (init := self._list(path, f"{scope.rust}{unique(field_name, {*scope.fields})}")) is not None:
                 scope.lengths[place] = len(init.items)
-                scope.fields[scope.name(place, own)] = init
+                scope.fields[scope.name(place, field_name)] = init
             else:
-                self._parts(scope, place, f"{own}_")
+                self._parts(scope, place, f"{field_name}_")
 
     def _own_tensors(self, path: str) -> list[tuple[str, Tensor]]:
         """The tensors that the module itself has."""
@@ -190,33 +190,36 @@ class Structs:
 
     def _texts(self, scope: _Scope) -> tuple[list[str], list[str]]:
         """The functions of a module and their shapes, each text once; calls of the same text have the same name."""
-        found = dict[str, str]()
+        types = dict[str, str]()
         for function in self._functions.by_path.get(scope.path, []):
             text, doc = self._text(function, scope)
-            found.setdefault(text, doc)
-            at = [*found].index(text)
+            types.setdefault(text, doc)
+            at = [*types].index(text)
             self._method_names[id(function)] = f"forward_{at + 1}" if at else "forward"
-        texts = [it.replace("fn forward(", f"fn forward_{at + 1}(", 1) if at else it for at, it in enumerate(found)]
-        return [head_of(it) for it in texts], [*found.values()]
+        texts = [it.replace("fn forward(", f"fn forward_{at + 1}(", 1) if at else it for at, it in enumerate(types)]
+        return [head_of(it) for it in texts], [*types.values()]
 
     def _text(self, function: Function, scope: _Scope) -> tuple[str, str]:
         self.needs |= function.needs
-        sizes = {*function.size_names.values(), *(it.rpartition(":")[2] for it in function.needs)}
+        sizes = {*function.size_names.values(), *(written.rpartition(":")[2] for written in function.needs)}
         used = set(sizes)
         taken = {value.number: unique(value.name, used) for value, _ in function.inputs}
         arguments = [f"{taken[value.number]}: {type_of(node)}" for value, node in function.inputs]
-        arguments += [f"{function.size_names[it]}: usize" for it in function.size_arguments]
-        results = [type_of(it) for it in function.outputs]
+        arguments += [f"{function.size_names[node]}: usize" for node in function.size_arguments]
+        results = [type_of(node) for node in function.outputs]
         output = results[0] if len(results) == 1 else f"({', '.join(results)})"
-        for it in function.statements:
-            it.text = with_calls(it.text, self._method_names)
+        for line in function.statements:
+            line.text = with_calls(line.text, self._method_names)
         statements = named(rolled(function.statements, scope.lengths), taken, sizes)
-        body = [line for it in statements for line in lines_of(it, 8, scope.part_name)]
+        body = [text for line in statements for text in lines_of(line, 8, scope.part_name)]
         head = f"    pub fn forward({', '.join(['&self', *arguments])}) -> {output} {{"
 
         def shape(node: fx.Node) -> str:
-            known = map(size_of, node.meta["val"].shape)
-            listed = [str(it) if isinstance(it, int) else function.size_names.get(it, "..") for it in known]
+            sizes = map(size_of, node.meta["val"].shape)
+            listed = [
+                str(written) if isinstance(written, int) else function.size_names.get(written, "..")
+                for written in sizes
+            ]
             return f"`[{', '.join(listed)}]`"
 
         inputs = ", ".join(f"`{taken[value.number]}` {shape(node)}" for value, node in function.inputs)
@@ -242,7 +245,7 @@ class Structs:
                 struct.arguments[at] = same[column]
 
     def _complete(self, init: Init) -> Init:
-        """What makes a part, with the arguments that its struct has in place of its number."""
+        """The expression that makes a part, with the arguments that its struct has in place of its number."""
         if init.items:
             return init._replace(items=tuple(map(self._complete, init.items)))
         struct = next((it for it in self.structs.values() if init.head == f"{it.name}::new"), None)
@@ -251,12 +254,12 @@ class Structs:
         values = struct.values(int(init.arguments[0].value))
         places = {name: at for at, name in reversed(struct.arguments.items())}
         names = dict.fromkeys(struct.arguments.values())
-        given = (values[places[name]]._replace(name=name, is_default=False) for name in names)
-        return init._replace(arguments=tuple(given))
+        arguments = (values[places[name]]._replace(name=name, is_default=False) for name in names)
+        return init._replace(arguments=tuple(arguments))
 
 
 def _shape(init: Init) -> object:
-    """What structs of one kind have in common in an expression: all but its values."""
+    """The common form of structs of one kind in an expression: all but its values."""
     is_struct = init.takes_device and init.head.endswith("::new")
     counts = None if is_struct else (len(init.arguments), tuple(map(_shape, init.items)))
     return (init.head, init.tail, init.type, counts)
@@ -286,14 +289,14 @@ def text_of_struct(struct: Struct, load: str) -> str:
     types = {name: values[at].type for at, name in struct.arguments.items()}
     arguments = [*(f"{name}: {kind}" for name, kind in types.items()), f"{device}: &Device"]
     inside = " ".join(it.strip() for it in rows).removesuffix(",")
-    made = ["        Self {", *rows, "        }"]
+    rust_lines = ["        Self {", *rows, "        }"]
     if len(inside) <= 18:
-        made = [f"        Self {{ {inside} }}" if inside else "        Self {}"]
+        rust_lines = [f"        Self {{ {inside} }}" if inside else "        Self {}"]
     lines = [f"/// `{struct.made_of}` of the exported model.", "#[derive(Module, Debug)]"]
     lines += [f"pub struct {struct.name} {{{fields and chr(10)}{fields}}}", "", f"impl {struct.name} {{"]
     lines += ["    /// The module with initial weights."]
     lines += ["    #[allow(clippy::too_many_arguments)]"] * (len(arguments) > 7)
-    lines += [head_of("\n".join([f"    pub fn new({', '.join(arguments)}) -> Self {{", *made, "    }"]))]
+    lines += [head_of("\n".join([f"    pub fn new({', '.join(arguments)}) -> Self {{", *rust_lines, "    }"]))]
     lines += [load] if struct.name == "Model" else []
     for at, text in enumerate(struct.functions):
         lines += ["", _merged([docs[at] for docs in struct.docs]), text]

@@ -142,8 +142,8 @@ class _Noting(nn.Module):
                 flat = value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
                 for at, tensor in enumerate(pytree.tree_leaves([*flat.values()])):
                     if isinstance(tensor, Tensor):
-                        own = [*flat][min(at, len(flat) - 1)]
-                        self.notes.append(torch.ops.burnlike_rust.argument(f"{call}#{own}", tensor))
+                        argument = [*flat][min(at, len(flat) - 1)]
+                        self.notes.append(torch.ops.burnlike_rust.argument(f"{call}#{argument}", tensor))
 
         return module.register_forward_pre_hook(note, with_kwargs=True)
 
@@ -162,8 +162,8 @@ def _shapes_of(leaf: Leaf, on_meta: nn.Module, inputs: Mapping[str, Any], argume
     if tag in ("PositionWiseFeedForward", "CrossAttention", "TransformerEncoder", "TransformerDecoder"):
         return x.new_empty(x.shape)
     values = itertools.chain(on_meta.named_parameters(), on_meta.named_buffers())
-    made = {name: torch.empty(it.shape, dtype=it.dtype) for name, it in values}
-    return torch.func.functional_call(on_meta, made, arguments, keywords)
+    empty_inputs = {name: torch.empty(it.shape, dtype=it.dtype) for name, it in values}
+    return torch.func.functional_call(on_meta, empty_inputs, arguments, keywords)
 
 
 def _of_recurrent(tag: str, layer: Any, twin: Any, x: Tensor) -> Any:
@@ -192,7 +192,7 @@ def _of_attention(layer: Any, twin: Any, inputs: Mapping[str, Any], tensors: lis
 
 def leaves_of(model: nn.Module, without: set[str]) -> dict[str, Leaf]:
     """The layers of Burn's in a model, by path; those below them, and those at the paths `without`, are left out."""
-    found, seen, claimed = dict[str, Leaf](), set[int](), set[int]()
+    leaves, seen, claimed = dict[str, Leaf](), set[int](), set[int]()
 
     def visit(module: nn.Module, path: str) -> None:
         if id(module) in seen:
@@ -202,13 +202,13 @@ def leaves_of(model: nn.Module, without: set[str]) -> dict[str, Leaf]:
         tensors = {id(it) for it in module.parameters()}
         if leaf is not None and not tensors & claimed:  # of tied layers the first has the parameter
             claimed.update(tensors)
-            found[path] = leaf
+            leaves[path] = leaf
             return
         for name, child in module.named_children():
             visit(child, f"{path}.{name}" if path else name)
 
     visit(model, "")
-    return found
+    return leaves
 
 
 def _leaf(module: nn.Module, path: str) -> Leaf | None:
@@ -268,8 +268,8 @@ def _recorded(leaf: Leaf) -> Any:
         def run(tensors: list[Tensor]) -> list[Tensor]:
             values = [tensors[it] if isinstance(it, Place) else it for it in places]
             output[:] = [_shapes_of(leaf, on_meta, inputs, *pytree.tree_unflatten(values, spec))]
-            made = [it for it in pytree.tree_leaves(output) if isinstance(it, Tensor)]
-            return [torch.empty(it.shape, dtype=it.dtype) for it in made]
+            results = [it for it in pytree.tree_leaves(output) if isinstance(it, Tensor)]
+            return [torch.empty(it.shape, dtype=it.dtype) for it in results]
 
         key = f"{leaf.path}#{len(_CALLS)}"
         _CALLS[key] = LayerCall(leaf, inputs, run)
@@ -320,12 +320,12 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
         path, call, name = note.args[0].split("#")
         arguments.setdefault((path, call), {})[name] = note.args[1]
     results = [*last[: len(last) - len(notes)]][-len(program.output_names) :]  # before them are changed buffers
-    given = [(path, nodes) for (path, _), nodes in arguments.items()]
-    return Trace(exported.graph, calls, leaves, values, [*map(str, signature.user_inputs)], results, given)
+    noted = [(path, nodes) for (path, _), nodes in arguments.items()]
+    return Trace(exported.graph, calls, leaves, values, [*map(str, signature.user_inputs)], results, noted)
 
 
 def _owners(model: nn.Module, leaves: Mapping[str, Leaf]) -> dict[str, str]:
-    """Of each name of a parameter that which Rust has it under: a layer's, or the first."""
+    """The name in Rust of each parameter: that of a layer's, or the first."""
     first: dict[int, str] = {}
     names = [*model.named_parameters(remove_duplicate=False)]
     for name, tensor in sorted(names, key=lambda it: it[0].rpartition(".")[0] not in leaves):
@@ -335,18 +335,28 @@ def _owners(model: nn.Module, leaves: Mapping[str, Leaf]) -> dict[str, str]:
 
 def _inline(module: fx.GraphModule) -> None:
     """Put the graphs of `with` blocks, of `torch.no_grad()` say, in the places of their calls."""
-    for node in [it for it in module.graph.nodes if str(it.target).startswith("wrap_with_")]:
-        at = next(at for at, it in enumerate(node.args) if isinstance(it, fx.Node) and it.op == "get_attr")
+    for node in [inner_node for inner_node in module.graph.nodes if str(inner_node.target).startswith("wrap_with_")]:
+        at = next(
+            at
+            for at, inner_node in enumerate(node.args)
+            if isinstance(inner_node, fx.Node) and inner_node.op == "get_attr"
+        )
         inner = getattr(module, str(node.args[at].target))
         if "autocast" in str(node.target) and node.args[2]:
             raise NoCounterpartError("the model computes in another dtype by torch.autocast; leave this out for Rust")
         _inline(inner)
-        copies = dict(zip((it for it in inner.graph.nodes if it.op == "placeholder"), node.args[at + 1 :], strict=True))
+        copies = dict(
+            zip(
+                (inner_node for inner_node in inner.graph.nodes if inner_node.op == "placeholder"),
+                node.args[at + 1 :],
+                strict=True,
+            )
+        )
         with module.graph.inserting_before(node):
-            for it in inner.graph.nodes:
-                if it.op == "call_function":
-                    copies[it] = module.graph.node_copy(it, copies.__getitem__)
-        results = next(it for it in inner.graph.nodes if it.op == "output").args[0]
+            for inner_node in inner.graph.nodes:
+                if inner_node.op == "call_function":
+                    copies[inner_node] = module.graph.node_copy(inner_node, copies.__getitem__)
+        results = next(inner_node for inner_node in inner.graph.nodes if inner_node.op == "output").args[0]
         for user in [*node.users]:
             user.replace_all_uses_with(copies[results[user.args[1]]])
             module.graph.erase_node(user)
@@ -387,11 +397,11 @@ def _simplify(graph: fx.Graph) -> None:
 
 def dims_of(example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
     """The dimensions that may vary: batches, and the length of sequences, also of `[batch, length, channels]`."""
-    found = may_vary(example)
+    varying = may_vary(example)
     for name, tensor in example.items():
-        if tensor.dim() == 3 and tensor.is_floating_point() and 0 in found[name]:
-            found[name][1] = torch.export.Dim.AUTO
-    return found
+        if tensor.dim() == 3 and tensor.is_floating_point() and 0 in varying[name]:
+            varying[name][1] = torch.export.Dim.AUTO
+    return varying
 
 
 def torch_name(node: fx.Node) -> str:

@@ -83,5 +83,5 @@ def source_line(node: fx.Node) -> str:
 
 
 def _frames(node: fx.Node) -> list[tuple[str, int]]:
-    found = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
-    return [(file, int(line)) for file, line in found if not file.startswith(_LIBRARIES)]
+    places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    return [(file, int(line)) for file, line in places if not file.startswith(_LIBRARIES)]

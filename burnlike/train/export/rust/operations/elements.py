@@ -131,10 +131,10 @@ def _pow(o: Op, x: Any, exponent: Any) -> Expr:
 def _clamp(o: Op, x: Any, min: Any = None, max: Any = None) -> Expr:
     if not is_number(min) or not is_number(max):
         raise o.refused("clamp with tensors")
-    found = o.tensor(x, o.kind)
+    expr = o.tensor(x, o.kind)
     if min is not None and max is not None:
-        return found.dot(f"clamp({o.number(min, o.kind)}, {o.number(max, o.kind)})")
-    return found.dot(f"clamp_min({o.number(min, o.kind)})" if max is None else f"clamp_max({o.number(max, o.kind)})")
+        return expr.dot(f"clamp({o.number(min, o.kind)}, {o.number(max, o.kind)})")
+    return expr.dot(f"clamp_min({o.number(min, o.kind)})" if max is None else f"clamp_max({o.number(max, o.kind)})")
 
 
 # Activations and casts
@@ -260,8 +260,8 @@ def _addmm(o: Op, x: Any, y: Any, z: Any, beta: Any, alpha: Any) -> Expr:
 def _linear(o: Op, x: Any, weight: Any, bias: Any) -> Expr:
     matrix, turned = o.tensor(weight), ".val().transpose()"
     matrix = matrix.removesuffix(".transpose()") if matrix.endswith(turned) else matrix.dot("transpose()")
-    given = o.optional(bias)
-    return o.expr(f"tensor::module::linear({o.tensor(x)}, {matrix}, {given})")
+    bias_argument = o.optional(bias)
+    return o.expr(f"tensor::module::linear({o.tensor(x)}, {matrix}, {bias_argument})")
 
 
 @operation("einsum")
@@ -270,5 +270,5 @@ def _einsum(o: Op, equation: str, tensors: Any) -> Expr:
     if "..." in equation or not output:
         raise o.refused(f"einsum({equation!r})")
     terms = ", ".join(" ".join(it) for it in inputs.split(","))
-    given = ", ".join(o.tensor(it) for it in tensors)
-    return o.expr(f'tensor::einsum!("{terms} -> {" ".join(output)}", {given})')
+    listed = ", ".join(o.tensor(it) for it in tensors)
+    return o.expr(f'tensor::einsum!("{terms} -> {" ".join(output)}", {listed})')

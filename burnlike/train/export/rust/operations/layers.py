@@ -19,39 +19,41 @@ OPERATIONS["adaptive_avg_pool1d"] = "tensor::module::adaptive_avg_pool1d({x}, {o
 
 @operation("layer_norm", "native_layer_norm")
 def _layer_norm(o: Op, x: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Expr:
-    found, rank = o.tensor(x), rank_of(x)
+    expr, rank = o.tensor(x), rank_of(x)
     if len(normalized_shape) == 1 and weight is not None:
-        call = f"layer_norm({found}, {o.tensor(weight)}, {o.optional(bias)}, {number(eps)})"
+        call = f"layer_norm({expr}, {o.tensor(weight)}, {o.optional(bias)}, {number(eps)})"
         return o.expr(f"tensor::module::{call}")
-    return _scaled(o, _normalized(o, found, [*range(rank - len(normalized_shape), rank)], eps), weight, bias)
+    return _scaled(o, _normalized(o, expr, [*range(rank - len(normalized_shape), rank)], eps), weight, bias)
 
 
 @operation("rms_norm")
 def _rms_norm(o: Op, x: Any, normalized_shape: Sequence[int], weight: Any, eps: float | None) -> Expr:
     if len(normalized_shape) != 1:
         raise o.refused("rms_norm over several dimensions")
-    found = o.named(o.tensor(x), "x")
-    mean = o.let(found.dot(f"square().mean_dim({rank_of(x) - 1})"), "mean_square")
+    expr = o.named(o.tensor(x), "x")
+    mean = o.let(expr.dot(f"square().mean_dim({rank_of(x) - 1})"), "mean_square")
     eps = torch.finfo(value_of(x).dtype).eps if eps is None else eps
-    return _scaled(o, Expr(f"{found} / ({mean} + {number(eps)}).sqrt()"), weight, None)
+    return _scaled(o, Expr(f"{expr} / ({mean} + {number(eps)}).sqrt()"), weight, None)
 
 
 @operation("group_norm")
 def _group_norm(o: Op, x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> Expr:
     batch, channels, *rest = value_of(x).shape
     grouped = o.let(o.tensor(x).dot(f"reshape([{o.w.size(batch)} as i64, {num_groups}, -1])"), "grouped")
-    made = o.let(_normalized(o, grouped, [2], eps), "normalized").dot(f"reshape([{o.sizes([batch, channels, *rest])}])")
-    return _scaled(o, made, weight, bias, [1, channels] + [1] * len(rest))
+    normalized = o.let(_normalized(o, grouped, [2], eps), "normalized").dot(
+        f"reshape([{o.sizes([batch, channels, *rest])}])"
+    )
+    return _scaled(o, normalized, weight, bias, [1, channels] + [1] * len(rest))
 
 
 @operation("batch_norm", "_native_batch_norm_legit_no_training")
 def _batch_norm(
     o: Op, x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float, training: bool = False
 ) -> Expr:
-    given = [x, weight, bias, running_mean, running_var]
-    if training or any(it is None for it in given):
+    arguments = [x, weight, bias, running_mean, running_var]
+    if training or any(it is None for it in arguments):
         raise o.refused("batch_norm without its running statistics or its weights")
-    return o.expr(f"tensor::module::batch_norm({', '.join(map(o.tensor, given))}, {number(eps)})")
+    return o.expr(f"tensor::module::batch_norm({', '.join(map(o.tensor, arguments))}, {number(eps)})")
 
 
 @operation("_weight_norm")
@@ -70,10 +72,10 @@ def _normalized(o: Op, x: Expr, dims: Sequence[int], eps: float) -> Expr:
 
 
 def _scaled(o: Op, x: Expr, weight: Any, bias: Any, shape: Sequence[Any] = ()) -> Expr:
-    for it, sign, level in ((weight, "*", 1), (bias, "+", 2)):
-        if it is not None:
+    for factor, sign, level in ((weight, "*", 1), (bias, "+", 2)):
+        if factor is not None:
             rank = rank_of(o.arguments["x"])
-            other = o.tensor(it).dot(f"reshape([{o.sizes(shape)}])") if shape else o.tensor(it, rank=rank)
+            other = o.tensor(factor).dot(f"reshape([{o.sizes(shape)}])") if shape else o.tensor(factor, rank=rank)
             x = o.let(x, "normalized") if width_of(x) > 36 else x
             x = Expr(f"{x.within(level)} {sign} {other}")
     return x
@@ -81,8 +83,8 @@ def _scaled(o: Op, x: Expr, weight: Any, bias: Any, shape: Sequence[Any] = ()) -
 
 @operation("cosine_similarity")
 def _cosine(o: Op, x: Any, y: Any, dim: int, eps: float) -> Expr:
-    made = o.expr(f"nn::CosineSimilarityConfig::new().with_dim({dim}).with_eps({number(eps)}).init()")
-    return o.let(made, "similarity").dot(f"forward({o.tensor(x)}, {o.tensor(y)})")
+    similarity = o.expr(f"nn::CosineSimilarityConfig::new().with_dim({dim}).with_eps({number(eps)}).init()")
+    return o.let(similarity, "similarity").dot(f"forward({o.tensor(x)}, {o.tensor(y)})")
 
 
 # Attention
@@ -164,10 +166,10 @@ def _pool(
         raise o.refused("a pool without a batch, or with divisor_override")
     options = f"tensor::ops::{'Max' if name.startswith('max') else 'Avg'}PoolOptions"
     kernel, sides, apart = (_each(o, it) for it in (kernel_size, padding, dilation))
-    made = f"{options}::new({kernel}).with_stride({_each(o, stride) if stride else kernel})"
-    made += f".with_padding({sides})" * any(sides) + f".with_dilation({apart})" * any(it != 1 for it in apart)
-    made += ".with_ceil_mode(true)" * ceil_mode + ".with_count_include_pad(false)" * (not count_include_pad)
-    return o.expr(f"tensor::module::{name}({o.tensor(x)}, {o.let(o.expr(made), 'options')})")
+    pool_options = f"{options}::new({kernel}).with_stride({_each(o, stride) if stride else kernel})"
+    pool_options += f".with_padding({sides})" * any(sides) + f".with_dilation({apart})" * any(it != 1 for it in apart)
+    pool_options += ".with_ceil_mode(true)" * ceil_mode + ".with_count_include_pad(false)" * (not count_include_pad)
+    return o.expr(f"tensor::module::{name}({o.tensor(x)}, {o.let(o.expr(pool_options), 'options')})")
 
 
 @operation("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
@@ -176,7 +178,7 @@ def _upsample(o: Op, x: Any, scale_factors: Any = None, align_corners: bool = Fa
     if scale_factors and any(int(a) * it != int(b) for a, it, b in zip(before, scale_factors, after, strict=True)):
         raise o.refused(f"{o.name} by {scale_factors}, which sizes are no multiples of")
     mode = o.name.removeprefix("upsample_").removesuffix("2d").capitalize()
-    made = f"tensor::ops::InterpolateOptions::new(tensor::ops::InterpolateMode::{mode})"
-    made += f".with_align_corners({str(bool(align_corners)).lower()}).with_output_size([{o.sizes(after)}])"
-    options = o.let(o.expr(made), "options")
+    resize_options = f"tensor::ops::InterpolateOptions::new(tensor::ops::InterpolateMode::{mode})"
+    resize_options += f".with_align_corners({str(bool(align_corners)).lower()}).with_output_size([{o.sizes(after)}])"
+    options = o.let(o.expr(resize_options), "options")
     return o.expr(f"tensor::module::interpolate({o.tensor(x)}, {options})")

@@ -101,8 +101,8 @@ class Op:
         `{NAME:^}` with the rank of the result; `{op}` is the name, `{rank}` and `{sizes}` are the result's.
         """
 
-        def text(found: re.Match[str]) -> str:
-            name, kind, is_whole = found.groups()
+        def text(match: re.Match[str]) -> str:
+            name, kind, is_whole = match.groups()
             special = {"op": lambda: self.name, "rank": lambda: str(self.rank), "sizes": self.sizes}.get(name)
             if special is not None:
                 return special()
@@ -111,7 +111,7 @@ class Op:
                 if is_number(value):
                     raise self.refused(f"{self.name} of a tensor and a number")
                 tensor = self.tensor(value, self.kind if kind == "=" else kind, self.rank if is_whole else 1)
-                is_operand = template[found.end() :].startswith(".") or template[: found.start()].endswith("-")
+                is_operand = template[match.end() :].startswith(".") or template[: match.start()].endswith("-")
                 return tensor.within(0) if is_operand else tensor
             if name.startswith(("dim", "axis")):
                 places = [value] if isinstance(value, int) else value
@@ -125,18 +125,18 @@ class Op:
 
     def tensor(self, x: Any, kind: str | None = None, rank: int = 1) -> Expr:
         """A tensor as a kind, and at least of a rank."""
-        found: Expr = self.w.argument(x)
+        expr: Expr = self.w.argument(x)
         if kind and kind_of(x) != kind:
-            found = found.dot(_CASTS[kind])
-        return found.dot(f"unsqueeze::<{rank}>()") if rank_of(x) < rank else found
+            expr = expr.dot(_CASTS[kind])
+        return expr.dot(f"unsqueeze::<{rank}>()") if rank_of(x) < rank else expr
 
     def optional(self, x: Any) -> str:
         return "None" if x is None else f"Some({self.tensor(x)})"
 
     def whole(self, x: Any, kind: str) -> Expr:
         """A tensor with the shape of the result."""
-        found = self.tensor(x, kind, self.rank)
-        return found if same_shape(x, self.node) else found.dot(f"expand([{self.sizes()}])")
+        expr = self.tensor(x, kind, self.rank)
+        return expr if same_shape(x, self.node) else expr.dot(f"expand([{self.sizes()}])")
 
     def number(self, x: Any, kind: str) -> str:
         """A number as Rust: an integer, a float, or an expression of sizes as one of these."""
@@ -180,16 +180,16 @@ class Op:
         listed = [] if dims is None else [dims] if isinstance(dims, int) else dims
         return sorted({self.place(it) for it in listed}) or [*range(rank_of(self.arguments["x"]))]
 
-    def squeezed(self, found: Expr, places: Sequence[int], keepdim: bool = False) -> Expr:
+    def squeezed(self, expr: Expr, places: Sequence[int], keepdim: bool = False) -> Expr:
         """The expression without dimensions of the first argument that have one element."""
         rank = rank_of(self.arguments["x"])
         if keepdim:
-            return found
+            return expr
         if len(places) == rank:
-            return found.dot("reshape([1])") if rank > 1 else found
+            return expr.dot("reshape([1])") if rank > 1 else expr
         if len(places) == 1:
-            return found.dot(f"squeeze_dim::<{rank - 1}>({places[0]})")
-        return found.dot(f"squeeze_dims::<{rank - len(places)}>(&{[*places]})")
+            return expr.dot(f"squeeze_dim::<{rank - 1}>({places[0]})")
+        return expr.dot(f"squeeze_dims::<{rank - len(places)}>(&{[*places]})")
 
     def range(self, start: Any, end: Any, length: Any) -> str:
         """A range of Rust; negative numbers count from the end, as in Burn."""

@@ -17,38 +17,38 @@ OPERATIONS["eye"] = "Tensor::<2>::eye({n}, &device)"
 @operation("sum", "mean", "prod", "amax", "amin", "max", "min")
 def _reduce(o: Op, x: Any, dim: Any = None, keepdim: bool = False) -> Expr:
     method, places = o.name.removeprefix("a"), o.places(dim)
-    found = o.tensor(x, o.kind)
+    expr = o.tensor(x, o.kind)
     if len(places) == rank_of(x) and not keepdim:
-        return found.dot(f"{method}()")
+        return expr.dot(f"{method}()")
     call = f"{method}_dim({places[0]})" if len(places) == 1 else f"{method}_dims(&{places})"
-    return o.squeezed(found.dot(call), places, keepdim)
+    return o.squeezed(expr.dot(call), places, keepdim)
 
 
 @operation("any", "all")
 def _any(o: Op, x: Any, dim: Any = None, keepdim: bool = False) -> Expr:
-    found = o.tensor(x, "Bool")
+    expr = o.tensor(x, "Bool")
     if dim is None:
-        return found.dot(f"{o.name}()")
+        return expr.dot(f"{o.name}()")
     for place in o.places(dim):
-        found = found.dot(f"{o.name}_dim({place})")
-    return o.squeezed(found, o.places(dim), keepdim)
+        expr = expr.dot(f"{o.name}_dim({place})")
+    return o.squeezed(expr, o.places(dim), keepdim)
 
 
 @operation("var", "std")
 def _var(o: Op, x: Any, dim: Any = None, correction: Any = None, unbiased: bool = True, keepdim: bool = False) -> Expr:
-    places, found = o.places(dim), o.tensor(x)
+    places, expr = o.places(dim), o.tensor(x)
     sizes = [value_of(x).shape[it] for it in places]
     correction = int(unbiased) if correction is None else correction
     if len(places) == 1 and correction in (0, 1):
-        found = found.dot(f"{'var' if correction else 'var_bias'}({places[0]})")
+        expr = expr.dot(f"{'var' if correction else 'var_bias'}({places[0]})")
     elif correction and not all(isinstance(it, int) for it in sizes):
         raise o.refused("a variance over sizes that vary")
     else:
-        mean = found.dot(f"mean_dims(&{places})")
-        found = Expr(f"{found.within(2)} - {mean.within(1)}").dot(f"square().mean_dims(&{places})")
+        mean = expr.dot(f"mean_dims(&{places})")
+        expr = Expr(f"{expr.within(2)} - {mean.within(1)}").dot(f"square().mean_dims(&{places})")
         count = math.prod(int(it) for it in sizes) if correction else 0
-        found = found.dot(f"mul_scalar({number(count / (count - correction))})") if correction else found
-    return o.squeezed(found.dot("sqrt()") if o.name == "std" else found, places, keepdim)
+        expr = expr.dot(f"mul_scalar({number(count / (count - correction))})") if correction else expr
+    return o.squeezed(expr.dot("sqrt()") if o.name == "std" else expr, places, keepdim)
 
 
 @operation("linalg_vector_norm", "norm")
@@ -79,8 +79,8 @@ def _logsumexp(o: Op, x: Any, dim: Any, keepdim: bool) -> Expr:
 def _with_index(o: Op, x: Any, dim: int, keepdim: bool) -> Several:
     at = o.place(dim)
     if all(it.args[1] == 0 for it in o.node.users if it in o.w.all.live):
-        found = o.tensor(x).dot(f"median({at})" if o.name == "median" else f"{o.name}_dim({at})")
-        return Several([o.squeezed(found, [at], keepdim)])
+        expr = o.tensor(x).dot(f"median({at})" if o.name == "median" else f"{o.name}_dim({at})")
+        return Several([o.squeezed(expr, [at], keepdim)])
     call = f"median_with_indices({at})" if o.name == "median" else f"{o.name}_dim_with_indices({at})"
     return Several([o.squeezed(it, [at], keepdim) for it in _pair(o, x, call)])
 
@@ -99,26 +99,26 @@ def _sort(o: Op, x: Any, dim: int, descending: bool) -> Several:
 
 def _pair(o: Op, x: Any, call: str) -> list[Expr]:
     """Values and indices of a call, with names of their own."""
-    found = o.tensor(x)
+    expr = o.tensor(x)
     values, indices = o.w.value("values"), o.w.value("indices")
     head = f"let ({values.expr}, {indices.expr}) = "
-    o.w.statements.append(Statement([values, indices], found.dot(call), head=head))
+    o.w.statements.append(Statement([values, indices], expr.dot(call), head=head))
     cast = indices.expr if kind_of(x) == "Float" else indices.expr.dot(f"cast({values.expr}.dtype())")
     return [values.expr, cast]
 
 
 @operation("argmax", "argmin", "argsort")
 def _arg(o: Op, x: Any, dim: int | None, keepdim: bool = True, descending: bool = False) -> Expr:
-    found, at = o.tensor(x), 0 if dim is None else o.place(dim)
+    expr, at = o.tensor(x), 0 if dim is None else o.place(dim)
     if dim is None and rank_of(x) > 1:
-        found = found.dot("reshape([-1])")
+        expr = expr.dot("reshape([-1])")
     call = f"{o.name}{'_descending' * descending}({at})"
     if kind_of(x) == "Float":
-        made = found.dot(call)
+        reduced = expr.dot(call)
     else:  # Burn gives indices of integers in the dtype of these
-        found = o.named(found, "x")
-        made = found.dot(f"{call}.cast({found}.dtype())")
-    return o.squeezed(made, [at], keepdim or dim is None)
+        expr = o.named(expr, "x")
+        reduced = expr.dot(f"{call}.cast({expr}.dtype())")
+    return o.squeezed(reduced, [at], keepdim or dim is None)
 
 
 # Tensors from nothing
@@ -129,8 +129,8 @@ def _made(o: Op, fill_value: Any = None) -> Expr:
     call = o.name.removeprefix("new_").removesuffix("_like").replace("empty", "zeros")
     value = "" if fill_value is None else f", {o.number(fill_value, 'Int' if o.kind == 'Bool' else o.kind)}"
     tensor = f"Tensor::<{o.rank}{'' if o.kind == 'Float' else ', Int'}>"
-    found = Expr(f"{tensor}::{call}([{o.sizes() or 1}]{value}, &device)")
-    return found.dot("bool()") if o.kind == "Bool" else found
+    expr = Expr(f"{tensor}::{call}([{o.sizes() or 1}]{value}, &device)")
+    return expr.dot("bool()") if o.kind == "Bool" else expr
 
 
 @operation("scalar_tensor")
@@ -150,8 +150,8 @@ def _arange(o: Op, end: Any, start: Any = 0, step: Any = 1) -> Expr:
         raise o.refused("arange of floats")
     ends = f"{o.number(start, 'Int')}..{o.number(end, 'Int')}"
     call = f"arange({ends}, &device)" if step == 1 else f"arange_step({ends}, {o.number(step, 'Int')}, &device)"
-    found = Expr(f"Tensor::<1, Int>::{call}")
-    return found.dot("float()") if o.kind == "Float" else found
+    expr = Expr(f"Tensor::<1, Int>::{call}")
+    return expr.dot("float()") if o.kind == "Float" else expr
 
 
 @operation("one_hot")

@@ -27,10 +27,10 @@ OPERATIONS.update({name: template for names, template in _ROWS.items() for name 
 
 @operation("view", "reshape", "_unsafe_view", "unflatten", "view_as", "reshape_as", "_reshape_alias")
 def _view(o: Op, x: Any) -> Expr:
-    found = o.tensor(x)
+    expr = o.tensor(x)
     if len(o.shape):
-        return found.dot(f"reshape([{o.sizes()}])")
-    return found if rank_of(x) == 1 else found.dot("reshape([1])")
+        return expr.dot(f"reshape([{o.sizes()}])")
+    return expr if rank_of(x) == 1 else expr.dot("reshape([1])")
 
 
 @operation("flatten")
@@ -80,7 +80,7 @@ def _broadcast(o: Op, tensors: Sequence[Any]) -> Several:
     shape = value_of(o.node)[0].shape
     wide = [o.tensor(it, rank=len(shape)).dot(f"expand([{o.sizes(shape)}])") for it in tensors]
     return Several(
-        [o.tensor(it) if value_of(it).shape == shape else made for it, made in zip(tensors, wide, strict=True)]
+        [o.tensor(it) if value_of(it).shape == shape else widened for it, widened in zip(tensors, wide, strict=True)]
     )
 
 
@@ -108,17 +108,17 @@ def _cat(o: Op, tensors: Sequence[Any], dim: int) -> Expr:
 
 @operation("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk")
 def _split(o: Op, x: Any, dim: int) -> Several:
-    values, at, found = value_of(o.node), o.place(dim), o.tensor(x)
+    values, at, expr = value_of(o.node), o.place(dim), o.tensor(x)
     if len(values) > 1:
-        found = o.named(found, name_of(x))
+        expr = o.named(expr, name_of(x))
     if o.name == "unbind":
-        rows = [found.dot(f"slice_dim({at}, {it}..{it + 1})") for it in range(len(values))]
-        return Several([o.squeezed(it, [at]) for it in rows])
+        rows = [expr.dot(f"slice_dim({at}, {part}..{part + 1})") for part in range(len(values))]
+        return Several([o.squeezed(part, [at]) for part in rows])
     parts, start, total = list[Expr](), "0", 0
-    for it in values:
-        total = total + it.shape[at]
+    for part in values:
+        total = total + part.shape[at]
         end = o.w.size(total)
-        parts.append(found.dot(f"slice_dim({at}, {start}..{end})"))
+        parts.append(expr.dot(f"slice_dim({at}, {start}..{end})"))
         start = end
     return Several(parts)
 
@@ -142,8 +142,8 @@ def _select(o: Op, x: Any, dim: int, index: Any) -> Expr:
     at, is_known = o.place(dim), isinstance(value_of(index), int)
     place = o.w.size(index)
     text = f"{place}.." if index == -1 else f"{place}..{index + 1 if is_known else f'{place} + 1'}"
-    found = o.tensor(x).dot(f"slice_dim({at}, {text})")
-    return found if rank_of(x) == 1 else o.squeezed(found, [at])
+    expr = o.tensor(x).dot(f"slice_dim({at}, {text})")
+    return expr if rank_of(x) == 1 else o.squeezed(expr, [at])
 
 
 @operation("slice_scatter", "select_scatter")
@@ -232,29 +232,29 @@ def _scatter(o: Op, x: Any, dim: int, index: Any, src: Any = None, value: Any = 
         values = o.tensor(src, "Int" if o.kind == "Bool" else None)
     target = o.let(target.dot("int()") if o.kind == "Bool" else target, "target")
     update = f"tensor::IndexingUpdateOp::{'Add' if o.name == 'scatter_add' else 'Assign'}"
-    found = target.dot(o.expr(f"scatter({o.place(dim)}, {indices}, {values}, {update})"))
-    return found.dot("bool()") if o.kind == "Bool" else found
+    expr = target.dot(o.expr(f"scatter({o.place(dim)}, {indices}, {values}, {update})"))
+    return expr.dot("bool()") if o.kind == "Bool" else expr
 
 
 @operation("index")
 def _index(o: Op, x: Any, indices: Sequence[Any]) -> Expr:
-    places = [at for at, it in enumerate(indices) if it is not None]
-    given, shape = [indices[at] for at in places], value_of(x).shape
-    if any(kind_of(it) != "Int" for it in given) or places != [*range(places[0], places[-1] + 1)]:
+    places = [at for at, index_node in enumerate(indices) if index_node is not None]
+    index_nodes, shape = [indices[at] for at in places], value_of(x).shape
+    if any(kind_of(index_node) != "Int" for index_node in index_nodes) or places != [*range(places[0], places[-1] + 1)]:
         raise o.refused("an index of bools, or of dimensions that are apart")
-    first, rank = places[0], max(map(rank_of, given))
-    if _is_grid(given, shape[first : places[-1] + 1]):  # as `x[arange(n)[:, None], arange(m)]`
+    first, rank = places[0], max(map(rank_of, index_nodes))
+    if _is_grid(index_nodes, shape[first : places[-1] + 1]):  # as `x[arange(n)[:, None], arange(m)]`
         return o.tensor(x).dot(f"reshape([{o.sizes()}])")
-    flat = _from_start(o, given[0], shape[first], rank)
-    for at, it in zip(places[1:], given[1:], strict=True):
+    flat = _from_start(o, index_nodes[0], shape[first], rank)
+    for at, index_node in zip(places[1:], index_nodes[1:], strict=True):
         flat = Expr(
-            f"{flat.within(1)} * {o.number(shape[at], 'Int')} + {_from_start(o, it, shape[at], rank).within(1)}"
+            f"{flat.within(1)} * {o.number(shape[at], 'Int')} + {_from_start(o, index_node, shape[at], rank).within(1)}"
         )
     flat = flat.dot(f"flatten::<1>(0, {rank - 1})") if rank > 1 else flat
-    found = o.tensor(x, "Int" if o.kind == "Bool" else None)  # Burn's select of bools has another dtype
-    found = found.dot(f"flatten::<{rank_of(x) - len(places) + 1}>({first}, {places[-1]})") if len(places) > 1 else found
-    found = found.dot(f"select({first}, {flat}){'.bool()' if o.kind == 'Bool' else ''}")
-    return found if rank == 1 or not len(o.shape) else found.dot(f"reshape([{o.sizes()}])")
+    expr = o.tensor(x, "Int" if o.kind == "Bool" else None)  # Burn's select of bools has another dtype
+    expr = expr.dot(f"flatten::<{rank_of(x) - len(places) + 1}>({first}, {places[-1]})") if len(places) > 1 else expr
+    expr = expr.dot(f"select({first}, {flat}){'.bool()' if o.kind == 'Bool' else ''}")
+    return expr if rank == 1 or not len(o.shape) else expr.dot(f"reshape([{o.sizes()}])")
 
 
 def _is_grid(indices: Sequence[Any], sizes: Sequence[Any]) -> bool:
@@ -278,8 +278,8 @@ def _is_grid(indices: Sequence[Any], sizes: Sequence[Any]) -> bool:
 
 def _from_start(o: Op, index: Any, size: Any, rank: int) -> Expr:
     """An index in which negative numbers, where there may be some, are counted from the end."""
-    found = o.tensor(index, "Int", rank)
-    return found if _is_natural(o, index) else found.dot(f"remainder_scalar({o.number(size, 'Int')})")
+    expr = o.tensor(index, "Int", rank)
+    return expr if _is_natural(o, index) else expr.dot(f"remainder_scalar({o.number(size, 'Int')})")
 
 
 _KEEP_SIGN = {
