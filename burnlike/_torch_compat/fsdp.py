@@ -21,7 +21,7 @@ from ..errors import ModuleTreeError
 MANAGED = "_is_fsdp_managed_module"
 """What torch sets on the modules whose own parameters are sharded; without it, a module holds what it shows."""
 
-STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
+_STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
 """The module of torch that `fully_shard` imports: nothing is sharded before."""
 _BETWEEN_PASSES = ("IDLE", "POST_BACKWARD")
 _FOUND = "_burnlike_sharded"
@@ -117,7 +117,7 @@ def _fsdp_param(module: nn.Module, name: str) -> Any:
     """Torch's FSDPParam of `module.name`; None where it is not sharded."""
     param_by_name = module.__dict__.get(_FOUND)
     if param_by_name is None or name not in param_by_name:
-        if STATES in sys.modules and _names() is None:
+        if _STATES in sys.modules and _names() is None:
             raise ModuleTreeError(
                 f"torch {torch.__version__} keeps the parameters of fully_shard in a way that burnlike does not know;"
                 " use a version of torch that burnlike was tried with"
@@ -145,7 +145,7 @@ def _nothing_is_sharded() -> bool:
 
 def _groups() -> list[Any]:
     """The groups of parameters (torch's FSDPParamGroup) that are gathered together."""
-    states = _names() if STATES in sys.modules else None
+    states = _names() if _STATES in sys.modules else None
     if states is None:
         return []
     mapping, state_type = states
@@ -164,6 +164,6 @@ def _names() -> tuple[Any, type] | None:
     try:
         from torch.distributed._composable_state import _module_state_mapping
 
-        return _module_state_mapping, sys.modules[STATES].FSDPState
+        return _module_state_mapping, sys.modules[_STATES].FSDPState
     except (ImportError, AttributeError):
         return None

@@ -54,7 +54,7 @@ def run(part: Part) -> None:
 @contextmanager
 def without_side_stream() -> Iterator[None]:
     """Within the block, copies to and from the device go through the stream in which it computes."""
-    with mock.patch("burnlike.record.bytes.side_stream._stream_of", torch.cuda.current_stream):
+    with mock.patch("burnlike.record.bytes.values._stream_of", torch.cuda.current_stream):
         yield
 
 

@@ -88,7 +88,9 @@ def by_page() -> dict[str, tuple[str, str, list[ConfigType]]]:
     seen: set[ConfigType] = set()
 
     def add(key: str, title: str, about: str, classes: list[ConfigType]) -> None:
-        new = [it for it in dict.fromkeys(classes) if it not in seen and not registry.is_role(it)]
+        # Not those of programs that this process has imported: tests, extensions.
+        own = [it for it in dict.fromkeys(classes) if it.__module__.partition(".")[0] == "burnlike"]
+        new = [it for it in own if it not in seen and not registry.is_role(it)]
         seen.update(new)
         found.setdefault(key, (title, about, []))[2].extend(new)
 

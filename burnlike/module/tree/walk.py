@@ -15,7 +15,6 @@ For `layer = nn.Linear(2, 1)` that is `[[2, 0, 0], ["weight", "bias"], [address,
 doesn't matter: a Param has no tensor, it reads the module.
 """
 
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,7 +24,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from ..._torch_compat.fsdp import STATES, sharded_forms
+from ..._torch_compat.fsdp import sharded_forms
 from ..attributes.plain_attributes import (
     USER_CONTAINER,
     check_loose_parts,
@@ -270,6 +269,6 @@ def _read(parts: list[dict[str, Any]]) -> tuple[list[Any], list[list[Any]]]:
     filled = list(filter(None, groups))
     values = list(chain.from_iterable(map(dict.values, filled)))
     # The parameters are the same while their gathered copies are shown.
-    if STATES in sys.modules and (forms := sharded_forms()):
+    if forms := sharded_forms():
         values = [forms.get(id(value), value) for value in values]
     return values, [list(map(len, groups)), list(chain.from_iterable(filled)), list(map(id, values))]

@@ -5,7 +5,6 @@ Of a tensor that is divided among processes, each reads the part of the file tha
 """
 
 import contextlib
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..._torch_compat.fsdp import STATES, reshard
+from ..._torch_compat.fsdp import reshard
 from ...errors import RecordFormatError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
@@ -111,8 +110,7 @@ def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: 
         inference = inference or target.into.is_inference()
     if not isinstance(tensors, StoredTensors):
         targets = _apart(targets, tensors)
-    if STATES in sys.modules:
-        reshard([match.param.tensor for match in matches])
+    reshard(match.param.tensor for match in matches)
     try:
         with torch.inference_mode(inference):
             _copy(targets, tensors)
