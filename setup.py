@@ -226,6 +226,10 @@ class BuildNative(build_ext):
         linker = [*self.cxx, *flags]
         if ext.name.endswith("_cuda"):
             linker = [str(self.nvcc), *host_flags(self.cxx, *flags)]
+            # A toolkit of NVIDIA's wheels has its libraries in `lib`, where nvcc does not look.
+            toolkit = Path(str(self.nvcc)).parent.parent / "lib"
+            if (toolkit / "libcudart_static.a").exists():
+                libraries.append(f"-L{toolkit}")
             libraries.append("-ltorch_cuda")
         subprocess.run([*linker, "-shared", *map(str, objects), "-o", str(target), *libraries], check=True, cwd=ROOT)
 

@@ -38,7 +38,7 @@ def library_dir() -> str | None:
 
 
 def cache_dir() -> Path:
-    """Where files lie that can be made again: `burnlike` in `XDG_CACHE_HOME`, unset in `~/.cache`."""
+    """The directory of files that can be made again: `burnlike` in `XDG_CACHE_HOME`, unset in `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "burnlike"
 
 

@@ -10,6 +10,7 @@ WRONG = {
     "a module": '"""What reads a part of the data."""\n',
     "a class": 'class Part:\n    """Those of the data."""\n',
     "a function": 'def part():\n    """Whether it is read."""\n',
+    "a place": 'def part():\n    """Where it lies."""\n',
     "a variable": "found = 1\n",
     "a loop": "for it in range(2):\n    pass\n",
     "a condition": "if known := input():\n    pass\n",

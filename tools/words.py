@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 PACKAGE = Path(__file__).parent.parent / "burnlike"
 
-HEADLESS = ("What", "Whether", "Those", "Which", "Of", "That")
+HEADLESS = ("What", "Whether", "Those", "Which", "Of", "That", "Where")
 """First words of docstrings that have neither: "What reads a part of the data" is "the DataLoader of one split"."""
 EMPTY = ("it", "found", "own", "known", "said", "given", "made")
 """Names that hold anything; `it` stays the variable of a comprehension and of a lambda."""

@@ -45,8 +45,6 @@ def sharded(module: nn.Module, name: str, shown: Tensor) -> Tensor:
 def sharded_forms() -> dict[int, Tensor]:
     """The address of each gathered copy that a module of this process shows now -> the sharded parameter."""
     forms: dict[int, Tensor] = {}
-    if _nothing_is_sharded():
-        return forms
     for group in _groups():
         if not group.is_sharded:
             forms |= {id(copy): param.sharded_param for param in group.fsdp_params for copy in _copies(param)}
@@ -79,8 +77,6 @@ def reshard(changed: Iterable[Tensor]) -> None:
     Raises:
         ModuleTreeError: a forward or backward pass goes on.
     """
-    if _nothing_is_sharded():
-        return
     gathered = [group for group in _groups() if not group.is_sharded]
     if not gathered:
         return
@@ -138,13 +134,11 @@ def _holders(param: Any) -> Iterator[tuple[nn.Module, str]]:
     yield from zip(info.shared_modules, info.shared_param_names, strict=True)
 
 
-def _nothing_is_sharded() -> bool:
-    """True if torch keeps no state of a module, in most processes: asked at each step, so it must cost little."""
-    return not getattr(sys.modules.get("torch.distributed._composable_state"), "_module_state_mapping", ())
-
-
 def _groups() -> list[Any]:
     """The groups of parameters (torch's FSDPParamGroup) that are gathered together."""
+    # Asked at each step, and in most processes torch keeps no state of a module: that must cost little.
+    if not getattr(sys.modules.get("torch.distributed._composable_state"), "_module_state_mapping", ()):
+        return []
     states = _names() if _STATES in sys.modules else None
     if states is None:
         return []

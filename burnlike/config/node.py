@@ -18,7 +18,7 @@ MAX_PROBLEMS = 200
 
 
 class Location(NamedTuple):
-    """Where something stands: a file with line and column from 1, or a source without lines (line 0)."""
+    """The place of something: a file with line and column from 1, or a source without lines (line 0)."""
 
     source: str = ""
     line: int = 0

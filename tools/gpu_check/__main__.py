@@ -117,7 +117,7 @@ class Check:
         return result
 
     def _missing(self, part: PartOfCheck, libraries: Path | None) -> str:
-        """What a part lacks; empty if it can be run."""
+        """The thing that a part lacks; empty if it can be run."""
         if self.facts.missing:
             return f"{', '.join(self.facts.missing)} missing"
         if self.device != "cpu" and not self.facts.devices and not part.without_device:

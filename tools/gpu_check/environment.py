@@ -1,4 +1,4 @@
-"""What the check needs of the machine: facts of it, packages of a folder of wheels, and the libraries for its GPU.
+"""Needs of the check: facts of the machine, packages of a folder of wheels, and the libraries for its GPU.
 
 `python -m tools.gpu_check.environment` prints the facts as JSON: the check itself imports no torch, and uses no GPU.
 """
@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import platform
-import shlex
 import shutil
 import subprocess
 import sys
@@ -99,7 +98,7 @@ def put_on_path(*folders: Path) -> None:
 
 
 def library_folder(facts: Facts) -> Path:
-    """Where the libraries for this GPU, torch and state of the sources are, or would be built."""
+    """The folder of the libraries for this GPU, torch and state of the sources, built or not."""
     archs = facts.capability or os.environ.get("TORCH_CUDA_ARCH_LIST")
     digest = hashlib.sha256(f"{facts.torch} {archs} {tool('nvcc')}".encode())
     for path in [ROOT / "setup.py", ROOT / "burnlike" / "__init__.py", *sorted((ROOT / "csrc").rglob("*"))]:
@@ -126,10 +125,6 @@ def build(facts: Facts, device: str, log: Path, seconds: float, built: Path | No
         variables = {"BURNLIKE_CUDA": "1"}
         if facts.capability:
             variables["TORCH_CUDA_ARCH_LIST"] = facts.capability
-        # A toolkit of NVIDIA's wheels has its libraries in `lib`, where nvcc does not look.
-        libraries = Path(tool("nvcc") or "").parent.parent / "lib"
-        if (libraries / "libcudart_static.a").exists():
-            variables["LDFLAGS"] = f"-L{shlex.quote(str(libraries))} {os.environ.get('LDFLAGS', '')}"
         ended = run([sys.executable, "setup.py", "build_ext", *places], log, seconds, variables, str(ROOT))
         if ended.status is None:
             return None, f"the build was not done after {ended.seconds:.0f} s"
@@ -152,7 +147,7 @@ def tool(name: str) -> str | None:
 
 
 def commit() -> str:
-    """Of the checkout, with `changed` where its files differ; `unknown` in a copy without git."""
+    """The commit of the checkout, with `changed` where its files differ; `unknown` in a copy without git."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=12", "--dirty=, changed"]
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

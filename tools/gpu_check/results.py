@@ -1,4 +1,4 @@
-"""What each part of the check has found, on disk after each of its steps, so that a part that is killed leaves all.
+"""The results of each part of the check, on disk after each of its steps, so that a part that is killed leaves all.
 
 A part is a file of JSON in the folder of the run. Rows of benchmarks are also a file that `benchmarks._results` reads.
 """

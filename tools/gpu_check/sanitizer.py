@@ -49,7 +49,7 @@ def _run(part: Part, name: str, command: list[str], options: list[str]) -> None:
 
 
 def problems(log: Path) -> tuple[list[str], int | None]:
-    """What a tool has found, a line for each kind, and how many it counts; None without a summary."""
+    """The errors that a tool has found, a line for each kind, and how many it counts; None without a summary."""
     text = log.read_text(errors="replace")
     lines = list(dict.fromkeys(match[1].strip() for match in _PROBLEM.finditer(text)))
     summary = _SUMMARY.search(text)

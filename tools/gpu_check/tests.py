@@ -105,7 +105,7 @@ def record(recorder: Recorder, options: list[str]) -> None:
 
 
 def files() -> list[str]:
-    """Those that have tests for a GPU; collecting all takes longer than running some."""
+    """The files that have tests for a GPU; collecting all takes longer than running some."""
     texts = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
     return sorted(
         str(path) for path, text in texts.items() if "mark.cuda" in text or "test_cuda_kernels import" in text

@@ -87,7 +87,7 @@ class TorchConvOps:
 def _places(
     dim: int, kernel: Sizes, out_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, like: Tensor
 ) -> Tensor:
-    """Where each tap reads if nothing is moved: `[kh * kw, h_out, w_out]`, along one dimension."""
+    """The place that each tap reads if nothing is moved: `[kh * kw, h_out, w_out]`, along one dimension."""
     taps = torch.arange(kernel[dim], device=like.device, dtype=like.dtype) * dilation[dim] - padding[dim]
     starts = torch.arange(out_size[dim], device=like.device, dtype=like.dtype) * stride[dim]
     if dim == 0:

@@ -181,7 +181,7 @@ def _decoded(line: bytes, path: Path, number: int, encoding: str) -> str:
 
 
 def _field(lines: Iterable[str], index: int, dialect: Dialect) -> tuple[int, int]:
-    """Where the field at `index` begins: lines below the first, and the column from 1."""
+    """The beginning of the field at `index`: lines below the first, and the column from 1."""
     is_quoted, is_start, below, column = False, True, 0, 1
     for below, line in enumerate(lines):
         for column, character in enumerate(line, start=1):

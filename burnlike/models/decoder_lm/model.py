@@ -262,7 +262,7 @@ class DecoderLm(AnyLibrary, Module):
         return content.add("head", self.head) if hasattr(self, "head") else content
 
     def pipeline_stages(self) -> dict[str, str]:
-        """Where a pipeline may cut it, and that a tied table is needed at both ends."""
+        """The places where a pipeline may cut it; a tied table is needed at both ends."""
         return {"blocks.*": "each"} | ({"embedding": "both"} if self.config.head and self.config.tied else {})
 
 

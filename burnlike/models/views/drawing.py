@@ -76,7 +76,7 @@ def svg(flow: Flow, title: str) -> str:
 
 
 def place(flow: Flow) -> Layout:
-    """Where everything is drawn."""
+    """The places of everything in a drawing."""
     layout = Layout(flow, [_box(row) for row in flow.rows])
     layout.column = max(box.width for box in layout.boxes)
     layout.lanes = _lanes(flow.arrows)

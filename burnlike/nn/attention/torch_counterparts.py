@@ -45,7 +45,7 @@ def _build(layer: MultiHeadAttention, device: torch.device) -> nn.MultiheadAtten
 
 
 def attention_tensors(ours: str = "", theirs: str = "") -> dict[str, TensorSource]:
-    """Where the tensors of an attention at the path `ours` are in torch's at `theirs`; both end with a dot."""
+    """The places in torch's attention at `theirs` of the tensors of ours at `ours`; both end with a dot."""
     sources: dict[str, TensorSource] = {}
     for index, name in enumerate(("query", "key", "value")):
         sources[f"{ours}{name}.weight"] = TensorSource(f"{theirs}in_proj_weight", (index, 3), transposed=True)

@@ -161,7 +161,7 @@ def _key(plain: Any, step: str | int) -> str | int:
 
 
 def _place_in_each(each: dict[str, tuple[Any, ...]], path: str, number: int) -> str:
-    """Where in `each` the value is that a problem at `path` of a layer is about."""
+    """The place in `each` of the value that a problem at `path` of a layer is about."""
     for field_path in each:
         if path == field_path or joined(steps_of(field_path)) == path:
             return f"each.{field_path}.{number}"
@@ -226,7 +226,7 @@ class GraphConfig(ModuleConfig["containers.Graph"], tag="Graph"):
         yield from graph_problems(self)
 
     def node_sources(self, name: str) -> list[tuple[str, str]]:
-        """Where each input of a node comes from: its argument, empty for one by its order, and the source."""
+        """The source of each input of a node: its argument, empty for one by its order, and the source."""
         names = [*self.nodes]
         place = names.index(name)
         before = names[place - 1] if place else self.inputs[0]

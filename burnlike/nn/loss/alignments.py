@@ -45,7 +45,7 @@ def minus_log_likelihood(blanks: Tensor, labels: Tensor, times: Tensor, lengths:
 
 
 def _index(scores: Tensor, targets: Tensor) -> Tensor:
-    """Where the scores of labels are, for `gather` along the classes."""
+    """The places of the scores of labels, for `gather` along the classes."""
     batch, length = targets.shape
     return targets[:, None, :, None].expand(batch, scores.shape[1], length, 1)
 
@@ -162,7 +162,7 @@ class _Lattice(Function):
 
 
 def _end(times: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the last node of each sample is in a table by diagonals."""
+    """The place of the last node of each sample in a table by diagonals."""
     return times + lengths - 1, torch.arange(len(times), device=times.device), lengths
 
 

@@ -37,7 +37,7 @@ _READ_S, _MORE_S = 60, 5
 
 
 class Machines(NamedTuple):
-    """Where the processes of a job are started.
+    """The machines on which the processes of a job are started.
 
     Attributes:
         nodes: machines, each with its own launcher.

@@ -87,7 +87,7 @@ class InitFromConfig(Config):
 
 
 class CheckpointConfig(Config):
-    """Where the checkpoints of a run go, beside its directory.
+    """The place of a run's checkpoints beside its directory.
 
     Attributes:
         gather: of processes on machines without a common file system: rank 0 gets the parts of all and writes them, and

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...backend.torch_calls.tables import tensors_in
 from ...config import ModuleConfig
 from ...config.node import Node, find
 from ...config.root_keys import Input, inputs_of
@@ -361,15 +362,6 @@ def token_problem(module: nn.Module, batch: Any, data: Any) -> str:
     if n_vectors is None or needed <= n_vectors:
         return ""
     return f"knows {n_vectors} tokens, and the data has {needed}: its tokenizer is that of another model"
-
-
-def tensors_in(batch: Any) -> Iterator[Tensor]:
-    """The tensors of a batch: itself, or those in its lists and mappings."""
-    if isinstance(batch, Tensor):
-        yield batch
-    elif isinstance(batch, dict | list | tuple):
-        for part in batch.values() if isinstance(batch, dict) else batch:
-            yield from tensors_in(part)
 
 
 def division_problems(config: DistributedConfig, optimizer: Any, module: nn.Module) -> Iterator[tuple[str, str]]:

@@ -62,7 +62,7 @@ def shortened(config: TrainConfig, steps: int) -> TrainConfig:
 
 
 def legs_of(config: TrainConfig) -> list[Leg]:
-    """Where the resumed run is interrupted: once by a kill, in both epochs."""
+    """The interruptions of the resumed run: once by a kill, in both epochs."""
     half = config.training.steps_per_epoch or 1
     last = 2 * half
     stops = [Leg(max(1, half // 2)), Leg(min(half + max(1, half // 3), last - 1), is_killed=True), Leg(last)]
@@ -113,7 +113,7 @@ class _Stop(Callback):
 
 
 def differences(run: Path, other: Path) -> Iterator[Difference]:
-    """Where the last checkpoints and the metrics of two runs differ; rates and times are left out."""
+    """The differences of the last checkpoints and the metrics of two runs; rates and times are left out."""
     first, second = (max((it / "checkpoints").glob("step-*")) for it in (run, other))
     if first.name != second.name:
         yield Difference("the last checkpoint", f"{first.name} and {second.name}")

@@ -84,7 +84,7 @@ def context_problems(model: Any, task: Any) -> Iterator[tuple[str, str]]:
 
 
 def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
-    """Where the number of experts can't be divided; or that there are none, as far as the config says."""
+    """Numbers of experts that can't be divided, or that there are none, as far as the config says."""
     with_experts = [(path, it) for path, it in _configs(model) if isinstance(getattr(it, "n_experts", None), int)]
     for path, part in with_experts:
         if part.n_experts % size:
@@ -100,7 +100,7 @@ def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
 
 
 def quantized_problems(model: Any, distributed: Any) -> Iterator[tuple[str, str]]:
-    """Where weights in 8 or 4 bits can't be divided as the config asks, with what can."""
+    """Weights in 8 or 4 bits that can't be divided as the config asks, with what can."""
     for path, part in _configs(model):
         scheme = getattr(part, "quantize", None)
         if scheme is None or not isinstance(part, ModuleConfig):

@@ -1,4 +1,4 @@
-"""Where a process stands among the others of its job: torch's device meshes, and the groups that a step needs."""
+"""The place of a process among the others of its job: torch's device meshes, and the groups that a step needs."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -18,7 +18,7 @@ EACH, BOTH, LAST = "each", "both", "last"
 
 
 class Cuts(NamedTuple):
-    """Where a model may be cut.
+    """The places where a model may be cut.
 
     Attributes:
         units: paths of the modules that one after the other compute what the next one is given, in their order.
@@ -75,7 +75,7 @@ def _refuse_joint_layers(model: nn.Module) -> None:
 
 
 def cuts_of(model: nn.Module) -> Cuts:
-    """Where a model says that it may be cut (`pipeline_stages`), where transformers says it, or before its blocks.
+    """The cuts that a model names (`pipeline_stages`), those of transformers, or those before its blocks.
 
     `pipeline_stages` maps patterns of paths to words: `each`, the model may be cut before each of these modules, which
     are called one after the other, and what the next one is given first is all that it needs of the one before; `both`,
@@ -159,7 +159,7 @@ def _word_of(path: str, words: Mapping[str, str]) -> str | None:
 
 
 def _balanced(costs: Sequence[int], n_stages: int) -> list[int]:
-    """Where each of the stages begins, so that the largest sum of costs is as small as it can be."""
+    """The beginnings of the stages, so that the largest sum of costs is as small as it can be."""
     count = len(costs)
     sums = [0]
     for cost in costs:

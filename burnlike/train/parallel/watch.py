@@ -222,7 +222,7 @@ class Progress(Callback):
 
 
 def _place(thread: int) -> tuple[str, bool]:
-    """Where a thread is, as file:line in function, outside of torch; and whether it waits for other processes."""
+    """The place of a thread, as file:line in function, outside of torch, and True if it waits for others."""
     frame = sys._current_frames().get(thread)
     waits = frame is not None and any(it in frame.f_code.co_filename for it in _WAITING)
     while frame is not None and frame.f_back is not None and f"{os.sep}torch{os.sep}" in frame.f_code.co_filename:

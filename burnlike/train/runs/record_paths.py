@@ -1,4 +1,4 @@
-"""Where the weights lie that `init_from` names: a record, a checkpoint, a run (of Burn's too), or a directory of
+"""The places of the weights that `init_from` names: a record, a checkpoint, a run (of Burn's too), or a directory of
 transformers.
 
 Imports no torch.

@@ -167,7 +167,7 @@ class Axis(NamedTuple):
     is_log: bool = False
 
     def place(self, value: float) -> float:
-        """Where a value lies: 0 at the low end, 1 at the high end."""
+        """The place of a value: 0 at the low end, 1 at the high end."""
         low, high = self._scaled(self.low), self._scaled(self.high)
         return min(max((self._scaled(value) - low) / (high - low), 0.0), 1.0)
 
