@@ -7,7 +7,6 @@ It prints the table of docs/how_to/pytorch_to_rust.md. No test runs it: the impo
 """
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +19,7 @@ from burnlike.train.export.onnx import write_onnx
 from burnlike.train.export.program import program_of
 from burnlike.train.export.source import Source
 
-from .running import HERE
+from .running import name_crate
 from .rust_models import STEPS, Case, Result, _built, _exported, _model, _reason
 from .rust_zoo import case_of
 from .test_rust_shipped import shipped
@@ -129,8 +128,7 @@ def measured(name: str, folder: Path) -> str:
 def main(importer: Path, folder: Path) -> None:
     """Export, build and run all, and print the rows."""
     (folder / "src").mkdir(parents=True)
-    for name in ("Cargo.toml", "Cargo.lock"):
-        shutil.copy(HERE / name, folder / name)
+    name_crate(folder, "by_onnx")
     models = cases()
     results = _exported(models, folder, 1, STEPS)
     for name, case in models.items():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,28 @@ def cargo(*words: str, folder: Path = HERE) -> str:
     if done.returncode:
         pytest.fail(f"cargo {' '.join(words)}:\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}")
     return done.stdout
+
+
+def name_crate(crate: Path, suffix: str, source: Path = HERE) -> None:
+    """Give a crate the dependencies of `source`, whose Burn is built already, and a longer name than that has.
+
+    Programs of all crates lie in one folder and tests run side by side, so that each test has a suffix of its own.
+    """
+    name = _name(source)
+    for file in ("Cargo.toml", "Cargo.lock"):
+        text = (source / file).read_text()
+        assert text.count(f'name = "{name}"\n') == 1, file
+        # A longer name keeps its place in the lock file, whose packages are sorted.
+        (crate / file).write_text(text.replace(f'name = "{name}"\n', f'name = "{name}_{suffix}"\n'))
+
+
+def program(crate: Path) -> Path:
+    """The program of a crate, once it is built."""
+    return TARGET / "debug" / _name(crate)
+
+
+def _name(crate: Path) -> str:
+    return re.findall(r'^name = "(.*)"', (crate / "Cargo.toml").read_text(), re.MULTILINE)[0]
 
 
 @cache

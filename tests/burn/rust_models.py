@@ -21,7 +21,7 @@ from burnlike.train.export.rust.crate import Written, write_written
 from burnlike.train.export.rust.stacks import stacks_apart
 from burnlike.train.export.rust.tracing import leaves_of
 
-from .running import HERE, TARGET
+from .running import TARGET, name_crate, program
 
 STEPS, RATE, WANTED = 5, 0.05, 0.3
 """Steps of SGD, their usual rate, and the number that all elements of the results are wanted to be."""
@@ -65,12 +65,11 @@ class Result:
 
 
 def run(
-    cases: Mapping[str, Case], folder: Path, *, processes: int = 1, lints: bool = False, steps: int = STEPS
+    cases: Mapping[str, Case], folder: Path, suffix: str, *, processes: int = 1, lints: bool = False, steps: int = STEPS
 ) -> dict[str, Result]:
-    """Export all models, build them as one crate in the folder, and run each."""
+    """Export all models, build them as one crate in the folder, whose name ends so, and run each."""
     (folder / "src").mkdir(parents=True)
-    for name in ("Cargo.toml", "Cargo.lock"):
-        shutil.copy(HERE / name, folder / name)
+    name_crate(folder, suffix)
     results = _exported(cases, folder, processes, steps)
     written = [name for name, it in results.items() if it.state == "written"]
     while written:
@@ -258,7 +257,7 @@ def _built(names: Sequence[str], folder: Path, results: dict[str, Result], lints
     for name, texts in broken.items():
         results[name] = Result("does not compile", "; ".join(texts[:4]))
     if not broken:
-        assert (TARGET / "debug" / "burn_cases").exists(), said[-4000:]
+        assert program(folder).exists(), said[-4000:]
         assert not re.search(r"(^|: )error", said, re.MULTILINE), said[-4000:]
         said = _cargo("clippy", folder) if lints else said
         for name, line, text in set(re.findall(r"src/(\w+)/model\.rs:(\d+):\d+: (?:warning|error)(.*)", said)):
@@ -305,7 +304,7 @@ def _ran(name: str, case: Case, folder: Path, lints: list[str], steps: int) -> R
 
 
 def _model(name: str, task: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    words = [TARGET / "debug" / "burn_cases", name, task]
+    words = [program(folder), name, task]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 

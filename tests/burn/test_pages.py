@@ -1,7 +1,6 @@
 """The Rust on the pages runs: the crates that their programs write compute as Python, and take the lines shown."""
 
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from burnlike.config.root_keys import Input
 from burnlike.train.export.exporting import Dtype, export
 from burnlike.train.export.source import source_of_config
 
-from .running import HERE, cargo
+from .running import HERE, cargo, name_crate
 
 pytestmark = pytest.mark.burn
 MODEL = """
@@ -49,8 +48,7 @@ def test_the_page_from_pytorch_to_rust(tmp_path: Path, monkeypatch: pytest.Monke
     shown = "\n    ".join(lines[1].strip().splitlines())
     main = (crate / "src" / "main.rs").read_text().replace("    Ok(())\n}", f"    {shown}\n    Ok(())\n}}")
     (crate / "src" / "main.rs").write_text(main)
-    for name in ("Cargo.toml", "Cargo.lock"):  # those of the tests, whose Burn is built already
-        shutil.copy(HERE / name, crate / name)
+    name_crate(crate, "page")
     assert max(differences(crate)) < 1e-5
 
 
@@ -61,8 +59,7 @@ def test_weights_of_16_bits_compute_in_float32_or_in_16_bits(dtype: Dtype, tmp_p
     crate = tmp_path / "crate"
     source = source_of_config(ModuleConfig.from_yaml(MODEL, "model"), None)
     export(source, "burn", crate, dtype=dtype, inputs=[Input((2, 1, 8, 8))])
-    for name in ("Cargo.toml", "Cargo.lock"):
-        shutil.copy(HERE / name, crate / name)
+    name_crate(crate, dtype)
     main = crate / "src" / "main.rs"
     plain = main.read_text()
     assert max(differences(crate)) < 1e-5

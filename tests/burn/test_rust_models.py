@@ -39,7 +39,7 @@ def test_exported_models_compute_and_learn_as_in_python(tmp_path: Path) -> None:
     prompts = torch.randint(50, (2, 8))
     cases["greedy"] = case_of(GPT, prompts)
     cases["greedy"].more, cases["greedy"].learns = GREEDY, False
-    results = run(cases, tmp_path, processes=2, lints=True)
+    results = run(cases, tmp_path, "models", processes=2, lints=True)
     said = table(results)
     for name, reason in REFUSED.items():
         result = results.pop(name)

@@ -57,8 +57,8 @@ def trained(name: str, place: Path) -> Path:
     return place / name
 
 
-def all_right(cases: dict[str, Case], place: Path, **options: Any) -> None:
-    results = run(cases, place, **options)
+def all_right(cases: dict[str, Case], place: Path, suffix: str, **options: Any) -> None:
+    results = run(cases, place, suffix, **options)
     said = table(results)
     assert {it.state for it in results.values()} == {"right"}, said
     assert not any(it.lints for it in results.values()), said
@@ -71,12 +71,12 @@ def test_shipped_configs_compute_and_learn_as_in_python(tmp_path: Path) -> None:
     for name in NETWORKS:
         directory = trained(name, tmp_path / "runs")
         cases[name] = case_of(lambda directory=directory: source_of_run(load_run(directory)))
-    all_right(cases, tmp_path / "crate", processes=2)
+    all_right(cases, tmp_path / "crate", "shipped", processes=2)
 
 
 @pytest.mark.weekly
 def test_large_shipped_configs_compute_and_learn_as_in_python(tmp_path: Path) -> None:
-    all_right({name: shipped(name, *inputs) for name, inputs in LARGE.items()}, tmp_path / "crate")
+    all_right({name: shipped(name, *inputs) for name, inputs in LARGE.items()}, tmp_path / "crate", "large")
 
 
 @pytest.mark.parametrize("name", NETWORKS)

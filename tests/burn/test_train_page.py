@@ -8,7 +8,7 @@ import pytest
 
 from burnlike.record import open_record
 
-from .running import HERE, cargo
+from .running import HERE, cargo, name_crate
 
 pytestmark = pytest.mark.burn_train
 PAGE = HERE.parents[1] / "docs" / "how_to" / "burn_training.md"
@@ -19,8 +19,7 @@ def test_a_training_goes_from_rust_to_python_and_back(tmp_path: Path, monkeypatc
     crate = tmp_path / "crate"
     (crate / "src").mkdir(parents=True)
     (crate / "src" / "main.rs").write_text(re.findall(r"```rust\n(.*?)```", text, re.DOTALL)[0])
-    for name in ("Cargo.toml", "Cargo.lock"):  # those of the tests, whose Burn is built already
-        shutil.copy(HERE / "train" / name, crate / name)
+    name_crate(crate, "page", HERE / "train")
     features = re.findall(r"^burn = .*features = (\[.*\])", text, re.MULTILINE)
     assert features == re.findall(r"^burn = .*features = (\[.*\])", (crate / "Cargo.toml").read_text(), re.MULTILINE)
     first, second = re.findall(r"^cargo run -- (\d.*?) +#", text, re.MULTILINE)
