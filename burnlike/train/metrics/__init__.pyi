@@ -2,13 +2,16 @@
 
 from .base import EpochMetric as EpochMetric, metric_state as metric_state, restore_metric as restore_metric
 from .classification import (
+    Accuracy as Accuracy,
     AucPr as AucPr,
     Auroc as Auroc,
     ConfusionStats as ConfusionStats,
     FBetaScore as FBetaScore,
     Hamming as Hamming,
+    Perplexity as Perplexity,
     Precision as Precision,
     Recall as Recall,
+    TopKAccuracy as TopKAccuracy,
 )
 from .configs import (
     AccuracyConfig as AccuracyConfig,
@@ -21,47 +24,40 @@ from .configs import (
     CpuUseConfig as CpuUseConfig,
     CudaMemoryConfig as CudaMemoryConfig,
     CudaUseConfig as CudaUseConfig,
+    DiceConfig as DiceConfig,
     FBetaScoreConfig as FBetaScoreConfig,
     HammingConfig as HammingConfig,
     IterationSpeedConfig as IterationSpeedConfig,
     LearningRateConfig as LearningRateConfig,
     LossConfig as LossConfig,
+    MsSsimConfig as MsSsimConfig,
     PerplexityConfig as PerplexityConfig,
     PrecisionConfig as PrecisionConfig,
+    PsnrConfig as PsnrConfig,
     RecallConfig as RecallConfig,
     RougeLConfig as RougeLConfig,
     RougeNConfig as RougeNConfig,
     SpanF1Config as SpanF1Config,
+    SsimConfig as SsimConfig,
     TopKAccuracyConfig as TopKAccuracyConfig,
     WordErrorRateConfig as WordErrorRateConfig,
 )
-from .image_configs import (
-    DiceConfig as DiceConfig,
-    MsSsimConfig as MsSsimConfig,
-    PsnrConfig as PsnrConfig,
-    SsimConfig as SsimConfig,
-)
 from .images import Dice as Dice, MsSsim as MsSsim, Psnr as Psnr, Ssim as Ssim
-from .means import (
-    Accuracy as Accuracy,
-    LearningRate as LearningRate,
-    Loss as Loss,
-    Perplexity as Perplexity,
-    TopKAccuracy as TopKAccuracy,
-)
 from .outputs import spans_of as spans_of
 from .sequences import (
     Bleu as Bleu,
     CharErrorRate as CharErrorRate,
     RougeL as RougeL,
     RougeN as RougeN,
+    SpanF1 as SpanF1,
     WordErrorRate as WordErrorRate,
 )
-from .spans import SpanF1 as SpanF1
 from .system import (
     CpuMemory as CpuMemory,
     CpuUse as CpuUse,
     CudaMemory as CudaMemory,
     CudaUse as CudaUse,
     IterationSpeed as IterationSpeed,
+    LearningRate as LearningRate,
+    Loss as Loss,
 )

@@ -3,7 +3,8 @@
 import functools
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from string import Formatter
+from typing import Any, NamedTuple
 
 import torch
 import torchmetrics
@@ -206,41 +207,47 @@ def _quiet(metric: EpochMetric, compute: Callable[[], Any]) -> Callable[[], Any]
     return computed
 
 
-Chosen = TypeVar("Chosen", bound=MetricConfig[Any])
-
-
-class ConfiguredMetric(EpochMetric, Generic[Chosen]):
+class ConfiguredMetric(EpochMetric):
     """A metric of a config: `of`, without fields of its own, where none is given.
 
-    `title` is its name in Burn, with fields of the config in braces; `sums` are names of states that are scalars, added
-    over batches and ranks.
+    A class of one family is a row of its table: the keywords of the class line are attributes (or functions) of it.
+
+    Attributes:
+        title: its name in Burn, with fields of the config in braces.
+        sums: names of states that are scalars, added over batches and ranks.
     """
 
     title = ""
     sums: tuple[str, ...] = ()
-    config: Chosen
-    _default: type[Chosen]
+    config: Any
+    _default: type[MetricConfig]
 
-    def __init_subclass__(cls, of: type[Chosen] | None = None, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls, of: type[MetricConfig] | None = None, **row: Any) -> None:
+        super().__init_subclass__()
         if of is not None:
             cls._default, cls.higher_is_better = of, of.higher_is_better
+        for name, value in row.items():
+            setattr(cls, name, staticmethod(value) if callable(value) else value)
 
-    def __init__(self, config: Chosen | None = None) -> None:
-        chosen = config or self._default()
-        super().__init__(chosen.name or self.default_name(chosen))
-        self.config = chosen
+    def __init__(self, config: MetricConfig | None = None) -> None:
+        self.config = config or self._default()
+        super().__init__(self.config.name or self.with_fields(self.title))
         for name in self.sums:
             self.add_sum(name)
 
-    def default_name(self, config: Chosen) -> str:
-        """Burn's name, for a metric whose config gives none."""
-        values = {it: getattr(config, it) for it in config.__struct_fields__}
-        texts = {it: number_text(value) if isinstance(value, float) else value for it, value in values.items()}
-        return self.title.format_map(texts)
+    def with_fields(self, text: str) -> str:
+        """A text with the config's values for their names in braces, numbers as Burn writes them: `1`, `0.5`."""
+        names = [name for _, name, _, _ in Formatter().parse(text) if name]
+        values = {name: getattr(self.config, name) for name in names}
+        return text.format_map(
+            {
+                it: f"{value:.0f}" if isinstance(value, float) and value.is_integer() else value
+                for it, value in values.items()
+            }
+        )
 
 
-class MeanMetric(ConfiguredMetric[Chosen]):
+class MeanMetric(ConfiguredMetric):
     """total / weight."""
 
     sums = ("total", "weight")
@@ -253,11 +260,6 @@ class MeanMetric(ConfiguredMetric[Chosen]):
 
     def compute(self) -> Tensor:
         return self.total / self.weight
-
-
-def number_text(value: float) -> str:
-    """The shortest text of a number, as Burn has it in the names of metrics: `255`, `0.5`."""
-    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def metric_state(metric: torchmetrics.Metric) -> dict[str, Tensor | list[Tensor]]:

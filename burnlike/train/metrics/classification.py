@@ -1,37 +1,105 @@
-"""Scores of classes: precision, recall, F-score and Hamming of counts, and areas under curves over all thresholds."""
+"""Scores of classes: accuracy, perplexity, counts of right and wrong decisions, areas under curves over all thresholds.
+
+Of torchmetrics' functions the areas are used. Its counts and accuracies are computed here, since they differ: a NaN
+among the scores makes the value NaN, of equal scores the lower classes are the best on every device, items of one class
+and labels are told apart by the shape of the targets, and no update waits for a GPU.
+"""
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 from torchmetrics.functional.classification import binary_auroc, binary_average_precision
 
+from ...data.configs import NO_TARGET
 from ...errors import ShapeError
+from ...ops import cross_entropy
 from . import configs
-from .base import ConfiguredMetric, best_classes, expect, number_text, scores_and_truth
+from .base import ConfiguredMetric, MeanMetric, best_classes, expect, scores_and_classes, scores_and_truth
 from .outputs import as_probabilities
 
-Counted = TypeVar("Counted", bound="configs.HammingConfig | configs._ClassReductionConfig[Any]")
+
+class _OfTargets(MeanMetric):
+    """A mean over all targets but pad tokens.
+
+    Takes `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers.
+    """
+
+    knows = ("logits", "class_dim")
+    least_classes = 2
+
+    def total_of(self, scores: Tensor, classes: Tensor, counts: Tensor) -> Tensor:
+        """The sum of the values of those of `[n, classes]` scores and `[n]` classes that count: a float64 scalar."""
+        raise NotImplementedError(f"{type(self).__name__} does not define total_of(scores, classes, counts)")
+
+    def update(
+        self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
+    ) -> None:
+        class_dim = self.config.class_dim or class_dim
+        scores, classes = scores_and_classes(self, predictions, targets, class_dim, self.least_classes, logits=logits)
+        pad = self.config.pad_token
+        counts = classes != NO_TARGET if pad is None else (classes != pad) & (classes != NO_TARGET)
+        total = self.total_of(scores, classes, counts)
+        self.follow(predictions)
+        self.add(total, counts.sum(dtype=torch.float64))
 
 
-class ClassCounts(ConfiguredMetric[Counted]):
+class Accuracy(_OfTargets, of=configs.AccuracyConfig, title="Accuracy", unit="%"):
+    """How many targets have the highest score, in percent.
+
+    Takes `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers.
+    """
+
+    def total_of(self, scores: Tensor, classes: Tensor, counts: Tensor) -> Tensor:
+        k = getattr(self.config, "k", 1)
+        if scores.shape[1] < k:
+            raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (k), got {scores.shape[1]}")
+        best = best_classes(scores, k)
+        right = ((best == classes.unsqueeze(1)).any(dim=1) & counts).sum(dtype=torch.float64)
+        # One of the highest scores is NaN if any score is.
+        return torch.where(scores.gather(1, best).isnan().any(), torch.nan, right)
+
+    def compute(self) -> Tensor:
+        return 100 * self.total / self.weight
+
+
+class TopKAccuracy(Accuracy, of=configs.TopKAccuracyConfig, title="Top-K Accuracy @ TopK({k})"):
+    """How many targets are among the k highest scores, in percent; takes what Accuracy takes."""
+
+
+class Perplexity(_OfTargets, of=configs.PerplexityConfig, title="Perplexity", least_classes=1):
+    """exp of the mean cross-entropy of all targets but pad tokens.
+
+    Takes `[n, ..., classes]` logits, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers. On CPUs, a
+    target that is no class is a TargetError.
+    """
+
+    def total_of(self, scores: Tensor, classes: Tensor, counts: Tensor) -> Tensor:
+        if scores.dtype in (torch.bfloat16, torch.float16):
+            scores = scores.float()
+        counted = classes.long().masked_fill(~counts, NO_TARGET)
+        losses = cross_entropy(scores.detach(), counted, ignore_index=NO_TARGET, reduction="none")
+        return losses.sum(dtype=torch.float64)
+
+    def compute(self) -> Tensor:
+        return super().compute().exp()
+
+
+class ClassCounts(ConfiguredMetric):
     """Counts of true and false positives, and of true and false negatives, of each class.
 
-    The state is `[4, classes]`; without a batch `[4, 1]` zeros, which can be added to any number of classes.
+    The state is `[4, classes]`; without a batch `[4, 1]` zeros, which can be added to any number of classes. Which
+    classes are predicted is the config's `decision`.
     """
 
     knows = ("logits", "class_dim")
     counts: Tensor
 
-    def __init__(self, config: Counted | None = None) -> None:
+    def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self.add_sum("counts", 4, 1)
-
-    def decision(self) -> tuple[int | None, float | None]:
-        """How many of the best classes the config says to predict, or above which threshold; both None: neither."""
-        raise NotImplementedError(f"{type(self).__name__} does not define decision()")
 
     def update(
         self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
@@ -50,7 +118,7 @@ class ClassCounts(ConfiguredMetric[Counted]):
         if not len(scores):
             self.counts = self.counts.expand(4, classes)
             return
-        k, threshold = self.decision()
+        k, threshold = self.config.decision
         if k is None and threshold is None and truth.is_exclusive:
             k = 1
         if k is not None:
@@ -73,32 +141,19 @@ class ClassCounts(ConfiguredMetric[Counted]):
             raise ShapeError(f"{type(self).__name__}: expected the same classes on all ranks, got {sorted(sizes)}")
         self.counts = self.counts.expand(4, max(sizes))
 
-
-Decision = TypeVar("Decision", bound=configs._DecisionConfig[Any])
-
-
-class DecisionCounts(ClassCounts[Decision]):
-    """Counts of classes that are predicted because of a threshold, or because they are among the k best."""
-
-    def default_name(self, config: Decision) -> str:
-        rule = f"Threshold({config.limit})" if config.top_k is None else f"TopK({config.top_k})"
-        return f"{super().default_name(config)} @ {rule} [{config.class_reduction}]"
-
     def reduced(self) -> Tensor:
-        """The counts, `[4, classes]`, of all classes together `[4, 1]`."""
+        """The counts, `[4, classes]`, with `Micro` of all classes together `[4, 1]`."""
         return self.counts.sum(dim=1, keepdim=True) if self.config.class_reduction == "Micro" else self.counts
 
-    def decision(self) -> tuple[int | None, float | None]:
-        return self.config.top_k, self.config.threshold
+
+_DECISION = " @ {rule} [{class_reduction}]"
 
 
-class ConfusionStats(DecisionCounts[configs.ConfusionStatsConfig], of=configs.ConfusionStatsConfig):
+class ConfusionStats(ClassCounts, of=configs.ConfusionStatsConfig, title=f"Confusion Stats{_DECISION}"):
     """How many predictions are right and wrong: for each class with `Macro`, of all classes together with `Micro`.
 
     The value is a dict of `[classes]`, or `[1]`, float64.
     """
-
-    title = "Confusion Stats"
 
     def compute(self) -> dict[str, Tensor]:
         """The counts by name; `positive` and `negative` count targets, `predicted_positive` predictions."""
@@ -112,65 +167,59 @@ class ConfusionStats(DecisionCounts[configs.ConfusionStatsConfig], of=configs.Co
         }
 
 
-class _Score(DecisionCounts[Decision]):
-    """A fraction of the counts of each class, in percent."""
+class _Score(ClassCounts, unit="%"):
+    """A fraction of the counts of each class, in percent.
 
-    unit = "%"
+    `fraction` gives both sides of it, `[classes]` each, for the config and the counts of true and false positives, true
+    and false negatives; `otherwise` is the value that 0 / 0 has.
+    """
 
-    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, float]:
-        """Both sides of the fraction of `[4, classes]` counts, `[classes]` each, and the value that 0 / 0 has."""
-        raise NotImplementedError(f"{type(self).__name__} does not define fraction(counts)")
+    fraction: Callable[..., tuple[Tensor, Tensor]]
+    otherwise = 0.0
 
     def compute(self) -> Tensor:
         """The value over all classes together (`Micro`), or the mean over the classes that have one (`Macro`)."""
         counts = self.reduced()
-        above, below, otherwise = self.fraction(counts)
-        values = torch.where(below == 0, otherwise, above / below)
+        above, below = self.fraction(self.config, *counts)
+        values = torch.where(below == 0, self.otherwise, above / below)
         return torch.where(counts.sum() == 0, torch.nan, 100 * values.nanmean())
 
 
-class Precision(_Score[configs.PrecisionConfig], of=configs.PrecisionConfig):
+class Precision(
+    _Score,
+    of=configs.PrecisionConfig,
+    title=f"Precision{_DECISION}",
+    fraction=lambda config, tp, fp, tn, fn: (tp, tp + fp),
+):
     """true positives / predicted positives, in percent; 0 for a class that is never predicted."""
 
-    title = "Precision"
 
-    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, float]:
-        return counts[0], counts[0] + counts[1], 0.0
-
-
-class Recall(_Score[configs.RecallConfig], of=configs.RecallConfig):
+class Recall(
+    _Score,
+    of=configs.RecallConfig,
+    title=f"Recall{_DECISION}",
+    fraction=lambda config, tp, fp, tn, fn: (tp, tp + fn),
+):
     """true positives / positive targets, in percent; 0 for a class that no target has."""
 
-    title = "Recall"
 
-    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, float]:
-        return counts[0], counts[0] + counts[3], 0.0
+def _f_beta(config: configs.FBetaScoreConfig, tp: Tensor, fp: Tensor, tn: Tensor, fn: Tensor) -> tuple[Tensor, Tensor]:
+    square = config.beta**2
+    above = (1 + square) * tp
+    return above, above + square * fn + fp
 
 
-class FBetaScore(_Score[configs.FBetaScoreConfig], of=configs.FBetaScoreConfig):
+class FBetaScore(
+    _Score, of=configs.FBetaScoreConfig, title="FBetaScore ({beta})" + _DECISION, fraction=_f_beta, otherwise=math.nan
+):
     """(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp), in percent (van Rijsbergen 1979).
 
     A class that is neither predicted nor a target has no value and is left out of the mean.
     """
 
-    title = "FBetaScore ({beta})"
 
-    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, float]:
-        square = self.config.beta**2
-        above = (1 + square) * counts[0]
-        return above, above + square * counts[3] + counts[1], math.nan
-
-
-class Hamming(ClassCounts[configs.HammingConfig], of=configs.HammingConfig):
+class Hamming(ClassCounts, of=configs.HammingConfig, title="Hamming Score @ Threshold({limit})", unit="%"):
     """How many labels are predicted as they are, in percent: 100 less the Hamming loss."""
-
-    title, unit = "Hamming Score", "%"
-
-    def default_name(self, config: configs.HammingConfig) -> str:
-        return f"{self.title} @ Threshold({number_text(config.limit)})"
-
-    def decision(self) -> tuple[int | None, float | None]:
-        return None, self.config.limit if self.config.sigmoid else self.config.threshold
 
     def update(
         self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
@@ -190,38 +239,33 @@ _UNKNOWN = 2
 """In a list of zeros and ones, a target that does not count."""
 
 
-Areas = TypeVar("Areas", configs.AurocConfig, configs.AucPrConfig)
-
-
-class _Area(ConfiguredMetric[Areas]):
+class _Area(ConfiguredMetric, unit="%"):
     """An area under a curve, in percent; 50 if no class has one.
 
     It keeps the scores of the epoch in float64, and the targets in a byte for each score. Those of different items are
     compared, so logits become probabilities first: a number that is added to all logits of an item changes nothing.
+    `area` is torchmetrics' function of `[n]` scores in 0..1 and `[n]` zeros and ones; `is_there` tells, by how many are
+    positive of how many, whether a class has one.
     """
 
-    unit = "%"
     knows = ("logits", "class_dim")
+    area: Callable[..., Tensor]
+    is_there: Callable[[int, int], bool]
     classes: Tensor
     scores: list[Tensor]
     truth: list[Tensor]
 
-    def __init__(self, config: Areas | None = None) -> None:
+    def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self.add_list("scores", torch.float64)
         self.add_list("truth", torch.uint8)
         self.add_state("classes", torch.zeros((), dtype=torch.int64), dist_reduce_fx="max")
         self._seen: int | None = None
 
-    def area(self, scores: Tensor, truth: Tensor) -> Tensor | None:
-        """The area for `[n]` scores in 0..1 and `[n]` zeros and ones; None if there is none."""
-        raise NotImplementedError(f"{type(self).__name__} does not define area(scores, truth)")
-
     def update(
         self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
     ) -> None:
-        """Take `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and zeros and ones of this shape
-        or integers of this shape without the classes: the class of each.
+        """Take what `ClassCounts` takes.
 
         Args:
             logits: they are no probabilities.
@@ -251,42 +295,40 @@ class _Area(ConfiguredMetric[Areas]):
         columns = 1 if self.config.class_reduction == "Micro" else int(self.classes)
         if not len(scores) or scores.isnan().any():
             return torch.full((), torch.nan, dtype=torch.float64, device=scores.device)
-        areas = [
-            self.area(_ranks(column[is_class != _UNKNOWN]), is_class[is_class != _UNKNOWN].long())
-            for column, is_class in zip(scores.view(-1, columns).T, truth.view(-1, columns).T, strict=True)
-        ]
-        percents = [100 * it.double() for it in areas if it is not None]
+        percents: list[Tensor] = []
+        for column, is_class in zip(scores.view(-1, columns).T, truth.view(-1, columns).T, strict=True):
+            counted = is_class != _UNKNOWN
+            labels = is_class[counted].long()
+            if self.is_there(int(labels.sum()), len(labels)):
+                # Ranks, with the order and the ties of the scores: torchmetrics takes the sigmoid of numbers outside of
+                # 0..1, which makes large ones equal.
+                ranks = column[counted].unique(return_inverse=True)[1].double()
+                area = self.area(ranks / ranks.max().clamp(min=1), labels, validate_args=False)
+                percents.append(100 * area.double())
         return torch.stack(percents).mean() if percents else torch.full_like(scores[0], _CHANCE, dtype=torch.float64)
 
 
-class Auroc(_Area[configs.AurocConfig], of=configs.AurocConfig):
+class Auroc(
+    _Area,
+    of=configs.AurocConfig,
+    title="AUROC [{class_reduction}]",
+    area=binary_auroc,
+    is_there=lambda positive, count: 0 < positive < count,
+):
     """Area under the ROC curve: how often a positive item has the higher score of two, ties counted half, in percent.
 
     A class has one if it has positive and negative items (Hanley & McNeil 1982).
     """
 
-    title = "AUROC [{class_reduction}]"
 
-    def area(self, scores: Tensor, truth: Tensor) -> Tensor | None:
-        return binary_auroc(scores, truth, validate_args=False) if 0 < int(truth.sum()) < len(truth) else None
-
-
-class AucPr(_Area[configs.AucPrConfig], of=configs.AucPrConfig):
+class AucPr(
+    _Area,
+    of=configs.AucPrConfig,
+    title="AUC-PR [{class_reduction}]",
+    area=binary_average_precision,
+    is_there=lambda positive, count: positive > 0,
+):
     """Average precision: the sum over all thresholds of precision * increase of recall, in percent.
 
     A class has one if it has positive items. Equal scores are one threshold.
     """
-
-    title = "AUC-PR [{class_reduction}]"
-
-    def area(self, scores: Tensor, truth: Tensor) -> Tensor | None:
-        return binary_average_precision(scores, truth, validate_args=False) if int(truth.sum()) else None
-
-
-def _ranks(scores: Tensor) -> Tensor:
-    """Numbers in 0..1 with the order and the ties of the scores.
-
-    torchmetrics takes the sigmoid of numbers outside of 0..1, which makes large ones equal.
-    """
-    ranks = scores.unique(return_inverse=True)[1].double()
-    return ranks / ranks.max().clamp(min=1) if len(ranks) else ranks

@@ -1,14 +1,14 @@
-"""Configs of the metrics."""
+"""Configs of the metrics; torch is not loaded for them."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...config import Meta, MetricConfig
-from ...config.bounds import Count, Finite, Positive, at_most
+from ...config.bounds import Count, Finite, NotNegative, Positive, Size, at_most
 from ...config.roles import Built
 
 if TYPE_CHECKING:
-    from . import classification, means, sequences, spans, system
+    from . import classification, images, sequences, system
 
 
 ClassDim = Literal[-1, 1]
@@ -17,15 +17,17 @@ ClassReduction = Literal["Macro", "Micro"]
 """Macro: the mean of the values of the classes; Micro: the value of all classes counted together."""
 Token = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 NGram = Annotated[int, Meta(ge=1), at_most(9, "torchmetrics counts no longer n-grams")]
+KernelSize = Annotated[int, Meta(ge=1), at_most(1023, "a window is smaller than an image")]
+Betas = Annotated[tuple[NotNegative, ...], Meta(min_length=1, max_length=16)]
 
 
-class LossConfig(MetricConfig["means.Loss"], tag="Loss"):
+class LossConfig(MetricConfig["system.Loss"], tag="Loss"):
     """The mean loss of all items."""
 
     higher_is_better = False
 
 
-class LearningRateConfig(MetricConfig["means.LearningRate"], tag="LearningRate"):
+class LearningRateConfig(MetricConfig["system.LearningRate"], tag="LearningRate"):
     """The mean learning rate of the steps."""
 
     higher_is_better = False
@@ -44,11 +46,11 @@ class _ScoresConfig(MetricConfig[Built]):
     class_dim: ClassDim | None = None
 
 
-class AccuracyConfig(_ScoresConfig["means.Accuracy"], tag="Accuracy"):
+class AccuracyConfig(_ScoresConfig["classification.Accuracy"], tag="Accuracy"):
     """How many targets have the highest score."""
 
 
-class TopKAccuracyConfig(_ScoresConfig["means.TopKAccuracy"], tag="TopKAccuracy"):
+class TopKAccuracyConfig(_ScoresConfig["classification.TopKAccuracy"], tag="TopKAccuracy"):
     """How many targets are among the k highest scores.
 
     Attributes:
@@ -58,7 +60,7 @@ class TopKAccuracyConfig(_ScoresConfig["means.TopKAccuracy"], tag="TopKAccuracy"
     k: Count = 1
 
 
-class PerplexityConfig(_ScoresConfig["means.Perplexity"], tag="Perplexity"):
+class PerplexityConfig(_ScoresConfig["classification.Perplexity"], tag="Perplexity"):
     """exp of the mean cross-entropy of all targets."""
 
     higher_is_better = False
@@ -90,9 +92,15 @@ class _DecisionConfig(_ClassReductionConfig[Built]):
     top_k: Count | None = None
 
     @property
-    def limit(self) -> float:
-        """The threshold that applies without `top_k`, of probabilities."""
-        return 0.5 if self.threshold is None else self.threshold
+    def decision(self) -> tuple[int | None, float | None]:
+        """How many of the best classes are predicted, or those above which threshold; both None: neither is chosen."""
+        return self.top_k, self.threshold
+
+    @property
+    def rule(self) -> str:
+        """Burn's text for it."""
+        limit = 0.5 if self.threshold is None else self.threshold
+        return f"Threshold({limit})" if self.top_k is None else f"TopK({self.top_k})"
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.threshold is not None and self.top_k is not None:
@@ -142,6 +150,11 @@ class HammingConfig(MetricConfig["classification.Hamming"], tag="Hamming"):
     def limit(self) -> float:
         """The threshold of probabilities."""
         return 0.5 if self.threshold is None else self.threshold
+
+    @property
+    def decision(self) -> tuple[int | None, float | None]:
+        """As of `_DecisionConfig`."""
+        return None, self.limit if self.sigmoid else self.threshold
 
 
 class AurocConfig(_ClassReductionConfig["classification.Auroc"], tag="Auroc"):
@@ -207,7 +220,7 @@ class RougeNConfig(_TokensConfig["sequences.RougeN"], tag="RougeN"):
     n: NGram = 1
 
 
-class SpanF1Config(MetricConfig["spans.SpanF1"], tag="SpanF1"):
+class SpanF1Config(MetricConfig["sequences.SpanF1"], tag="SpanF1"):
     """How many spans of tagged tokens are found, such as names of persons.
 
     Attributes:
@@ -219,6 +232,71 @@ class SpanF1Config(MetricConfig["spans.SpanF1"], tag="SpanF1"):
 
     def for_classes(self, classes: Sequence[str] | None) -> "SpanF1Config":
         return self if self.classes is not None or classes is None else self.replace(classes=tuple(classes))
+
+
+class DiceConfig(MetricConfig["images.Dice"], tag="Dice"):
+    """How much predicted masks and true ones overlap.
+
+    Attributes:
+        epsilon: added to both sides of the fraction, so that two empty masks have the value 1.
+        include_background: whether class 0 counts; it always does where there is only one.
+    """
+
+    higher_is_better = True
+    epsilon: Positive = 1e-7
+    include_background: bool = False
+
+
+class PsnrConfig(MetricConfig["images.Psnr"], tag="Psnr"):
+    """Peak signal-to-noise ratio of images.
+
+    Attributes:
+        max_pixel_val: the largest value that a pixel can have.
+        epsilon: the smallest mean squared error, so that equal images have a finite value.
+    """
+
+    higher_is_better = True
+    max_pixel_val: Positive = 1.0
+    epsilon: Positive = 1e-10
+
+
+class _SimilarityConfig(MetricConfig[Built]):
+    """Metrics of structural similarity.
+
+    Attributes:
+        pixel_range: the largest value that a pixel can have less the smallest.
+        k1: K1 of the paper; steadies the comparison of luminance.
+        k2: K2 of the paper; steadies the comparison of contrast.
+        kernel_size: side of the Gaussian window in pixels, odd.
+        sigma: standard deviation of the window in pixels.
+    """
+
+    higher_is_better = True
+    pixel_range: Positive = 1.0
+    k1: Positive = 0.01
+    k2: Positive = 0.03
+    kernel_size: KernelSize = 11
+    sigma: Positive = 1.5
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.kernel_size % 2 == 0:
+            yield "kernel_size", f"expected an odd number, got {self.kernel_size}"
+
+
+class SsimConfig(_SimilarityConfig["images.Ssim"], tag="Ssim"):
+    """Structural similarity of images (Wang et al. 2004)."""
+
+
+class MsSsimConfig(_SimilarityConfig["images.MsSsim"], tag="MsSsim"):
+    """Structural similarity of images at several scales (Wang et al. 2003).
+
+    Attributes:
+        channels: of the images.
+        betas: the exponent of each scale, from the finest; there are as many scales.
+    """
+
+    channels: Size = 3
+    betas: Betas = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 
 
 class IterationSpeedConfig(MetricConfig["system.IterationSpeed"], tag="IterationSpeed"):

@@ -1,21 +1,27 @@
-"""Metrics of images and masks: PSNR, structural similarity, Dice."""
+"""Metrics of images and masks: PSNR, structural similarity, Dice.
 
-from typing import Any, TypeVar
+torchmetrics computes others: its PSNR is of the mean error of all images, its SSIM leaves out borders, or cuts them off
+from reflected images; Burn, as here, takes the mean over images, and pads borders with zeros.
+"""
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ...data.configs import NO_TARGET
-from ...errors import DTypeError, ShapeError
+from ...errors import DTypeError
 from .base import ConfiguredMetric, MeanMetric, expect, scores_and_classes, shape_error
-from .image_configs import DiceConfig, MsSsimConfig, PsnrConfig, SsimConfig
-
-Similarity = TypeVar("Similarity", PsnrConfig, SsimConfig, MsSsimConfig)
+from .configs import DiceConfig, MsSsimConfig, PsnrConfig, SsimConfig
 
 
-class ImageMetric(MeanMetric[Similarity]):
-    """The mean over all images of a comparison of `[n, channels, height, width]` floats."""
+class ImageMetric(MeanMetric):
+    """The mean over all images of a comparison of `[n, channels, height, width]` floats.
+
+    Attributes:
+        least_size: pixels of the smallest image that can be compared, high and wide, and what says so.
+    """
+
+    least_size: tuple[int, str] = (0, "")
 
     def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
         """The value of each image, `[n]`, of floats of at least 32 bits."""
@@ -27,47 +33,44 @@ class ImageMetric(MeanMetric[Similarity]):
             expected = "predictions and targets of one shape [n, channels, height, width]"
             raise shape_error(self, expected, predictions, targets)
         expect(self, "floats", predictions=predictions)
-        self.check(predictions, targets)
+        side, why = self.least_size
+        if min(predictions.shape[2:]) < side:
+            expected = f"images of at least {side} x {side} ({why})"
+            raise shape_error(self, expected, predictions, targets)
         self.follow(predictions)
         if len(predictions):
             exact = torch.promote_types(predictions.dtype, torch.float32)
             values = self.compared(predictions.to(exact), targets.to(exact))
             self.add(values.sum(dtype=torch.float64), len(predictions))
 
-    def check(self, predictions: Tensor, targets: Tensor) -> Any:
-        """Raise ShapeError for images that can't be compared; here all can."""
 
-
-class Psnr(ImageMetric[PsnrConfig], of=PsnrConfig):
+class Psnr(ImageMetric, of=PsnrConfig, title="PSNR@{max_pixel_val}", unit="dB"):
     """10 * log10(max_pixel_val^2 / max(mean squared error, epsilon)) in dB: the mean over all images.
 
     Takes `[n, channels, height, width]` floats.
     """
-
-    title, unit = "PSNR@{max_pixel_val}", "dB"
 
     def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
         error = (predictions - targets).double().square().mean(dim=(1, 2, 3)).clamp(min=self.config.epsilon)
         return 10 * (self.config.max_pixel_val**2 / error).log10()
 
 
-class Ssim(ImageMetric[SsimConfig], of=SsimConfig):
+class Ssim(ImageMetric, of=SsimConfig, title="SSIM (dr={pixel_range}, w={kernel_size}, \u03c3={sigma})"):
     """Structural similarity: the mean over all pixels, channels and images (Wang et al. 2004, eq. 13).
 
     Takes `[n, channels, height, width]` floats, at least as large as the window. Borders are padded with zeros.
     """
 
-    title = "SSIM (dr={pixel_range}, w={kernel_size}, \u03c3={sigma})"
-
-    def check(self, predictions: Tensor, targets: Tensor) -> None:
-        _expect_size(self, predictions, targets, self.config.kernel_size, "kernel_size")
+    @property
+    def least_size(self) -> tuple[int, str]:
+        return self.config.kernel_size, "kernel_size"
 
     def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
         luminance, contrast = _similarities(predictions, targets, self.config, "constant")
         return (luminance * contrast).mean(dim=(1, 2, 3))
 
 
-class MsSsim(ImageMetric[MsSsimConfig], of=MsSsimConfig):
+class MsSsim(ImageMetric, of=MsSsimConfig, title="MS-SSIM (pr={pixel_range}, k={kernel_size}, \u03c3={sigma})"):
     """Structural similarity at several scales: the mean over channels and images (Wang et al. 2003, eq. 7).
 
     The product over the scales of the mean of contrast times structure, to the power of its beta; at the last scale
@@ -75,14 +78,18 @@ class MsSsim(ImageMetric[MsSsimConfig], of=MsSsimConfig):
     `[n, channels, height, width]` floats, at least kernel_size * 2^(scales - 1) wide and high. Borders are reflected.
     """
 
-    title = "MS-SSIM (pr={pixel_range}, k={kernel_size}, \u03c3={sigma})"
+    @property
+    def least_size(self) -> tuple[int, str]:
+        return self.config.kernel_size * 2 ** (len(self.config.betas) - 1), "kernel_size * 2^(betas - 1)"
 
-    def check(self, predictions: Tensor, targets: Tensor) -> None:
-        if predictions.shape[1] != self.config.channels:
-            got = f"predictions of {list(predictions.shape)} and targets of {list(targets.shape)}"
-            raise ShapeError(f"MsSsim: expected {self.config.channels} channels (channels), got {got}")
-        least = self.config.kernel_size * 2 ** (len(self.config.betas) - 1)
-        _expect_size(self, predictions, targets, least, "kernel_size * 2^(betas - 1)")
+    def update(self, predictions: Tensor, targets: Tensor) -> None:
+        if (
+            predictions.dim() == 4
+            and predictions.shape == targets.shape
+            and predictions.shape[1] != self.config.channels
+        ):
+            raise shape_error(self, f"{self.config.channels} channels (channels)", predictions, targets)
+        super().update(predictions, targets)
 
     def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
         value = predictions.new_ones(predictions.shape[:2])
@@ -93,14 +100,6 @@ class MsSsim(ImageMetric[MsSsimConfig], of=MsSsimConfig):
         luminance, contrast = _similarities(predictions, targets, self.config, "reflect")
         value = value * (luminance * contrast).mean(dim=(2, 3)).clamp(min=0) ** self.config.betas[-1]
         return value.mean(dim=1)
-
-
-def _expect_size(metric: object, predictions: Tensor, targets: Tensor, least: int, why: str) -> None:
-    if min(predictions.shape[2:]) < least:
-        raise ShapeError(
-            f"{type(metric).__name__}: expected images of at least {least} x {least} ({why}), got predictions of"
-            f" {list(predictions.shape)} and targets of {list(targets.shape)}"
-        )
 
 
 def _similarities(
@@ -128,14 +127,13 @@ def _blurred(images: Tensor, size: int, sigma: float, padding: str) -> Tensor:
     return functional.conv2d(rows, weights.mT, groups=images.shape[1]).to(dtype)
 
 
-class Dice(ConfiguredMetric[DiceConfig], of=DiceConfig):
+class Dice(ConfiguredMetric, of=DiceConfig, title="Dice Metric", sums=("common", "marked", "pixels")):
     """(2 * common + epsilon) / (predicted + true + epsilon), of all classes and pixels together (Dice 1945).
 
     Takes masks of zeros and ones, `[n, classes, ...]` integers or bools of one shape. Or scores, `[n, classes, ...]`
     floats, of which the highest is predicted, with `[n, ...]` integers: the class of each pixel.
     """
 
-    title, sums = "Dice Metric", ("common", "marked", "pixels")
     common: Tensor
     marked: Tensor
     pixels: Tensor

@@ -1,39 +1,36 @@
-"""Metrics of sequences of tokens, which are compared at the end of an epoch, on the CPU."""
+"""Metrics of sequences of tokens and of spans, which are compared at the end of an epoch, on the CPU.
+
+Edits, n-grams and subsequences are counted by torchmetrics. It takes text, so tokens become words of digits; its floats
+have 32 bits, so only whole numbers are taken of it, and the values are computed here in float64.
+"""
 
 import math
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 from torchmetrics.text import BLEUScore, ROUGEScore, WordErrorRate as TorchWordErrorRate
 
 from ...data.configs import NO_TARGET
+from ...errors import ConfigError, ShapeError
+from . import configs
 from .base import ConfiguredMetric, expect, shape_error
-from .configs import (
-    BleuConfig,
-    CharErrorRateConfig,
-    RougeLConfig,
-    RougeNConfig,
-    WordErrorRateConfig,
-    _TokensConfig,
-)
+from .outputs import spans_of
 
 Sequences = list[list[int]]
-Tokens = TypeVar("Tokens", bound=_TokensConfig[Any])
 
 
-class TokenMetric(ConfiguredMetric[Tokens]):
+class TokenMetric(ConfiguredMetric, unit="%"):
     """A metric of `[n, length]` tokens, integers; predictions and targets may differ in length.
 
     The list `tokens` has for each batch n, the two lengths, then all predictions and all targets.
     """
 
-    unit = "%"
     tokens: list[Tensor]
 
-    def __init__(self, config: Tokens | None = None) -> None:
+    def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self.padding = {NO_TARGET, self.config.pad_token}
         self.add_list("tokens", torch.int64)
@@ -74,7 +71,7 @@ def as_text(sequences: Sequences) -> list[str]:
     return [" ".join(map(str, tokens)) for tokens in sequences]
 
 
-class _ErrorRate(TokenMetric[Tokens]):
+class _ErrorRate(TokenMetric):
     """100 * (substitutions + deletions + insertions) / tokens of the targets (Levenshtein 1966).
 
     Pad tokens count nowhere, also between others.
@@ -94,26 +91,20 @@ class _ErrorRate(TokenMetric[Tokens]):
         return self.scalar(100 * errors / total if total else math.nan)
 
 
-class CharErrorRate(_ErrorRate[CharErrorRateConfig], of=CharErrorRateConfig):
+class CharErrorRate(_ErrorRate, of=configs.CharErrorRateConfig, title="CER"):
     """Errors for each token of the targets, in percent, where tokens are characters."""
 
-    title = "CER"
 
-
-class WordErrorRate(_ErrorRate[WordErrorRateConfig], of=WordErrorRateConfig):
+class WordErrorRate(_ErrorRate, of=configs.WordErrorRateConfig, title="WER"):
     """Errors for each token of the targets, in percent, where tokens are words."""
 
-    title = "WER"
 
-
-class Bleu(TokenMetric[BleuConfig], of=BleuConfig):
+class Bleu(TokenMetric, of=configs.BleuConfig, title="BLEU-{max_n}"):
     """BLEU of all sentences of the epoch together, in percent (Papineni et al. 2002, section 2.3).
 
     exp(min(0, 1 - r / c)) * (p_1 * ... * p_N)^(1 / N), with the precision p_n of n-grams, and c and r tokens of the
     predictions and of the targets. What is behind the first pad token does not count.
     """
-
-    title = "BLEU-{max_n}"
 
     def compute(self) -> Tensor:
         n = self.config.max_n
@@ -148,13 +139,13 @@ class Bleu(TokenMetric[BleuConfig], of=BleuConfig):
         return precisions
 
 
-class _Rouge(TokenMetric[Tokens]):
+class _Rouge(TokenMetric):
     """The mean over all sentences of F1 = 2 * common / (predicted + true), in percent (Lin 2004).
 
-    Two empty sequences have 100. What is behind the first pad token does not count.
+    Two empty sequences have 100. What is behind the first pad token does not count. `key` is torchmetrics' name of it.
     """
 
-    _key, _n = "rougeL", 1
+    key = ""
 
     def compute(self) -> Tensor:
         batch_values = [self._f1(predictions, targets) for predictions, targets in self.batches()]
@@ -164,29 +155,79 @@ class _Rouge(TokenMetric[Tokens]):
     def _f1(self, predictions: Sequences, targets: Sequences) -> Tensor:
         if not predictions:
             return torch.empty(0, dtype=torch.float64)
-        rouge = ROUGEScore(rouge_keys=(self._key,), normalizer=str, tokenizer=str.split, sync_on_compute=False)
+        key, n = self.with_fields(self.key), getattr(self.config, "n", 1)
+        rouge = ROUGEScore(rouge_keys=(key,), normalizer=str, tokenizer=str.split, sync_on_compute=False)
         rouge.update(as_text(predictions), as_text(targets))
-        rounded = torch.stack([*rouge.metric_state[f"{self._key}_fmeasure"]]).double()
-        pairs = zip(predictions, targets, strict=True)
-        sizes = torch.tensor([[self._units(one), self._units(other)] for one, other in pairs]).sum(1).double()
+        rounded = torch.stack([*rouge.metric_state[f"{key}_fmeasure"]]).double()
+        sizes = torch.tensor(
+            [
+                sum(max(0, len(tokens) - n + 1) for tokens in pair)  # n-grams
+                for pair in zip(predictions, targets, strict=True)
+            ]
+        ).double()
         common = (rounded * sizes / 2).round()  # torchmetrics has F1 in float32, and what is common is a whole number
         return torch.where(sizes == 0, 1.0, 2 * common / sizes)
 
-    def _units(self, tokens: list[int]) -> int:
-        return max(0, len(tokens) - self._n + 1)
 
-
-class RougeL(_Rouge[RougeLConfig], of=RougeLConfig):
+class RougeL(_Rouge, of=configs.RougeLConfig, title="ROUGE-L", key="rougeL"):
     """F1 of the longest common subsequence, in percent: the mean over all sentences (Lin 2004, section 3.1)."""
 
-    title = "ROUGE-L"
 
-
-class RougeN(_Rouge[RougeNConfig], of=RougeNConfig):
+class RougeN(_Rouge, of=configs.RougeNConfig, title="ROUGE-{n}", key="rouge{n}"):
     """F1 of common n-grams, in percent: the mean over all sentences (Lin 2004, section 2)."""
 
-    title = "ROUGE-{n}"
 
-    def __init__(self, config: RougeNConfig | None = None) -> None:
+_END = -1
+"""Stands behind the classes of a sequence."""
+_NAN = -2
+"""The class of scores of which one is no number."""
+
+
+class SpanF1(ConfiguredMetric, of=configs.SpanF1Config, title="Span F1", unit="%"):
+    """2 * right / (predicted + true) spans of all sequences together, in percent; a span is right where its label,
+    start and end are.
+
+    Takes `[n, length, classes]` floats and `[n, length]` integers; tokens without a target are left out. The classes of
+    the epoch are kept, and compared at its end.
+    """
+
+    def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        self._key, self._n = f"rouge{self.config.n}", self.config.n
+        self.add_list("found", torch.int64)
+        self.add_list("true", torch.int64)
+
+    def update(self, predictions: Tensor, targets: Tensor) -> None:
+        expect(self, "a tensor", predictions=predictions, targets=targets)
+        if predictions.dim() != 3 or targets.shape != predictions.shape[:2]:
+            raise shape_error(self, "predictions [n, length, classes] and targets [n, length]", predictions, targets)
+        expect(self, "floats", predictions=predictions)
+        expect(self, "integers", targets=targets)
+        classes = self.config.classes
+        if classes is None:
+            raise ConfigError("SpanF1: expected the tags by their numbers in `classes`; this data has no names")
+        if predictions.shape[2] != len(classes):
+            raise ShapeError(f"SpanF1: expected {len(classes)} classes, as many as names, got {predictions.shape[2]}")
+        self.follow(predictions)
+        end = targets.new_full((len(targets), 1), _END).long()
+        best = torch.where(predictions.isnan().any(), _NAN, predictions.argmax(2))
+        states: Any = self  # `found` and `true` are their names in checkpoints
+        states.found.append(torch.cat([best, end], 1).flatten())
+        states.true.append(torch.cat([targets.long(), end], 1).flatten())
+
+    def compute(self) -> Tensor:
+        right = spans = 0
+        if (self.joined("found") == _NAN).any():
+            return torch.full((), torch.nan, dtype=torch.float64, device=self.device)
+        names: Any = self.config.classes
+        rows: tuple[list[str], list[str]] = ([], [])
+        for best, true in zip(self.joined("found").tolist(), self.joined("true").tolist(), strict=True):
+            if true == _END:
+                predicted, expected = (spans_of(row) for row in rows)
+                right += len({*predicted} & {*expected})
+                spans += len(predicted) + len(expected)
+                rows = ([], [])
+            elif true != NO_TARGET:
+                rows[0].append(names[best])
+                rows[1].append(names[true])
+        value = 200 * right / spans if spans else float("nan")
+        return torch.tensor(value, dtype=torch.float64, device=self.device)

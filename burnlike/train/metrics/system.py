@@ -1,21 +1,51 @@
-"""Metrics of the machine that trains. They take any predictions and targets, and look at neither."""
+"""Metrics of the training and of its machine, which torchmetrics has not; most look at no predictions and targets."""
 
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import psutil
 import torch
 from torch import Tensor
 
-from .base import Chosen, ConfiguredMetric, EpochMetric, MeanMetric
-from .configs import CpuMemoryConfig, CpuUseConfig, CudaMemoryConfig, CudaUseConfig, IterationSpeedConfig
+from ...errors import ShapeError
+from . import configs
+from .base import ConfiguredMetric, MeanMetric
 
 _INTERVAL_S = 0.2
 _GB = 1e9
 
 
-class _Timed(MeanMetric[Chosen]):
+class Loss(MeanMetric, of=configs.LossConfig, title="Loss"):
+    """The mean loss of all items."""
+
+    def update(self, loss: Tensor, size: int | None = None) -> None:
+        """Take the losses of the items of a batch, `[n]`, or their mean and the number of items; else a ShapeError."""
+        expected = "the losses of items, [n], or their mean, [], and how many there are"
+        if not isinstance(loss, Tensor):
+            raise ShapeError(f"Loss: expected {expected}, got {type(loss).__name__}")
+        if loss.dim() > 1 or (loss.dim() == 1) != (size is None) or isinstance(size, Tensor):
+            got = list(size.shape) if isinstance(size, Tensor) else size
+            raise ShapeError(f"Loss: expected {expected}, got a loss of {list(loss.shape)} and a size of {got}")
+        if size != 0:
+            self.follow(loss)
+            weight = 1 if size is None else size
+            self.add(loss.sum(dtype=torch.float64) * weight, loss.numel() * weight)
+
+
+class LearningRate(MeanMetric, of=configs.LearningRateConfig, title="Learning Rate"):
+    """The mean learning rate of the steps. Takes the rate of one step: a number, or a scalar tensor."""
+
+    def update(self, rate: Any, *_: Any) -> None:
+        value = rate if isinstance(rate, Tensor) else torch.tensor(float(rate), dtype=torch.float64)
+        if value.numel() != 1:
+            raise ShapeError(f"LearningRate: expected the rate of a step, a number, got {list(value.shape)}")
+        self.follow(value)
+        self.add(value.sum(dtype=torch.float64), 1)
+
+
+class _Timed(MeanMetric):
     """total / seconds over the time between the first and the last update of each epoch."""
 
     compares = False
@@ -40,20 +70,16 @@ class _Timed(MeanMetric[Chosen]):
         return seconds
 
 
-class IterationSpeed(_Timed[IterationSpeedConfig], of=IterationSpeedConfig):
+class IterationSpeed(_Timed, of=configs.IterationSpeedConfig, title="Iteration Speed", unit="iter/sec"):
     """Batches per second, from the end of the first batch on; over several ranks the mean."""
-
-    title, unit = "Iteration Speed", "iter/sec"
 
     def update(self, *_: Any) -> None:
         if seconds := self.passed():
             self.add(1, seconds)
 
 
-class CpuUse(_Timed[CpuUseConfig], of=CpuUseConfig):
+class CpuUse(_Timed, of=configs.CpuUseConfig, title="CPU Usage", unit="%"):
     """How busy the CPUs of the machine are, in percent of all: the mean over the time since the first update."""
-
-    title, unit = "CPU Usage", "%"
 
     def update(self, *_: Any) -> None:
         """Look at the CPUs, at most every 0.2 seconds."""
@@ -63,78 +89,67 @@ class CpuUse(_Timed[CpuUseConfig], of=CpuUseConfig):
             self.add(psutil.cpu_percent() * seconds, seconds)
 
 
-class CudaUse(_Timed[CudaUseConfig], of=CudaUseConfig):
+class CudaUse(_Timed, of=configs.CudaUseConfig, title="CUDA Usage", unit="%"):
     """How busy the current CUDA device is, in percent: the mean of looks every 0.2 seconds.
 
     NaN without a device, or without the package nvidia-ml-py; a warning says which.
     """
 
-    title, unit = "CUDA Usage", "%"
-
-    def __init__(self, config: CudaUseConfig | None = None) -> None:
+    def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        self.available = _has_cuda(self) and _has_nvml(self)
+        self.available = False
+        try:
+            if _has_cuda(self):
+                torch.cuda.utilization()
+                self.available = True
+        except (ModuleNotFoundError, RuntimeError) as error:
+            why = f"the driver can't be asked, by the package nvidia-ml-py ({error}); its value is NaN"
+            warnings.warn(f"CudaUse: {why}", stacklevel=2)
 
     def update(self, *_: Any) -> None:
         if self.available and (seconds := self.passed(least=_INTERVAL_S)):
             self.add(torch.cuda.utilization() * seconds, seconds)
 
 
-class _Peak(ConfiguredMetric[Chosen]):
-    """The highest of the values of all updates and ranks, in GB (1e9 bytes)."""
+class _Peak(ConfiguredMetric, unit="Gb"):
+    """The highest of the values of all updates and ranks, in GB (1e9 bytes); `look` gives free and all bytes."""
 
     compares = False
-    unit = "Gb"
+    available = True
+    look: Callable[[], tuple[int, int]]
     highest: Tensor
 
-    def __init__(self, config: Chosen | None = None) -> None:
+    def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self.add_state("highest", torch.full((), -torch.inf, dtype=torch.float64), dist_reduce_fx="max")
+
+    def update(self, *_: Any) -> None:
+        if self.available:
+            free, total = self.look()
+            self.highest = self.highest.clamp(min=(total - free) / _GB)
 
     def compute(self) -> Tensor:
         return torch.where(self.highest.isinf(), torch.nan, self.highest)
 
-    def add(self, value: float) -> None:
-        self.highest = self.highest.clamp(min=value)
+
+def _host_memory() -> tuple[int, int]:
+    memory = psutil.virtual_memory()
+    return memory.available, memory.total
 
 
-class CpuMemory(_Peak[CpuMemoryConfig], of=CpuMemoryConfig):
+class CpuMemory(_Peak, of=configs.CpuMemoryConfig, title="CPU Memory", look=_host_memory):
     """The most memory of the machine that was in use, by all programs."""
 
-    title = "CPU Memory"
 
-    def update(self, *_: Any) -> None:
-        memory = psutil.virtual_memory()
-        self.add((memory.total - memory.available) / _GB)
-
-
-class CudaMemory(_Peak[CudaMemoryConfig], of=CudaMemoryConfig):
+class CudaMemory(_Peak, of=configs.CudaMemoryConfig, title="CUDA Memory", look=lambda: torch.cuda.mem_get_info()):
     """The most memory of the current CUDA device that was in use, by all programs. NaN without a device."""
 
-    title = "CUDA Memory"
-
-    def __init__(self, config: CudaMemoryConfig | None = None) -> None:
+    def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self.available = _has_cuda(self)
 
-    def update(self, *_: Any) -> None:
-        if self.available:
-            free, total = torch.cuda.mem_get_info()
-            self.add((total - free) / _GB)
 
-
-def _has_cuda(metric: EpochMetric) -> bool:
+def _has_cuda(metric: object) -> bool:
     if not torch.cuda.is_available():
         warnings.warn(f"{type(metric).__name__}: there is no CUDA device; its value is NaN", stacklevel=3)
-        return False
-    return True
-
-
-def _has_nvml(metric: EpochMetric) -> bool:
-    try:
-        torch.cuda.utilization()
-    except (ModuleNotFoundError, RuntimeError) as error:
-        why = f"the driver can't be asked, by the package nvidia-ml-py ({error}); its value is NaN"
-        warnings.warn(f"{type(metric).__name__}: {why}", stacklevel=3)
-        return False
-    return True
+    return torch.cuda.is_available()
