@@ -63,7 +63,7 @@ def test_the_largest_batch_is_found_by_memory_that_is_measured(
     config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A forward and backward pass of an item keeps at least 64 floats.
-    monkeypatch.setattr("burnlike.train.job.steps.available_memory", lambda: 60_000)
+    monkeypatch.setattr("burnlike.train.job.finding.available_memory", lambda: 60_000)
     found = find_batch_size(TrainConfig.load(config))
     assert found.per_item > 64 * 4
     largest = found.sizes[-1]
@@ -75,10 +75,10 @@ def test_the_largest_batch_is_found_by_memory_that_is_measured(
     assert len(tried) >= 3
     for it in tried:
         assert it.memory == pytest.approx(found.fixed + found.per_item * it.size, rel=0.2)
-    monkeypatch.setattr("burnlike.train.job.steps.available_memory", lambda: 10**9)
+    monkeypatch.setattr("burnlike.train.job.finding.available_memory", lambda: 10**9)
     assert main(["train", config, "--find", "batch-size"]) == 0
     assert "--set training.batch_size=24 --set training.accumulation_steps=1" in capsys.readouterr().out
-    monkeypatch.setattr("burnlike.train.job.steps.available_memory", lambda: 1000)
+    monkeypatch.setattr("burnlike.train.job.finding.available_memory", lambda: 1000)
     assert main(["train", config, "--find", "batch-size"]) == 2
     assert "and one item takes more; lower the model's sizes" in capsys.readouterr().err
 

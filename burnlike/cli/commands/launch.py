@@ -9,9 +9,16 @@ import burnlike.config.registry as registry
 from burnlike._env import quiet_launcher
 from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
-from burnlike.train.job.launching import LOGS_NAME, Amount, check_processes, elastic_overrides, run_of
+from burnlike.train.job.launching import (
+    LOGS_NAME,
+    Amount,
+    Slurm,
+    check_processes,
+    elastic_overrides,
+    run_of,
+    script,
+)
 from burnlike.train.job.run_config import load_config
-from burnlike.train.job.slurm import Slurm, script
 from burnlike.train.runs.logs import LOG_NAME, STOPPED, read_log
 
 from ..config_options import overrides_of

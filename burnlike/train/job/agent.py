@@ -153,7 +153,12 @@ class Agent:
     def _failed(self, ended: Sequence[Ended]) -> str:
         first = next((it for it in ended if it.is_killed), ended[0])
         log = log_of(self.logs, first.rank)
-        tail = "".join(f"\n  {line}" for line in _last_lines(log)) if log.exists() else ""
+        tail = ""
+        if log.exists():
+            with open_regular(log) as file:
+                file.seek(max(0, regular_size(log) - _LAST_BYTES))
+                lines = file.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
+            tail = "".join(f"\n  {line}" for line in lines)
         return f"{'; '.join(map(str, ended))}. The last lines of {log}:{harmless(tail)}"
 
     def _workers(self) -> list[Any]:
@@ -256,9 +261,3 @@ def variables(logs: Path, machines: Machines) -> dict[str, str]:
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
         "TORCH_FR_DUMP_TEMP_FILE": str(logs.absolute() / "nccl-trace-rank-"),
     }
-
-
-def _last_lines(log: Path) -> list[str]:
-    with open_regular(log) as file:
-        file.seek(max(0, regular_size(log) - _LAST_BYTES))
-        return file.read().decode(errors="replace").splitlines()[-_LAST_LINES:]

@@ -1,5 +1,10 @@
-"""The device of a run: choosing it, and whether a model fits into its memory."""
+"""The device of a run: choosing it, whether a model fits into its memory, and time and memory of actions on it."""
 
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -71,3 +76,54 @@ def build_on_meta(config: Any) -> nn.Module:
         if "overflow" in str(error):
             raise ConfigError(f"{type(config).__name__}: larger than any memory ({error}); lower its sizes") from error
         raise
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def seconds_of(device: torch.device, action: Callable[[], object], repeats: int = 2) -> float:
+    """The time of an action, the shortest of some."""
+    times: list[float] = []
+    for _ in range(repeats):
+        synchronize(device)
+        started = time.perf_counter()
+        action()
+        synchronize(device)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def peak_memory(device: torch.device, action: Callable[[], object]) -> int:
+    """Bytes on the device that an action takes at its peak, beyond those in use before."""
+    if device.type == "cuda":
+        synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        action()
+        synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
+        action()
+    return peak_of(trace_of(profiler))
+
+
+def trace_of(profiler: torch.profiler.profile) -> Sequence[dict[str, Any]]:
+    """The events of a profile."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(path))
+        return json.loads(path.read_text("utf-8"))["traceEvents"]
+
+
+def peak_of(events: Sequence[dict[str, Any]], device_type: int = 0) -> int:
+    """The largest sum of the allocations in a trace, of the CPU or of another type of device."""
+    taken = largest = 0
+    changes = [it["args"] for it in events if it.get("name") == "[memory]"]
+    for change in changes:
+        if change["Device Type"] == device_type:
+            taken += change["Bytes"]
+            largest = max(largest, taken)
+    return largest

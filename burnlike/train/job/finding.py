@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
+from ..._memory import available_memory
 from ..._terminal import table
 from ...errors import DeviceError, TrainingError
 from ...optim import ConstantLrConfig
@@ -12,8 +15,9 @@ from ..runs.logs import write_json
 from ..view.formats import format_bytes
 from ..view.plot import plot
 from .configs import TrainConfig
+from .device import peak_memory, seconds_of
 from .job import Job
-from .steps import batches_of_steps, free_memory, job_to_measure, peak_memory, seconds_of, training
+from .profiling import batches_of_steps, job_to_measure, training
 from .trial import first_batch
 
 LOWEST, HIGHEST, STEPS = 1e-7, 10.0, 100
@@ -191,6 +195,14 @@ def find_batch_size(config: TrainConfig) -> BatchTest:
     return BatchTest(ordered, fixed, per_item, free, batch_size, accumulation_steps)
 
 
+def free_memory(device: torch.device) -> int:
+    """Bytes that tensors on a device can still take, also those that torch keeps and does not use."""
+    if device.type != "cuda":
+        return available_memory()
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + unused
+
+
 def _fitting(sizes: Sequence[BatchSize], memory: int) -> int:
     """The items of the largest batch that takes no more memory, by the line; any number, where there is none."""
     fixed, per_item = _line(sizes)
@@ -203,9 +215,9 @@ def _measured(job: Job, size: int) -> BatchSize:
         job.learner.window.close()
 
     # Of two batches the second finds the gradients of the first.
-    memory = peak_memory(job, lambda: step(batch := first_batch(job.config, job.data, size, job.device), batch))
+    memory = peak_memory(job.device, lambda: step(batch := first_batch(job.config, job.data, size, job.device), batch))
     batch = first_batch(job.config, job.data, size, job.device)
-    return BatchSize(size, memory, size / seconds_of(job, lambda: step(batch)))
+    return BatchSize(size, memory, size / seconds_of(job.device, lambda: step(batch)))
 
 
 def _line(sizes: Sequence[BatchSize]) -> tuple[float, float]:

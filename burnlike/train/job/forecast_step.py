@@ -28,8 +28,6 @@ from ..._torch_compat.fake_tensors import fake_of, new_mode, unlogged
 from ..._torch_compat.pytree import tree_map
 from ...config import ModuleConfig
 from ...config.file_paths import missing_files
-from ...data import transformed
-from ...data.sources.splits import classes_of, outputs_of
 from ...errors import ArgumentError, ConfigError
 from ...models.views.shapes import counter
 from ...module.torch_objects.wrappers import local
@@ -44,7 +42,7 @@ from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta
 from .forecast_recorder import Recorder
-from .starting import choose_trained, model_config
+from .starting import JobData, choose_trained, model_config
 from .trial import first_batch, implied_inputs
 
 _CPU = torch.device("cpu")
@@ -108,25 +106,18 @@ class ForecastBatch:
 
     def __init__(self, config: TrainConfig) -> None:
         self._config = config
-        self._data: Any = None
-        self._facts: dict[str, Any] = {"classes": None}
-        outputs: Any = None
-        if not any(path.startswith("data") for path, _ in missing_files(config)):
-            self._data = transformed(config.data.init(), config.transforms)
-            facts, classes = dict(getattr(self._data, "facts", {})), classes_of(self._data)
-            self._facts = {**facts, "classes": classes}
-            outputs = outputs_of(classes, facts)
-            lengths: Any = getattr(self._data.train, "lengths", None)
-            self.lengths_differ = lengths is not None and len(torch.as_tensor(lengths).unique()) > 1
-        self.model = model_config(config, outputs)
+        self._read: JobData | None = None
+        if any(path.startswith("data") for path, _ in missing_files(config)):
+            self.model = model_config(config, None)
+            return
+        self._read = JobData.read(config)
+        self.model = self._read.model_config(config)
+        lengths: Any = getattr(self._read.data.train, "lengths", None)
+        self.lengths_differ = lengths is not None and len(torch.as_tensor(lengths).unique()) > 1
 
     def task(self) -> Task:
         """A new task for the data."""
-        task: Task = self._config.task.init()
-        if self._data is not None:
-            task.take_facts(self._facts)
-            task.take_data(self._data)
-        return task
+        return self._config.task.init() if self._read is None else self._read.task(self._config)
 
     def of(self, size: int) -> Any:
         """A batch of `size` items, the longest where they have lengths.
@@ -134,8 +125,8 @@ class ForecastBatch:
         Raises:
             ConfigError: neither the data nor its config says what a batch looks like.
         """
-        if self._data is not None:
-            return first_batch(self._config, self._data, size)
+        if self._read is not None:
+            return first_batch(self._config, self._read.data, size)
         try:
             (model_input,) = implied_inputs(self._config, self.model)
         except (ConfigError, ValueError) as error:

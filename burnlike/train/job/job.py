@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from ...config import ModuleConfig
-from ...data import DataLoader, transformed
-from ...data.sources.splits import classes_of, outputs_of
+from ...data import DataLoader
 from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...interop.adapters.layers import has_adapters
 from ...module import params, seed_param_ids
@@ -31,11 +30,10 @@ from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig, Weights
-from .deferring import FirstValues, deferred_model
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .results import copy_of, read_weights, without_values, write_weights
 from .run_config import check_resumable, run_config
-from .starting import choose_trained, first_model, loader_of, model_config
+from .starting import FirstValues, JobData, choose_trained, deferred_model, first_model, loader_of, model_config
 from .trial import check_batch
 
 _SHOWN_ROWS = 5
@@ -63,21 +61,6 @@ class RunResult(NamedTuple):
         return self.task_notes
 
 
-class _Prepared(NamedTuple):
-    """The data of a job, and the config of its model, completed by the classes of the data.
-
-    Attributes:
-        facts: of the data, such as the names of its features.
-        meta_model: the model without values, to try a step on; None if it can't be built so.
-    """
-
-    data: Any
-    classes: Sequence[str] | None
-    facts: dict[str, Any]
-    model_config: ModuleConfig
-    meta_model: nn.Module | None
-
-
 class _Started(NamedTuple):
     """A model with its first values, or, if `first_values` is there, one that gets them when it has been divided."""
 
@@ -101,17 +84,20 @@ class Job:
         self.parallel = make_parallel(config.distributed, self.device)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        prepared = _read_data(config, self.device, self.parallel)
-        self.data, self.classes, self.facts, self.model_config, meta_model = prepared
-        self.task = _make_task(config, prepared)
+        read, self.model_config, meta_model = _read_data(config, self.device, self.parallel)
+        self.data, self.classes, self.facts = read
+        self.task = read.task(config)
         _check_vocabulary(config, self.data)
-        if meta_model is not None:
-            check_batch(config, self.data, meta_model)
+        if meta_model is not None:  # the model without values, where it can be built so
+            check_batch(config, read, meta_model)
         self.model, self.notes, first_values = _first_model(
             config, self.model_config, self.task, self.device, self.parallel
         )
         self.parallel.first_values = first_values
-        _note_frozen_base(config, self.model_config, self.model, self.parallel, first_values)
+        can_read_base = getattr(self.model_config, "has_base_elsewhere", False) and config.init_from is None
+        if can_read_base and has_adapters(self.model):  # then checkpoints need not have the weights below adapters
+            digests = None if first_values is None else partial(first_values.digests, self.model, self.parallel)
+            note_base(self.model, digests or digests_of)
         # Of a divided model with adapters: the structure that the adapters are gathered into when they are written.
         # It is copied here because the learner divides the model.
         is_gathered = self.parallel.is_sharded and has_adapters(self.model)
@@ -300,26 +286,22 @@ class Job:
         return wanted
 
 
-def _read_data(config: TrainConfig, device: torch.device, parallel: SingleProcess) -> _Prepared:
-    """Read the data and complete the model's config by its classes; a DeviceError if the model can't fit."""
+def _read_data(
+    config: TrainConfig, device: torch.device, parallel: SingleProcess
+) -> tuple[JobData, ModuleConfig, nn.Module | None]:
+    """Read the data and complete the model's config by its classes; a DeviceError if the model can't fit.
+
+    The model without values comes with them, to try a step on; None if it can't be built so.
+    """
     parts = parallel.world_size // parallel.sizes.replicate if parallel.is_sharded else 1
     # A model that is too large is refused before the data is read, which may take hours.
     without_data = model_config(config, None)
     meta_model = check_fits(without_data, device, parts)
-    data = transformed(config.data.init(), config.transforms)
-    classes, facts = classes_of(data), dict(getattr(data, "facts", {}))
-    completed = model_config(config, outputs_of(classes, facts))
+    read = JobData.read(config)
+    completed = read.model_config(config)
     if completed != without_data:
         meta_model = check_fits(completed, device, parts)
-    return _Prepared(data, classes, facts, completed, meta_model)
-
-
-def _make_task(config: TrainConfig, prepared: _Prepared) -> Task:
-    """The task, told of the data."""
-    task: Task = config.task.init()
-    task.take_facts({**prepared.facts, "classes": prepared.classes})
-    task.take_data(prepared.data)
-    return task
+    return read, completed, meta_model
 
 
 def _check_vocabulary(config: TrainConfig, data: Any) -> None:
@@ -351,18 +333,6 @@ def _first_model(
         started = _Started(task.prepare(model).to(device), [*notes, *whole_notes], None)
     choose_trained(started.model, config)
     return started
-
-
-def _note_frozen_base(
-    config: TrainConfig,
-    completed: ModuleConfig,
-    model: nn.Module,
-    parallel: SingleProcess,
-    first_values: FirstValues | None,
-) -> None:
-    """Note the digest of the weights below adapters, where these can be read from elsewhere and need not be saved."""
-    if has_adapters(model) and getattr(completed, "has_base_elsewhere", False) and config.init_from is None:
-        note_base(model, digests_of if first_values is None else partial(first_values.digests, model, parallel))
 
 
 def _loaders(

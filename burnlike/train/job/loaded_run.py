@@ -4,7 +4,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ..._outputs import Output
+from ...config import ModuleConfig
 from ...config.overrides import Option
 from ...data import ComposedDataset, DataLoader
 from ...data.sources.splits import classes_of, outputs_of
@@ -125,8 +126,7 @@ def load_run(
     checkpoint, weights = _choose(run, config, wanted, step)
     task: Task = config.task.init()
     task.take_facts(facts)
-    structure = model_config(config, outputs_of(facts["classes"], facts)).without_weights(run)
-    model = task.prepare(structure.init("cpu"))
+    model = task.prepare(_structure(run, config, facts).init("cpu"))
     choose_trained(model, config)  # of which alone there may be an average
     if checkpoint.path == run:
         read_weights(model, run)
@@ -144,9 +144,12 @@ def model_of_run(path: str, device: torch.device) -> nn.Module:
         return load_run(path, device=device).model.train()
     run = Path(path)
     config = run_config(run)
-    facts = kept_facts(run)
-    structure = model_config(config, outputs_of(facts["classes"], facts)).without_weights(run)
-    return config.task.init().prepare(structure.init("meta"))
+    return config.task.init().prepare(_structure(run, config, kept_facts(run)).init("meta"))
+
+
+def _structure(run: Path, config: TrainConfig, facts: Mapping[str, Any]) -> ModuleConfig:
+    """The config of a run's model, whose weights are the run's."""
+    return model_config(config, outputs_of(facts["classes"], facts)).without_weights(run)
 
 
 def _choose(run: Path, config: TrainConfig, wanted: Weights, step: int | None) -> tuple[Checkpoint, str]:
@@ -239,18 +242,14 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     values = learner.evaluate(loader)
     items = len(parts[name]) - (loader.skipped - skipped_before)
     left_out = [*loader.left_out, *(it for it in getattr(parts[name], "unreadable", ()) if it)]
-    file = _free(run.path / EVALUATIONS, f"{name}-step-{run.step:08d}")
+    stem = run.path / EVALUATIONS / f"{name}-step-{run.step:08d}"
+    numbered = (Path(f"{stem}{f'-{number}' if number > 1 else ''}.json") for number in count(1))
+    file = next(it for it in numbered if not os.path.lexists(it))
     facts = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "seconds": time.perf_counter() - started}
     about = {"step": run.step, "weights": run.weights, "split": name, "items": items, "left_out": left_out, **notes}
     Output(file, "evaluate", "the evaluation").check_file()
     write_json(file, {**facts, **about, "values": values})
     return Evaluation(name, items, values, file, left_out)
-
-
-def _free(folder: Path, name: str) -> Path:
-    """A file that is not there yet."""
-    numbered = (folder / f"{name}{f'-{number}' if number > 1 else ''}.json" for number in count(1))
-    return next(it for it in numbered if not os.path.lexists(it))
 
 
 @torch.no_grad()
@@ -281,17 +280,12 @@ def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None =
             " part `valid`, or set `transforms` anew by --set"
         )
     size = batch_size or config.training.batch_size
-    names, facts = iter(inputs.names), {**run.facts, "decode": _decoder(run)}
+    names, decode = iter(inputs.names), None
+    with suppress(ConfigError):  # of data without tokens, which have no text
+        decode = config.data.codec(run.facts, run.directory).decode
+    facts = {**run.facts, "decode": decode}
     for batch in DataLoader(dataset, inputs.batcher, batch_size=size, device=run.device):
         with autocast(run.device, config.training.precision):
             rows = run.task.predict(run.model, batch, facts)
         for row in rows:
             yield {"name": next(names), **row}
-
-
-def _decoder(run: LoadedRun) -> Any:
-    """The function that turns tokens of the run's data into text; None where the data has no tokens."""
-    try:
-        return run.config.data.codec(run.facts, run.directory).decode
-    except ConfigError:
-        return None

@@ -1,4 +1,4 @@
-"""`burnlike profile CONFIG`: where the time and the memory of some steps of a training go."""
+"""Steps of a training without a run, to measure them; and `burnlike profile CONFIG`: where their time and memory go."""
 
 import json
 import time
@@ -12,20 +12,50 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from ..._atomic import replace_file
+from ..._env import number_of_ranks
 from ..._terminal import table
 from ..._torch_compat.cuda_memory import memory_snapshot
-from ...errors import RunDirError
+from ...errors import ArgumentError, RunDirError
+from ..learner.computing import computing
 from ..view.formats import format_bytes
 from .configs import TrainConfig
-from .device import describe_device
+from .device import describe_device, peak_of, synchronize, trace_of
 from .job import Job
-from .steps import batches_of_steps, job_to_measure, peak_of, synchronize, trace_of, training
 
 PHASES: tuple[str, ...] = ("data", "forward", "backward", "optimizer")
 TRACE, SNAPSHOT = "trace.json", "memory.pickle"
 _WARMUP = 2
 """Steps before the measured ones: they compile, and make the optimizer's states."""
 _SHOWN = 10
+
+
+def job_to_measure(config: TrainConfig, command: str) -> Job:
+    """The job of a config; an ArgumentError where several processes are to train together."""
+    if not config.distributed.is_single or number_of_ranks() > 1:
+        raise ArgumentError(f"{command} measures one process: start it alone, with --set distributed.strategy=none")
+    return Job(config)
+
+
+@contextmanager
+def training(job: Job) -> Iterator[None]:
+    """The model in training mode, computing as the config says."""
+    with computing(job.model, job.config.training, job.device):
+        job.model.train()
+        yield
+
+
+def batches_of_steps(job: Job) -> Iterator[list[Any]]:
+    """The batches of each optimizer step, in the order of a training, epoch after epoch without an end."""
+    batches: list[Any] = []
+    while True:
+        for batch in job.train_loader:
+            batches.append(batch)
+            if len(batches) == job.training.accumulation_steps:
+                yield batches
+                batches = []
+        if batches:  # the last step of an epoch takes what is left
+            yield batches
+            batches = []
 
 
 class Operation(NamedTuple):
@@ -78,7 +108,9 @@ def profile_steps(config: TrainConfig, steps: int = 5, directory: Path | None = 
             clock.step(batches)
         phases = {name: seconds / steps for name, seconds in clock.seconds.items()}
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if job.device.type == "cuda" else [])]
-        resident = _resident(job)
+        optimizer: Any = job.learner.optimizer
+        states = optimizer.into_record().tensors.values()
+        resident = sum(it.nbytes for it in (*job.model.parameters(), *job.model.buffers(), *states))
         before = 0
         if job.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(job.device)
@@ -94,7 +126,12 @@ def profile_steps(config: TrainConfig, steps: int = 5, directory: Path | None = 
     if job.device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(job.device) - before
     if directory is not None:
-        _write(directory / TRACE, events)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            replace_file(directory / TRACE, json.dumps({"traceEvents": events}).encode())
+        except OSError as error:
+            why = error.strerror or error
+            raise RunDirError(f"{directory / TRACE} can't be written: {why}; choose another --out") from error
     operations = _operations(profiler, job.device.type)
     return Profile(steps, describe_device(job.device), phases, operations, resident, peak, files)
 
@@ -154,14 +191,6 @@ class _Timed:
         return getattr(self._task, name)
 
 
-def _resident(job: Job) -> int:
-    """Bytes of what stays from step to step."""
-    tensors = [*job.model.parameters(), *job.model.buffers()]
-    optimizer: Any = job.learner.optimizer
-    states = optimizer.into_record().tensors.values()
-    return sum(it.nbytes for it in (*tensors, *states))
-
-
 def _operations(profiler: profile, device: str) -> list[Operation]:
     operations = [
         Operation(
@@ -174,14 +203,6 @@ def _operations(profiler: profile, device: str) -> list[Operation]:
         if it.key not in PHASES and it.key != "[memory]"
     ]
     return sorted(operations, key=lambda it: -it.seconds)
-
-
-def _write(file: Path, events: Sequence[dict[str, Any]]) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file, json.dumps({"traceEvents": events}).encode())
-    except OSError as error:
-        raise RunDirError(f"{file} can't be written: {error.strerror or error}; choose another --out") from error
 
 
 def profile_lines(measured: Profile) -> list[str]:

@@ -1,21 +1,34 @@
-"""The start of a run: the first values of its model, which of its parameters are trained, and its loaders."""
+"""The start of a run: its data, the first values of its model, which parameters are trained, and its loaders.
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+Of a model of which each process has a part none ever has the whole: constructors and initializers run without values
+(`module/torch_objects/deferred.py`), and the strategy divides what they made on the meta device. Then each process gets
+its part of the values that a single one would have, one parameter at a time (`FirstValues`).
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..._patterns import compiled
 from ...config import ModuleConfig
-from ...data import DataLoader
-from ...errors import ConfigError, RecordError, nearest
-from ...module import params
+from ...data import DataLoader, transformed
+from ...data.sources.splits import classes_of, outputs_of
+from ...errors import BurnlikeError, ConfigError, RecordError, nearest
+from ...module import params, seed_param_ids
+from ...module.torch_objects.deferred import Deferred
+from ...module.torch_objects.wrappers import bare_name, is_distributed, local
 from ...record import LoadReport, load
+from ...record.loading.filling import boxes_of
 from ...record.loading.load_into import prepare
 from ...record.loading.load_options import LoadOptions
 from ...record.shortcuts import open_for
+from ..parallel.single_process import SingleProcess
 from ..runs.record_paths import record_at
+from ..state.frozen_base import digest_of
+from ..state.small_parts import random_state, restore_random
+from ..tasks.task import Task
 from .configs import InitFromConfig, TrainConfig
 
 _SHOWN = 5
@@ -24,6 +37,39 @@ _SHOWN = 5
 def model_config(config: TrainConfig, classes: Sequence[str] | None) -> ModuleConfig:
     """The config of the model, completed by the task and the classes of the data."""
     return config.model.for_task(config.task.head, classes)
+
+
+class JobData(NamedTuple):
+    """The data of a job, and what is known of it.
+
+    Attributes:
+        classes: their names, by number; None where the data has none.
+        facts: such as the names of its features.
+    """
+
+    data: Any
+    classes: Sequence[str] | None
+    facts: dict[str, Any]
+
+    @classmethod
+    def of(cls, data: Any) -> "JobData":
+        return cls(data, classes_of(data), dict(getattr(data, "facts", {})))
+
+    @classmethod
+    def read(cls, config: TrainConfig) -> "JobData":
+        """Read the data of a config, with its transforms."""
+        return cls.of(transformed(config.data.init(), config.transforms))
+
+    def model_config(self, config: TrainConfig) -> ModuleConfig:
+        """The config of the model for these classes."""
+        return model_config(config, outputs_of(self.classes, self.facts))
+
+    def task(self, config: TrainConfig) -> Task:
+        """A new task, told of the data."""
+        task: Task = config.task.init()
+        task.take_facts({**self.facts, "classes": self.classes})
+        task.take_data(self.data)
+        return task
 
 
 def loader_of(
@@ -56,14 +102,9 @@ def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, l
         return model, [*origin_notes(model), loaded_line(model, source, ())]
     model = chosen.init("cpu")
     report = load(model, record_at(source.path), **load_options(source))
-    check_loaded(report, source)
-    return model, [*origin_notes(model), loaded_line(model, source, report.applied)]
-
-
-def check_loaded(report: LoadReport, source: InitFromConfig) -> None:
-    """Refuse patterns without a match, and a record that gave the model nothing."""
     for path, message in _wrong_with(report, source):
         raise ConfigError(f"{path}: {message}")
+    return model, [*origin_notes(model), loaded_line(model, source, report.applied)]
 
 
 def loaded_line(model: nn.Module, source: InitFromConfig | str, applied: Collection[str]) -> str:
@@ -156,3 +197,79 @@ def _matches(patterns: Sequence[str], paths: Sequence[str]) -> bool:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (", ..." if names[_SHOWN:] else "") or "nothing"
+
+
+class FirstValues:
+    """Initial values of a divided model; each process makes its own part. Called once, after the division."""
+
+    def __init__(
+        self, config: TrainConfig, device: torch.device, deferred: Deferred, fakes: Mapping[str, Tensor]
+    ) -> None:
+        self._deferred, self._fakes = deferred, fakes
+        self._device = torch.device("cpu") if config.distributed.offload == "cpu" else device
+
+    def digests(self, model: nn.Module, parallel: SingleProcess, tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
+        """Digests of the values of the undivided model's tensors; each process makes some of the values, one by one."""
+        names = {id(it): name for name, it in model.named_parameters()}
+        fakes = {it.path: self._fakes.get(bare_name(names.get(id(it.tensor), ""))) for it in params(model)}
+        digests: dict[str, bytes] = {}
+        for number, (path, tensor) in enumerate(tensors.items()):
+            if number % parallel.world_size == parallel.rank:
+                fake = fakes.get(path)
+                digests[path] = digest_of(tensor if fake is None else self._deferred.values(fake))
+        digest_at = {path: it for part in parallel.gather(digests) for path, it in part.items()}
+        yield from (digest_at[path] for path in tensors)
+
+    @torch.no_grad()
+    def __call__(self, model: nn.Module) -> None:
+        """Give all parameters memory, and values."""
+        _make_memory(model, self._device)
+        for name, parameter in model.named_parameters():
+            fake = self._fakes.get(bare_name(name))
+            if fake is not None and is_distributed(parameter):
+                shard = local(parameter.detach())
+                for box in boxes_of(parameter):
+                    target = shard
+                    for dim, (start, length) in enumerate(zip(box.own_offsets, box.sizes, strict=True)):
+                        target = target.narrow(dim, start, length)
+                    target.copy_(self._deferred.part(fake, box))
+            elif fake is not None:
+                parameter.copy_(self._deferred.part(fake, None))
+        self._fakes = {}
+
+
+def deferred_model(
+    config: TrainConfig, chosen: ModuleConfig, task: Task, device: torch.device
+) -> tuple[nn.Module, list[str], FirstValues] | str:
+    """The model of the config `chosen`, prepared by the task, with its parameters on the meta device, lines for the
+    user about it, and what gives it values; or why it can't be built so, with the random generators as they were.
+    """
+    before = random_state()
+    deferred = Deferred()
+    try:
+        with deferred:
+            model, notes = first_model(config, chosen)
+            model = task.prepare(model)
+        return model, notes, FirstValues(config, device, deferred, deferred.settle(model))
+    except Exception as error:  # of anyone's constructor; what is wrong with the config is told where values are made
+        # The model is built again, whole: with the numbers and ids that were drawn for this attempt.
+        restore_random(before)
+        seed_param_ids(config.seed)
+        cause = error.__cause__ if isinstance(error, BurnlikeError) and error.__cause__ is not None else error
+        return " ".join(f"{type(cause).__name__}: {cause}".split())[:200]
+
+
+def _make_memory(model: nn.Module, device: torch.device) -> None:
+    """Give parameters on the meta device memory, and leave all other tensors as they are."""
+    buffers = [(part, name, it) for part in model.modules() for name, it in part._buffers.items() if it is not None]
+    kept = {name: local(it).clone() for name, it in model.named_parameters() if not it.is_meta}
+    slots = [(part, name, it) for part in model.modules() for name, it in part._parameters.items() if it is not None]
+    model.to_empty(device=device)
+    new_of: dict[int, Any] = {}
+    for part, name, tensor in slots:  # torch makes a parameter of its own of each that is tied
+        part._parameters[name] = new_of.setdefault(id(tensor), part._parameters[name])
+    for part, name, tensor in buffers:
+        part._buffers[name] = tensor.to(device)
+    for name, tensor in model.named_parameters():
+        if name in kept:
+            local(tensor).copy_(kept[name])

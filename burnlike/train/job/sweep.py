@@ -60,7 +60,11 @@ def sweep_runs(options: Sequence[str]) -> list[SweepRun]:
         axes[key] = values
     if (count := math.prod(map(len, axes.values()))) > _MOST_RUNS:
         raise _wrong(options[-1], f"makes {count:,} runs with the others; expected at most {_MOST_RUNS:,}")
-    names = _short_names([*axes])
+    # The last part of each key, or the whole key where two have the same.
+    last = {key: re.sub(r"[^\w.-]+", "_", key.rpartition(".")[2]) for key in axes}
+    names = {
+        key: name if [*last.values()].count(name) == 1 else re.sub(r"[^\w.-]+", "_", key) for key, name in last.items()
+    }
     runs: dict[str, SweepRun] = {}
     for values in itertools.product(*axes.values()):
         pairs = [*zip(axes, values, strict=True)]
@@ -246,13 +250,6 @@ def results_table(results: Sequence[SweepResult]) -> list[str]:
         shown = [*map(text, values)]
         rows.append((result.run.name, "failed" if result.error else shown[0], *shown[1:]))
     return table(rows)
-
-
-def _short_names(keys: list[str]) -> dict[str, str]:
-    """The last part of each key, or the whole key where two have the same."""
-    last = {key: re.sub(r"[^\w.-]+", "_", key.rpartition(".")[2]) for key in keys}
-    names = [*last.values()]
-    return {key: name if names.count(name) == 1 else re.sub(r"[^\w.-]+", "_", key) for key, name in last.items()}
 
 
 def _wrong(option: str, message: str) -> ConfigError:

@@ -12,9 +12,8 @@ from ...backend.torch_calls.tables import tensors_in
 from ...config import ModuleConfig
 from ...config.node import Node, find
 from ...config.root_keys import Input, inputs_of
-from ...data import transformed
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
-from ...data.sources.splits import classes_of, outputs_of
+from ...data.sources.splits import classes_of
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem
 from ...models.views.shapes import Trace, trace
 from ...module import params
@@ -28,7 +27,7 @@ from ..parallel.division_problems import SCHEDULES
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta
-from .starting import model_config, record_problems, untrained_problems
+from .starting import JobData, model_config, record_problems, untrained_problems
 
 _DIFFERENT_ITEMS = 4
 _SHOWN_FEATURES = 20
@@ -39,23 +38,22 @@ WRONG = (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, Attrib
 """What a model raises of inputs that do not fit it."""
 
 
-def check_batch(config: TrainConfig, data: Any, module: nn.Module) -> None:
+def check_batch(config: TrainConfig, data: JobData, module: nn.Module) -> None:
     with suppress(DataError):  # the loader says so in its turn, or leaves bad items out
         for path, message in batch_problems(config, data, module):
             raise ConfigError(f"{path}: {message}")
 
 
-def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterator[tuple[str, str]]:
+def batch_problems(config: TrainConfig, read: JobData, module: nn.Module) -> Iterator[tuple[str, str]]:
     """Problems of a model with its data: shapes, element types, number of classes, patterns that match nothing.
 
     A model or task that looks at values can't be tried on the meta device, and is left alone. The module, of
     `config.model`, is on the meta device and is changed.
     """
-    # A task of its own: one of a user may count steps, or keep what `prepare` was given.
-    task: Task = config.task.init()
-    task.take_facts({**getattr(data, "facts", {}), "classes": classes_of(data)})
+    data = read.data
     try:
-        task.take_data(data)
+        # A task of the trial's own: one of a user may count steps, or keep what `prepare` was given.
+        task = read.task(config)
     except BurnlikeError as error:
         path, _, rest = str(error).partition(": ")
         yield (path, rest) if path.startswith("task.") else ("task", str(error))
@@ -70,6 +68,9 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
     if problem := token_problem(module, batch, data):
         yield "model", problem
         return
+    names: Sequence[str] = read.facts.get("features", ())
+    more = ", ..." if len(names) > _SHOWN_FEATURES else ""
+    features = f", {len(names)} features: {', '.join(names[:_SHOWN_FEATURES])}{more}" if names else ""
     running: list[str] = []  # the innermost module that failed is the last one there
     hooks = [hook for path, child in model.named_modules() for hook in _note_running(child, path, running)]
     try:
@@ -80,16 +81,14 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
         where, rest = config_path(config.model, running[-1]) if running else ("", "")
         place = ".".join(it for it in ("model", where) if it) if running else "task"
         inside = f"{rest}: " if rest else ""
-        yield from _problem_of(
-            error, place, inside, f" (with a batch of {_shapes(batch)} from the data{_features(data)})"
-        )
+        yield from _problem_of(error, place, inside, f" (with a batch of {_shapes(batch)} from the data{features})")
         return
     finally:
         for hook in hooks:
             hook.remove()
     if isinstance(output, StepOutput):
         yield from class_problems(config, output, batch, data)
-        yield from _metric_problems(config, task, model.eval(), to_device(batch, _META), classes_of(data))
+        yield from _metric_problems(config, task, model.eval(), to_device(batch, _META), read.classes)
 
 
 def first_batch(config: TrainConfig, data: Any, size: int, device: torch.device = _CPU) -> Any:
@@ -138,13 +137,6 @@ def config_path(config: ModuleConfig, module_path: str) -> tuple[str, str]:
     return ".".join(places), ".".join(names)
 
 
-def _features(data: Any) -> str:
-    """The number and the names of the features of a table."""
-    names: Sequence[str] = getattr(data, "facts", {}).get("features", ())
-    shown = ", ".join(names[:_SHOWN_FEATURES]) + (", ..." if len(names) > _SHOWN_FEATURES else "")
-    return f", {len(names)} features: {shown}" if names else ""
-
-
 def error_text(error: Exception) -> str:
     """An error on one line, with its type where the text does not say it."""
     kind, text = type(error).__name__, " ".join(str(error).split())
@@ -162,27 +154,25 @@ def _problem_of(error: Exception, path: str, before: str = "", after: str = "") 
 
 
 def _note_running(module: nn.Module, path: str, running: list[str]) -> list[Any]:
-    """Hooks that keep the paths of the modules whose forward goes on, the innermost last."""
+    """Hooks that keep the paths of the modules whose forward goes on, the innermost last.
+
+    They refuse integers for a layer whose weights are multiplied with them, which the meta device lets pass.
+    """
+    package = type(module).__module__.split(".")[:3]
+    needs_floats = package[:2] == ["burnlike", "nn"] and package[2] in _OF_FLOATS and module._parameters
 
     def begins(_: nn.Module, inputs: tuple[Any, ...]) -> None:
         running.append(path)
-        _expect_floats(module, inputs)
+        first = inputs[0] if inputs and needs_floats else None
+        if isinstance(first, Tensor) and not (first.is_floating_point() or first.is_complex()):
+            raise DTypeError(
+                f"{type(module).__name__}: expected floats, got {_shapes(first)}; tokens go through an Embedding first"
+            )
 
     def ended(*_: Any) -> None:
         running.pop()
 
     return [module.register_forward_pre_hook(begins), module.register_forward_hook(ended)]
-
-
-def _expect_floats(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-    """Refuse integers for a layer whose weights are multiplied with them, which the meta device lets pass."""
-    package = type(module).__module__.split(".")[:3]
-    is_one = package[:2] == ["burnlike", "nn"] and package[2] in _OF_FLOATS and module._parameters
-    first = inputs[0] if inputs else None
-    if is_one and isinstance(first, Tensor) and not (first.is_floating_point() or first.is_complex()):
-        raise DTypeError(
-            f"{type(module).__name__}: expected floats, got {_shapes(first)}; tokens go through an Embedding first"
-        )
 
 
 def _metric_problems(
@@ -215,25 +205,24 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
     if not data:
         return [*_model_problems(config, None, lambda module: untrained_problems(module, config))]
     try:
-        read = transformed(config.data.init(), config.transforms)
-        batches = config.training.batches_of(len(read.train))
+        read = JobData.read(config)
+        batches = config.training.batches_of(len(read.data.train))
     except Exception as error:  # of a class of one's own, anything
         return [
             *_model_problems(config, None, lambda module: record_problems(config, module)),
             ("data", error_text(error)),
         ]
-    outputs = outputs_of(classes_of(read), getattr(read, "facts", {}))
-    return [*_model_problems(config, outputs, lambda module: _data_problems(config, read, batches, module))]
+    return [*_model_problems(config, read, lambda module: _data_problems(config, read, batches, module))]
 
 
 def _model_problems(
-    config: Any, classes: Sequence[str] | None, more: Callable[[nn.Module], Iterable[tuple[str, str]]]
+    config: Any, read: JobData | None, more: Callable[[nn.Module], Iterable[tuple[str, str]]]
 ) -> Iterator[tuple[str, str]]:
-    """Problems of building the model for these classes; if it can be built, problems of its groups, of its division
-    among processes, and `more`.
+    """Problems of building the model for the data; if it can be built, problems of its groups, of its division among
+    processes, and `more`.
     """
     try:
-        module = build_on_meta(model_config(config, classes))
+        module = build_on_meta(model_config(config, None) if read is None else read.model_config(config))
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
         if not needs_values(error):
             yield "model", error_text(error)
@@ -243,7 +232,8 @@ def _model_problems(
     yield from more(module)
 
 
-def _data_problems(config: Any, data: Any, batches: int, module: Any) -> Iterator[tuple[str, str]]:
+def _data_problems(config: Any, read: JobData, batches: int, module: Any) -> Iterator[tuple[str, str]]:
+    data = read.data
     yield from record_problems(config, module)
     if config.training.on_bad_item == "raise":
         yield from (("data", text) for text in getattr(data.train, "unreadable", ()) if text)
@@ -252,7 +242,7 @@ def _data_problems(config: Any, data: Any, batches: int, module: Any) -> Iterato
         reason = f"training.epochs times the batches of {len(data.train)} items"
         yield from config.schedule_problems(steps, reason)
     try:
-        yield from batch_problems(config, data, module)
+        yield from batch_problems(config, read, module)
     except BurnlikeError as error:
         yield "data", error_text(error)
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from burnlike.optim.core.sharded import local
 from burnlike.train import TrainConfig
+from burnlike.train.job.device import peak_memory
 from burnlike.train.job.job import Job
-from burnlike.train.job.steps import batches_of_steps, peak_memory, training
+from burnlike.train.job.profiling import batches_of_steps, training
 
 
 def measured(config: TrainConfig) -> tuple[int, int]:
@@ -32,7 +33,7 @@ def measured(config: TrainConfig) -> tuple[int, int]:
         batches = next(found)
         step()
         # The threads of gloo let go of buffers a moment late, some 10 % of a peak in one step of three.
-        peak = min(peak_memory(job, step) for _ in range(3))
+        peak = min(peak_memory(job.device, step) for _ in range(3))
     records = [learner.optimizer, *([] if learner.ema is None else [learner.ema])]
     states = [it for record in records for it in record.into_record().tensors.values()]  # pyright: ignore
     resident = sum(local(it).nbytes for it in (*job.model.parameters(), *job.model.buffers(), *states))
