@@ -23,7 +23,7 @@ from benchmarks._memory import with_extra_bytes
 from burnlike.interop import fuse
 from burnlike.models import DecoderLmConfig, RotaryPositions
 from burnlike.nn import CrossEntropyLossConfig
-from burnlike.train.learner.eight_bits import Int8Layers
+from burnlike.train.learner.computing import Int8Layers
 
 from . import torch_decoder
 from .twins import llama_sizes, take_weights

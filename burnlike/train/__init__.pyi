@@ -18,7 +18,6 @@ from .learner.configs import (
     Float8Config as Float8Config,
     TrainingConfig as TrainingConfig,
 )
-from .learner.ema import Ema as Ema
 from .learner.fit_loop import LearningResult as LearningResult
 from .learner.learner import Learner as Learner
 from .learner.steps import (
@@ -32,6 +31,7 @@ from .learner.stopping import (
     Interrupter as Interrupter,
     MetricEarlyStoppingStrategy as MetricEarlyStoppingStrategy,
 )
+from .learner.updates import Ema as Ema
 from .parallel.configs import (
     DdpConfig as DdpConfig,
     DistributedConfig as DistributedConfig,

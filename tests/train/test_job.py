@@ -20,7 +20,7 @@ from burnlike.train import (
     SingleProcess,
     TrainConfig,
 )
-from burnlike.train.parallel.sizes import MeshSizes
+from burnlike.train.parallel.configs import MeshSizes
 
 from .samples import STEPS, TEXT, assert_same_run, files_of, load_config, metrics_of
 

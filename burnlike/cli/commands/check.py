@@ -143,7 +143,7 @@ def _text(report: dict[str, Any]) -> str:
 
         lines = shape_table([Call(**call) for call in report["calls"]])
     if mesh := report.get("mesh"):
-        from ...train.parallel.sizes import MeshSizes, mesh_table
+        from ...train.parallel.configs import MeshSizes, mesh_table
 
         lines = [*lines, *mesh_table(MeshSizes(**mesh["sizes"]), mesh["items"])]
     if report["ok"]:

@@ -33,11 +33,10 @@ from ...models.views.shapes import counter
 from ...module.torch_objects.wrappers import local
 from ..learner.computing import computing
 from ..learner.learner import Learner
-from ..parallel.configs import DistributedConfig
+from ..parallel.configs import DistributedConfig, MeshSizes
 from ..parallel.ddp import Ddp
 from ..parallel.distributed import SeveralProcesses
 from ..parallel.rendezvous import make_parallel
-from ..parallel.sizes import MeshSizes
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta

@@ -23,9 +23,9 @@ from ...errors import ArgumentError, CheckpointError, ConfigError, DataError, Ru
 from ...optim import SgdConfig
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..learner.configs import BestMetricConfig
-from ..learner.ema import Ema
 from ..learner.learner import Learner
 from ..learner.steps import autocast
+from ..learner.updates import Ema
 from ..runs.logs import read_metrics, write_json
 from ..runs.run_dir import DATA_FOLDER, DATA_NAME, kept_facts, local_run
 from ..runs.run_files import EVALUATIONS, results_of

@@ -20,9 +20,8 @@ from ..state.frozen_base import load_model
 from ..state.training_state import TrainingState
 from ..view.callback import Callback
 from ..view.renderers import Renderer
+from .computing import Int8Layers
 from .configs import ComputePrecision, EmaConfig, TrainingConfig
-from .eight_bits import Int8Layers
-from .ema import Ema
 from .fit_loop import FitLoop, LearningResult
 from .foreign_loader import as_loader, check_ranks
 from .measuring import Metric, evaluate
@@ -38,7 +37,7 @@ from .steps import (
     task_of,
 )
 from .stopping import Interrupter
-from .updates import Accumulation, AnyOptimizer, Schedule, make_update
+from .updates import Accumulation, AnyOptimizer, Ema, Schedule, Update
 
 Batch = TypeVar("Batch")
 
@@ -111,9 +110,8 @@ class Learner(Generic[Batch]):
         self.parallel.give_first_values(model)
         self.model = model
         self.optimizer = optimizer
-        self.update, self.lr_scheduler = make_update(
-            model, optimizer, lr_scheduler, grad_clipping, self.parallel.other_stages
-        )
+        self.update = Update(model, optimizer, lr_scheduler, grad_clipping, self.parallel.other_stages)
+        self.lr_scheduler = self.update.schedule
         self.task = task_of(model, loss, task)
         self.metrics = dict(metrics or {})
         first = next(model.parameters(), None)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..._torch_compat.pytree import tree_map
+from ..._torch_compat.pytree import tree_leaves
 from ...errors import AutodiffError, ConfigError, ShapeError, TableIndexError, TargetError
 from ..parallel.step_output import StepOutput as StepOutput, items_of
 from .configs import ComputePrecision
@@ -93,22 +93,17 @@ def add_batch_to_errors(batch: Any, where: Callable[[], str]) -> Iterator[None]:
             kind = TableIndexError
         else:
             raise
-        raise kind(f"{where()}: {error}; the whole numbers of the batch are {_ranges(batch)}") from error
+        ranges = [
+            f"{int(it.min())}..{int(it.max())}"
+            for it in tree_leaves(batch)
+            if isinstance(it, Tensor) and it.numel() and not (it.is_floating_point() or it.is_complex())
+        ]
+        numbers = " and ".join(ranges) or "not known"
+        raise kind(f"{where()}: {error}; the whole numbers of the batch are {numbers}") from error
 
 
 _OUT_OF_RANGE = ("index out of range in self", "is out of bounds")
 """What torch's embedding and its losses say on the CPU; CUDA devices are not waited for."""
-
-
-def _ranges(batch: Any) -> str:
-    ranges: list[str] = []
-
-    def note(value: Any) -> None:
-        if isinstance(value, Tensor) and value.numel() and not value.is_floating_point() and not value.is_complex():
-            ranges.append(f"{int(value.min())}..{int(value.max())}")
-
-    tree_map(note, batch)
-    return " and ".join(ranges) or "not known"
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""The gradients of a step, and the optimizer step with them: of any optimizer, with any schedule."""
+"""The gradients of a step, the step of any optimizer with them, by any schedule, and the average of the weights."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -9,13 +10,17 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from ... import optim
 from ..._torch_compat import foreach
-from ...errors import ConfigError
+from ...errors import ConfigError, RecordMismatchError
+from ...interop.adapters.layers import has_adapters
 from ...interop.torch_module_optimizer import TorchModuleOptimizer
 from ...module import params
+from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...optim.core.sharded import OtherStages, local
 from ...optim.gradients.clipping import clip
+from ...record import Record
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import counting_nothing
+from .configs import EmaConfig
 
 
 class Accumulation:
@@ -63,19 +68,46 @@ AnyOptimizer = optim.Optimizer | torch.optim.Optimizer
 Schedule = optim.AnyLrScheduler[float] | optim.AnyLrScheduler[optim.ModuleLearningRate] | LRScheduler | float | None
 
 
-class AdaptorUpdate:
-    """Steps of an OptimizerAdaptor."""
+class Update:
+    """The steps of an optimizer of burnlike or of torch, with a schedule of either.
+
+    Attributes:
+        schedule: the learning rates, made where a rate was given; None leaves them to an optimizer of torch.
+    """
 
     def __init__(
-        self, model: nn.Module, optimizer: optim.OptimizerAdaptor[Any], schedule: optim.AnyLrScheduler[Any]
+        self,
+        model: nn.Module,
+        optimizer: AnyOptimizer,
+        schedule: Schedule,
+        clipping: optim.GradientClipping | None,
+        other_stages: OtherStages | None = None,
     ) -> None:
-        optimizer.check(model)
-        if isinstance(schedule, optim.ModuleLrScheduler) and optimizer.other_stages is None:
-            schedule.check(model)
-        self._model = model
-        self._optimizer = optimizer
-        self._schedule = schedule
-        self._scaled: TorchModuleOptimizer | None = None  # what a scaler steps
+        """Check that the parts fit one another, by ConfigErrors; `other_stages` if the model is some of its stages."""
+        if isinstance(schedule, int | float):
+            schedule = optim.ConstantLrConfig(lr=float(schedule)).init()
+        if isinstance(optimizer, optim.Optimizer):
+            _check_ours(optimizer, schedule, clipping)
+        else:
+            _check_torchs(model, optimizer, schedule, other_stages)
+        self._model, self._clipping, self._other_stages = model, clipping, other_stages
+        self.schedule = schedule
+        self._adaptor = optimizer if isinstance(optimizer, optim.OptimizerAdaptor) else None
+        if self._adaptor is not None:
+            self._adaptor.check(model)
+            if isinstance(schedule, optim.ModuleLrScheduler) and self._adaptor.other_stages is None:
+                schedule.check(model)
+            self._optimizer: Any = None  # made for a scaler, which steps torch's alone
+            return
+        self._optimizer = (
+            TorchModuleOptimizer(model, optimizer, 0.0) if isinstance(optimizer, optim.Optimizer) else optimizer
+        )
+        self._is_stepped = False
+        # A GradScaler does not say that it skips a step; then the schedule is not stepped either.
+        self._optimizer.register_step_post_hook(self._note_step)
+
+    def _note_step(self, *_: Any) -> None:
+        self._is_stepped = True
 
     def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
         """Divide the gradients by `divisor`, update the weights with them and drop them; returns the learning rate.
@@ -83,48 +115,24 @@ class AdaptorUpdate:
         Where gradients of a loss that `scaler` scaled overflowed, the weights stay as they are; so they do with a
         divisor of 0, of a step in which nothing counted.
         """
-        lr = self._schedule.step()
-        if divisor == 0.0:
-            pass
-        elif scaler is None:
+        lr: Any = self.schedule.step() if isinstance(self.schedule, optim.AnyLrScheduler) else None
+        if self._adaptor is None:
+            return self._step_torchs(lr, divisor, scaler)
+        if divisor != 0.0 and scaler is None:
             grads = optim.GradientsParams.from_module(self._model)
-            self._optimizer.step(lr, self._model, grads, loss_scale=None if divisor == 1.0 else divisor)
-        else:
-            self._scaled = self._scaled or TorchModuleOptimizer(self._model, self._optimizer, 0.0)
-            scaler.step(self._scaled, lr=lr, divisor=divisor)
+            self._adaptor.step(lr, self._model, grads, loss_scale=None if divisor == 1.0 else divisor)
+        elif divisor != 0.0 and scaler is not None:
+            self._optimizer = self._optimizer or TorchModuleOptimizer(self._model, self._adaptor, 0.0)
+            scaler.step(self._optimizer, lr=lr, divisor=divisor)
             scaler.update()
-            self._scaled.zero_grad()
+            self._optimizer.zero_grad()
         return lr.base if isinstance(lr, optim.ModuleLearningRate) else lr
 
-
-class TorchUpdate:
-    """Steps of one of torch's optimizers, with the interface of AdaptorUpdate."""
-
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        schedule: optim.AnyLrScheduler[Any] | LRScheduler | None,
-        clipping: optim.GradientClipping | None,
-        model: nn.Module,
-        other_stages: OtherStages | None,
-    ) -> None:
-        self._model, self._other_stages = model, other_stages
-        self._optimizer = optimizer
-        self._schedule = schedule
-        self._clipping = clipping
-        self._is_stepped = False
-        # A GradScaler does not say that it skips a step; then the schedule is not stepped either.
-        optimizer.register_step_post_hook(self._note_step)
-
-    def _note_step(self, *_: Any) -> None:
-        self._is_stepped = True
-
-    def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
-        if isinstance(self._schedule, optim.AnyLrScheduler):
-            rate = self._schedule.step()
-            for group in self._optimizer.param_groups:
-                group["lr"] = rate
-        lr = float(self._optimizer.param_groups[0]["lr"])
+    def _step_torchs(self, rate: float | None, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
+        groups = self._optimizer.param_groups
+        for group in groups if rate is not None else ():
+            group["lr"] = rate
+        lr = float(groups[0]["lr"])
         divisor = divisor or 1.0  # without gradients the optimizer changes nothing, and counts the step
         if divisor != 1.0 or self._clipping is not None:
             if scaler is not None:
@@ -136,8 +144,8 @@ class TorchUpdate:
         else:
             scaler.step(self._optimizer)
             scaler.update()
-        if isinstance(self._schedule, LRScheduler) and self._is_stepped:  # not where gradients overflowed
-            self._schedule.step()
+        if isinstance(self.schedule, LRScheduler) and self._is_stepped:  # not where gradients overflowed
+            self.schedule.step()
         self._optimizer.zero_grad(set_to_none=True)
         return lr
 
@@ -155,57 +163,41 @@ class TorchUpdate:
             foreach.copy_([local(grad) for grad in grads], optim.clip(self._clipping, grads))
 
 
-def make_update(
-    model: nn.Module,
-    optimizer: AnyOptimizer,
-    schedule: Schedule,
-    clipping: optim.GradientClipping | None,
-    other_stages: OtherStages | None = None,
-) -> tuple[AdaptorUpdate | TorchUpdate, optim.AnyLrScheduler[Any] | LRScheduler | None]:
-    """The update of an optimizer, and the schedule, made where a rate was given; of a model or some stages of it."""
-    if isinstance(schedule, int | float):
-        schedule = optim.ConstantLrConfig(lr=float(schedule)).init()
+def _check_ours(optimizer: optim.Optimizer, schedule: Any, clipping: optim.GradientClipping | None) -> None:
     if isinstance(optimizer, optim.Lbfgs):
         raise ConfigError("optimizer: Lbfgs asks for the loss several times in a step; step it by a loop of your own")
-    if isinstance(optimizer, optim.Optimizer):
-        if not isinstance(schedule, optim.AnyLrScheduler):
-            raise ConfigError(
-                "lr_scheduler: an optimizer of burnlike is told the learning rate at each step; expected a rate such as"
-                f" 1e-3, or a schedule of burnlike such as CosineAnnealingConfig(...).init(), got {schedule!r:.80}"
-            )
-        if not isinstance(optimizer, optim.OptimizerAdaptor):
-            if isinstance(schedule, optim.ModuleLrScheduler):
-                raise ConfigError("lr_scheduler: rates of groups are for an OptimizerAdaptor, which has groups")
-            stepped = TorchModuleOptimizer(model, optimizer, 0.0)
-            return TorchUpdate(stepped, schedule, clipping, model, other_stages), schedule
-        if clipping is not None:
-            raise ConfigError("grad_clipping: an optimizer of burnlike has its own; set it in the optimizer's config")
-        return AdaptorUpdate(model, optimizer, schedule), schedule
+    if not isinstance(schedule, optim.AnyLrScheduler):
+        raise ConfigError(
+            "lr_scheduler: an optimizer of burnlike is told the learning rate at each step; expected a rate such as"
+            f" 1e-3, or a schedule of burnlike such as CosineAnnealingConfig(...).init(), got {schedule!r:.80}"
+        )
+    is_adaptor = isinstance(optimizer, optim.OptimizerAdaptor)
+    if not is_adaptor and isinstance(schedule, optim.ModuleLrScheduler):
+        raise ConfigError("lr_scheduler: rates of groups are for an OptimizerAdaptor, which has groups")
+    if is_adaptor and clipping is not None:
+        raise ConfigError("grad_clipping: an optimizer of burnlike has its own; set it in the optimizer's config")
+
+
+def _check_torchs(model: nn.Module, optimizer: Any, schedule: Any, other_stages: OtherStages | None) -> None:
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ConfigError(
             "optimizer: expected one of burnlike, such as AdamWConfig().init() gives, or one of torch.optim, got"
             f" {optimizer!r:.80}"
         )
-    if any(base.__name__ == "ZeroRedundancyOptimizer" for base in type(optimizer).__mro__):
+    kind = type(optimizer)
+    if any(base.__name__ == "ZeroRedundancyOptimizer" for base in kind.__mro__):
         raise ConfigError(
             "optimizer: a checkpoint would have the states of one process, since ZeroRedundancyOptimizer divides them"
             " by itself; give the Learner the optimizer alone, and parallel=make_parallel(DistributedConfig("
             "strategy='fsdp2'), device), which divides states and parameters"
         )
-    model_parameters = {id(it) for it in model.parameters()}
-    if other_stages is None and not any(
-        id(it) in model_parameters for group in optimizer.param_groups for it in group["params"]
-    ):  # of more, it may train
+    trained = {id(it) for group in optimizer.param_groups for it in group["params"]}
+    if other_stages is None and trained.isdisjoint(map(id, model.parameters())):  # of more, it may train
         raise ConfigError(
-            f"optimizer: none of the parameters of this {type(optimizer).__name__} is one of the model, a"
-            f" {type(model).__name__}: they are of another model, or of this one before its parameters were replaced;"
-            " make it from the parameters of the model that is trained"
+            f"optimizer: none of the parameters of this {kind.__name__} is one of the model, a {type(model).__name__}:"
+            " they are of another model, or of this one before its parameters were replaced; make it from the"
+            " parameters of the model that is trained"
         )
-    _check_schedule(optimizer, schedule)
-    return TorchUpdate(optimizer, schedule, clipping, model, other_stages), schedule
-
-
-def _check_schedule(optimizer: torch.optim.Optimizer, schedule: Any) -> None:
     if isinstance(schedule, optim.ModuleLrScheduler):
         raise ConfigError("lr_scheduler: rates of groups are for optimizers of burnlike; torch's have param_groups")
     if schedule is None or isinstance(schedule, optim.AnyLrScheduler):
@@ -223,3 +215,59 @@ def _check_schedule(optimizer: torch.optim.Optimizer, schedule: Any) -> None:
         )
     if getattr(schedule, "optimizer", optimizer) is not optimizer:
         raise ConfigError(f"lr_scheduler: this {type(schedule).__name__} is of another optimizer; make it of this one")
+
+
+class Ema:
+    """Averages of the weights after `steps` steps; buffers, such as running statistics, are the model's own."""
+
+    def __init__(self, model: nn.Module, config: EmaConfig | None = None) -> None:
+        self.config = config or EmaConfig()
+        self.steps = 0
+        # Of adapters alone: what they are added to is frozen.
+        trained = [it for it in params(model) if it.tensor.requires_grad or not has_adapters(model)]
+        weights = {param.path: param.tensor for param in trained if param.tensor.is_floating_point()}
+        self._weights = {name: tensor for name, tensor in weights.items() if isinstance(tensor, nn.Parameter)}
+        self._averages = {name: tensor.detach().clone() for name, tensor in self._weights.items()}
+
+    @torch.no_grad()
+    def update(self) -> None:
+        decay = self.config.decay
+        if self.config.warmup:
+            decay = min(decay, (1 + self.steps) / (10 + self.steps))
+        self.steps += 1
+        foreach.lerp_([*self._averages.values()], [it.detach() for it in self._weights.values()], 1 - decay)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The model has the averages for weights within the `with` block."""
+        self.swap()
+        try:
+            yield
+        finally:
+            self.swap()
+
+    @torch.no_grad()
+    def swap(self) -> None:
+        """Exchange the weights of the model and their averages."""
+        for weight, average in zip(self._weights.values(), self._averages.values(), strict=True):
+            kept = weight.detach().clone()
+            weight.copy_(average)
+            average.copy_(kept)
+
+    def into_record(self) -> Record:
+        return Record(dict(self._averages), {"steps": self.steps}, source="the record of the average of the weights")
+
+    @torch.no_grad()
+    def load_record(self, record: Record) -> Self:
+        """Go on from a saved average; one of other parameters is a RecordMismatchError, and nothing has changed."""
+        averages: dict[str, Tensor] = dict(record.tensors)
+        for name, average in self._averages.items():
+            if name not in averages or averages[name].shape != average.shape:
+                there = "none" if name not in averages else f"one of the shape {list(averages[name].shape)}"
+                raise RecordMismatchError(
+                    f"{record.source}: expected an average of '{name}' of the shape {list(average.shape)}, got {there}"
+                )
+        for name, average in self._averages.items():
+            average.copy_(part_of(averages[name], average) if is_distributed(average) else averages[name])
+        self.steps = int(record.values["steps"])
+        return self

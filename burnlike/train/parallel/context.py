@@ -26,8 +26,6 @@ def divide_sequences(model: nn.Module, sequence: DividedSequence) -> None:
     base: Any = getattr(sys.modules.get("transformers"), "PreTrainedModel", ())
     for module in model.modules():
         if isinstance(module, base):
-            from .context import use_divided_attention
-
             use_divided_attention(module)
 
 
@@ -42,20 +40,16 @@ def use_divided_attention(model: Any) -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
-    for problem in _problems(model.config.get_text_config()):
-        raise _refusal(model, problem)
+    config = model.config.get_text_config()
+    for kind in _rope_types(getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)):
+        if kind not in _ROPE:
+            raise _refusal(model, f"its rotation ({kind}) depends on the length of a sequence")
+    for kind in getattr(config, "layer_types", None) or ():
+        if kind not in _LAYERS:
+            raise _refusal(model, f"it has layers of {kind}")
     AttentionInterface.register(_NAME, _attention)
     AttentionMaskInterface.register(_NAME, sdpa_mask)
     model.set_attn_implementation(_NAME)
-
-
-def _problems(config: Any) -> Iterator[str]:
-    for kind in _rope_types(getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)):
-        if kind not in _ROPE:
-            yield f"its rotation ({kind}) depends on the length of a sequence"
-    for kind in getattr(config, "layer_types", None) or ():
-        if kind not in _LAYERS:
-            yield f"it has layers of {kind}"
 
 
 def _rope_types(parameters: Any) -> Iterator[str]:
@@ -87,17 +81,11 @@ def _attention(
     if getattr(module, "is_causal", True) if is_causal is None else is_causal:
         attended = attend_parts(query, key, value, sequence, sliding_window=window, **rules)
     else:
-        attended = _attend_all(query, key, value, sequence, rules)
+        key, value = whole_keys(key, value, sequence)
+        hidden = key.new_zeros(1, key.shape[2]).bool() if sequence.hidden is None else sequence.hidden
+        visible = ~hidden[:, None, None].expand(-1, 1, query.shape[2], -1)
+        attended = attend_visible(query, key, value, visible, **rules)
     return attended.unflatten(-1, (-1, value.shape[-1])), None
-
-
-def _attend_all(
-    query: Tensor, key: Tensor, value: Tensor, sequence: DividedSequence, rules: Mapping[str, Any]
-) -> Tensor:
-    key, value = whole_keys(key, value, sequence)
-    hidden = key.new_zeros(1, key.shape[2]).bool() if sequence.hidden is None else sequence.hidden
-    visible = ~hidden[:, None, None].expand(-1, 1, query.shape[2], -1)
-    return attend_visible(query, key, value, visible, **rules)
 
 
 def _refusal(model: Any, problem: str) -> ConfigError:

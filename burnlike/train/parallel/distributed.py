@@ -29,12 +29,11 @@ from ...record import Record
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..view.callback import Callback
 from .checkpoint_files import CheckpointFiles
-from .configs import DistributedConfig
+from .configs import DistributedConfig, MeshSizes
 from .context import divide_sequences
 from .division_problems import CONTEXT_IN_FLOAT8, IN_INT8, pipeline_problems
 from .mesh import Mesh
 from .single_process import SingleProcess
-from .sizes import MeshSizes
 from .timing import Timing
 from .watch import GONE, EndedError, Progress, Watch
 
@@ -63,6 +62,9 @@ class SeveralProcesses(SingleProcess):
 
     It defines `prepare`, which wraps or shards the model, `accumulating`, and `train_step` if a step goes through the
     wrapper. After the last batch of a step, `.grad` has to be the mean of the gradients of all processes.
+
+    Attributes:
+        watch: finds a process that hangs; None where nothing watches them.
     """
 
     def __init__(self, device: torch.device, store: Store | None = None) -> None:
@@ -70,7 +72,7 @@ class SeveralProcesses(SingleProcess):
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.device = device
         self._store = store
-        self._watch: Watch | None = None
+        self.watch: Watch | None = None
         self._reference = 0
         self._joint = JointBatch()
         self._sequence: DividedSequence | None = None
@@ -115,7 +117,13 @@ class SeveralProcesses(SingleProcess):
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Agree on the ids of parameters, and tell layers that depend on a whole batch of the others."""
         if type(self).is_sharded or self.mesh.tensor is not None:
-            _check_optimizer(model, optimizer)
+            kinds = [it.__name__ for it in type(optimizer).__mro__ if it.__module__.startswith("torch.optim")]
+            if kinds and kinds[0] in _OF_WHOLE_PARAMETERS:
+                path = next((name for name, it in model.named_parameters() if it.requires_grad), "")
+                raise ConfigError(
+                    f"optimizer: torch's {kinds[0]} can't update '{path}', which is divided among processes; take"
+                    " another of torch, such as AdamW, one of burnlike, or `strategy: ddp`"
+                )
         agree_ids(model)
         if self.sizes.pipeline > 1:
             from .pipeline import Pipeline  # a second, which few jobs need
@@ -155,13 +163,9 @@ class SeveralProcesses(SingleProcess):
     def _dividing(self) -> AbstractContextManager[None]:
         return nullcontext() if self._sequence is None else self._sequence.step()
 
-    def watch(self, watch: Watch) -> None:
-        """Use a Watch, by which the processes find one that hangs."""
-        self._watch = watch
-
     def callbacks(self) -> list[Callback]:
         self._timing = Timing(self)
-        return [self._timing, *([] if self._watch is None else [Progress(self._watch)])]
+        return [self._timing, *([] if self.watch is None else [Progress(self.watch)])]
 
     def notes(self) -> list[str]:
         notes, self._timing.notes = self._timing.notes, []
@@ -170,27 +174,24 @@ class SeveralProcesses(SingleProcess):
     @contextmanager
     def explain_lost_peer(self) -> Iterator[None]:
         try:
-            with nullcontext() if self._watch is None else self._watch.training_here():
+            with nullcontext() if self.watch is None else self.watch.training_here():
                 yield
         except Exception as error:
             if isinstance(error, EndedError):
                 raise
             text = str(error)
             if isinstance(error, RuntimeError) and any(it in text for it in GONE):
+                cause = ""
+                if self.watch is not None:
+                    cause = self.watch.failure() or (self.watch.late() if _LATE in text else "")
+                cause = cause or "another process of the job has ended or hangs; what it printed says why"
                 raise EndedError(
-                    f"{self._cause(text)}, so this one can't go on."
+                    f"{cause}, so this one can't go on."
                     f" The last checkpoint is whole: start the job again with --resume ({text.splitlines()[0]})"
                 ) from error
-            if self._watch is not None:
-                self._watch.fail(" ".join(f"{type(error).__name__}: {text}".split())[:_SHOWN])
+            if self.watch is not None:
+                self.watch.fail(" ".join(f"{type(error).__name__}: {text}".split())[:_SHOWN])
             raise
-
-    def _cause(self, text: str) -> str:
-        """Why an exchange with another process failed, as far as it is known."""
-        cause = ""
-        if self._watch is not None:
-            cause = self._watch.failure() or (self._watch.late() if _LATE in text else "")
-        return cause or "another process of the job has ended or hangs; what it printed says why"
 
     @property
     def random_number(self) -> int:
@@ -275,19 +276,8 @@ class SeveralProcesses(SingleProcess):
         return self._files.reading(checkpoint)
 
     def close(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
+        if self.watch is not None:
+            self.watch.close()
         if dist.is_initialized():
             time.sleep(_RELEASE_S)
             dist.destroy_process_group()
-
-
-def _check_optimizer(model: nn.Module, optimizer: Any) -> None:
-    """Refuse an optimizer of torch that can't update parameters that are divided, by a ConfigError."""
-    kinds = [it for it in type(optimizer).__mro__ if it.__module__.startswith("torch.optim")]
-    if kinds and kinds[0].__name__ in _OF_WHOLE_PARAMETERS:
-        path = next((name for name, it in model.named_parameters() if it.requires_grad), "")
-        raise ConfigError(
-            f"optimizer: torch's {kinds[0].__name__} can't update '{path}', which is divided among processes; take"
-            " another of torch, such as AdamW, one of burnlike, or `strategy: ddp`"
-        )

@@ -67,7 +67,16 @@ class Experts(PartOfModel):
         assert mesh.expert is not None
         divided = DividedExperts(mesh.expert.get_group())
         expert_layers = {name: it for name, it in model.named_modules() if isinstance(it, MixtureOfExperts)}
-        _expect_experts(model, expert_layers, divided.size)
+        if not expert_layers:
+            raise ConfigError(
+                f"distributed.expert: {own_class(model).__name__} has no MixtureOfExperts whose experts processes could"
+                " share; leave out `expert`, or take a model with `feed_forward: {type: Experts}`"
+            )
+        for name, layer in expert_layers.items():
+            if (n_experts := len(layer.experts)) % divided.size:
+                raise ConfigError(
+                    f"distributed.expert: expected a divisor of the {n_experts} experts of '{name}', got {divided.size}"
+                )
         super().__init__(model, optimizer, mesh.expert.get_group(), device)
         self.layers: list[list[nn.Module]] = []
         for layer in expert_layers.values():
@@ -84,16 +93,3 @@ class Experts(PartOfModel):
         note_elsewhere(model, {*self._names} - {path for it in after for path in (it.path, *it.aliases)})
         common = {it.id for it in after if id(it.tensor) not in of_layers}
         self._share(model, optimizer, frozenset(common if divided.rank else ()))
-
-
-def _expect_experts(model: nn.Module, layers: dict[str, MixtureOfExperts], size: int) -> None:
-    if not layers:
-        raise ConfigError(
-            f"distributed.expert: {own_class(model).__name__} has no MixtureOfExperts whose experts processes could"
-            " share; leave out `expert`, or take a model with `feed_forward: {type: Experts}`"
-        )
-    for name, layer in layers.items():
-        if len(layer.experts) % size:
-            raise ConfigError(
-                f"distributed.expert: expected a divisor of the {len(layer.experts)} experts of '{name}', got {size}"
-            )

@@ -26,7 +26,14 @@ class Fsdp2(SeveralProcesses):
 
         before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
         super().prepare(model, optimizer)
-        _check_quantized(model, self.mesh.fsdp.shape[-1])
+        count = self.mesh.fsdp.shape[-1]
+        for name, parameter in model.named_parameters():
+            if is_quantized(parameter) and (problem := division_problem(parameter, count)):
+                raise ConfigError(
+                    f"distributed.strategy: fsdp2 can't divide '{name}', a {type(parameter).__name__} of"
+                    f" {list(parameter.shape)}, among {count} processes ({problem}); take fewer of `shard`, or"
+                    " `strategy: ddp`, with which each has all"
+                )
         experts = () if self.experts is None else self.experts.layers
         blocks: dict[nn.Module, list[nn.Module]] = {
             part: [*part.blocks] if isinstance(part, Stage) else blocks_of(part) for part in self._roots(model)
@@ -114,16 +121,6 @@ def check_divisible(model: nn.Module, units: Iterable[Sequence[nn.Module]]) -> N
             raise ConfigError(
                 f"distributed.strategy: fsdp2 gathers the trained parameters of a {type(unit[0]).__name__} together, so"
                 f" that they need one dtype, got {shown}; convert or freeze some, or take `strategy: ddp`"
-            )
-
-
-def _check_quantized(model: nn.Module, count: int) -> None:
-    for name, parameter in model.named_parameters():
-        if is_quantized(parameter) and (problem := division_problem(parameter, count)):
-            raise ConfigError(
-                f"distributed.strategy: fsdp2 can't divide '{name}', a {type(parameter).__name__} of"
-                f" {list(parameter.shape)}, among {count} processes ({problem}); take fewer of `shard`, or `strategy:"
-                " ddp`, with which each has all"
             )
 
 

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from ..._torch_compat.distributed import forget_earlier_meshes
-from .sizes import MeshSizes
+from .configs import MeshSizes
 
 
 class Mesh:

@@ -47,47 +47,39 @@ class PartOfModel:
         return total
 
     def whole(self, record: Record) -> Record:
-        """The record of the whole model, on the first process of the group."""
-        return joined_record(record, self.group, self._names, self._device)
+        """The record of the whole model, from those of its parts, on the first process of the group; all call it.
 
-
-def joined_record(record: Record, group: Any, names: Sequence[str], device: torch.device) -> Record:
-    """The record of the whole model, from the records of its parts, on the first process of a group.
-
-    Args:
-        record: of the part that this process has; what several have is taken from the first.
-        group: of the processes that have all parts together; all call it.
-        names: of the tensors, in the order of the whole model.
-        device: that tensors are sent by.
-    """
-    rank, shapes = dist.get_rank(group), {name: (it.shape, it.dtype) for name, it in record.tensors.items()}
-    parts: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(parts, (shapes, record.values, record.ids, record.aliases, record.states), group)
-    tensors = dict(record.tensors) if rank == 0 else {}
-    received_names = {*parts[0][0]}
-    for sender, (theirs, *_) in enumerate(parts[1:], 1):
-        for name, (shape, dtype) in theirs.items():
-            if name in received_names:
-                continue
-            received_names.add(name)
-            if rank == sender:
-                dist.send(record.tensors[name].detach().contiguous().to(device), group=group, group_dst=0)
-            elif rank == 0:
-                received = torch.empty(shape, dtype=dtype, device=device)
-                dist.recv(received, group=group, group_src=sender)
-                tensors[name] = received.cpu()
-    if rank:
-        return record
-    _, values, ids, aliases, states = ([it[place] for it in parts] for place in range(5))
-    place = {name: number for number, name in enumerate(names)}
-    return Record(
-        tensors={name: tensors[name] for name in sorted(tensors, key=lambda it: place.get(it, len(place)))},
-        values=dict(ChainMap(*map(dict, values))),
-        ids=dict(ChainMap(*map(dict, ids))),
-        aliases={name: it for name, it in ChainMap(*map(dict, aliases)).items() if name not in tensors},
-        source=record.source,
-        states=frozenset().union(*states),
-    )
+        What several processes have is taken from the first.
+        """
+        group = self.group
+        rank, shapes = dist.get_rank(group), {name: (it.shape, it.dtype) for name, it in record.tensors.items()}
+        parts: list[Any] = [None] * dist.get_world_size(group)
+        dist.all_gather_object(parts, (shapes, record.values, record.ids, record.aliases, record.states), group)
+        tensors = dict(record.tensors) if rank == 0 else {}
+        received_names = {*parts[0][0]}
+        for sender, (theirs, *_) in enumerate(parts[1:], 1):
+            for name, (shape, dtype) in theirs.items():
+                if name in received_names:
+                    continue
+                received_names.add(name)
+                if rank == sender:
+                    dist.send(record.tensors[name].detach().contiguous().to(self._device), group=group, group_dst=0)
+                elif rank == 0:
+                    received = torch.empty(shape, dtype=dtype, device=self._device)
+                    dist.recv(received, group=group, group_src=sender)
+                    tensors[name] = received.cpu()
+        if rank:
+            return record
+        _, values, ids, aliases, states = ([it[place] for it in parts] for place in range(5))
+        place = {name: number for number, name in enumerate(self._names)}
+        return Record(
+            tensors={name: tensors[name] for name in sorted(tensors, key=lambda it: place.get(it, len(place)))},
+            values=dict(ChainMap(*map(dict, values))),
+            ids=dict(ChainMap(*map(dict, ids))),
+            aliases={name: it for name, it in ChainMap(*map(dict, aliases)).items() if name not in tensors},
+            source=record.source,
+            states=frozenset().union(*states),
+        )
 
 
 class Stage(nn.Module):

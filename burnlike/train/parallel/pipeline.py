@@ -158,7 +158,14 @@ class Pipeline(PartOfModel):
         self._outputs = {}
         key = tuple(it.shape if isinstance(it, Tensor) else None for it in tree_leaves(batch))
         try:
-            if trials := self._n_trials(key):
+            # As many micro-batches go through the stages first as in other pipelines, which gather parameters together
+            # with this one.
+            trials = 0 if key in self._by_shape else len({it.size for it in self._parts})
+            if self._has_others:
+                count = torch.tensor(trials)
+                dist.all_reduce(count, dist.ReduceOp.MAX)
+                trials = int(count)
+            if trials:
                 self._shapes, self._loss_of = None, lambda part: compute(part.batch).loss
                 self._by_shape[key] = self._new_shapes(trials)
                 if len(self._by_shape) > _KEPT_SHAPES:
@@ -189,16 +196,10 @@ class Pipeline(PartOfModel):
             return output
         if stage == len(self.rank_of) - 1:
             return output.float()  # as the stages were told: torch 2.11 refuses another type; the gradient is 1 in any
-        return _padded(local(output), self._sent[self._parts[0].size][stage][0])
-
-    def _n_trials(self, key: Any) -> int:
-        """How many micro-batches go through the stages first: as many as of other pipelines, which gather parameters
-        together with this one.
-        """
-        count = torch.tensor(0 if key in self._by_shape else len({it.size for it in self._parts}))
-        if self._has_others:
-            dist.all_reduce(count, dist.ReduceOp.MAX)
-        return int(count)
+        # Padded to the shape of the largest micro-batch, of which torch has made buffers.
+        sent, shape = local(output), self._sent[self._parts[0].size][stage][0]
+        lacking = [total - size for total, size in zip(shape, sent.shape, strict=True)]
+        return functional.pad(sent, [it for lack in reversed(lacking) for it in (0, lack)]) if any(lacking) else sent
 
     def _new_shapes(self, trials: int) -> _Shapes:
         self._sent = {}
@@ -267,17 +268,8 @@ class Pipeline(PartOfModel):
         loss, size, parts = self.from_last(facts)
         if output is not None:
             return output
-        return StepOutput(_number(loss), size, parts={name: _number(it) for name, it in parts.items()})
-
-
-def _number(value: float) -> Tensor:
-    return torch.tensor(value, dtype=torch.float64)
-
-
-def _padded(sent: Tensor, shape: Sequence[int]) -> Tensor:
-    """Output of a stage, padded to the shape of the largest micro-batch."""
-    lacking = [total - size for total, size in zip(shape, sent.shape, strict=True)]
-    return functional.pad(sent, [it for lack in reversed(lacking) for it in (0, lack)]) if any(lacking) else sent
+        numbers = {name: torch.tensor(it, dtype=torch.float64) for name, it in {**parts, "": loss}.items()}
+        return StepOutput(numbers.pop(""), size, parts=numbers)
 
 
 class TiedGradients:

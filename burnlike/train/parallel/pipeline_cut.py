@@ -80,8 +80,9 @@ class StageRunner:
         if number < self._begin and self._next == self._begin:
             return self._shape(number, unit.forward, first, args, named)  # without the hooks of fully_shard
         if number != self._next:
+            expected = self.plan.units[self._next] if self._next < len(self.plan.units) else "the end"
             raise ConfigError(
-                f"distributed.pipeline: the step calls '{name}' of the model where '{self._expected}' is due: a"
+                f"distributed.pipeline: the step calls '{name}' of the model where '{expected}' is due: a"
                 " pipeline calls a model once for a batch, and the units that it is cut into in their order"
             )
         if number == self._begin and self._received is not None:
@@ -102,10 +103,6 @@ class StageRunner:
             raise StageEndError(first)
         self._next += 1
         return forward(*args, **named)
-
-    @property
-    def _expected(self) -> str:
-        return self.plan.units[self._next] if self._next < len(self.plan.units) else "the end"
 
     def _shape(self, number: int, forward: Callable[..., Any], first: Any, args: Any, named: dict[str, Any]) -> Any:
         """The output of a unit of another stage, without values; it is computed once for each shape."""
@@ -175,13 +172,12 @@ def cut(model: nn.Module, plan: Plan, here: Sequence[int], device: torch.device)
             content["__module__"] = type(module).__module__
             kind: Any = type(type(module).__name__, (PartOfPipeline, type(module)), content)
             module.__class__ = kind
-    return runner, [_stage(modules, plan, number, is_only=len(here) == 1) for number in here]
-
-
-def _stage(modules: Mapping[str, nn.Module], plan: Plan, number: int, *, is_only: bool) -> Stage:
     begins = [*plan.begins, len(plan.units)]
-    units = [modules[path] for path in plan.units[begins[number] : begins[number + 1]]]
-    return Stage(number, [modules[""]] if is_only else [*_own_parts(modules, plan, number)], units)
+    stages: list[Stage] = []
+    for number in here:
+        units = [modules[path] for path in plan.units[begins[number] : begins[number + 1]]]
+        stages.append(Stage(number, [model] if len(here) == 1 else [*_own_parts(modules, plan, number)], units))
+    return runner, stages
 
 
 def _own_parts(modules: Mapping[str, nn.Module], plan: Plan, number: int) -> Iterator[nn.Module]:

@@ -52,7 +52,12 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
     Raises:
         ConfigError: it can't be cut, or not into so many.
     """
-    _refuse_joint_layers(model)
+    joint_paths = [path for path, module in model.named_modules() if isinstance(module, _OF_BATCHES)]
+    if joint_paths:
+        raise ConfigError(
+            "distributed.pipeline: a pipeline computes a batch in parts, and what a layer gives depends on the whole"
+            f" batch: {', '.join(joint_paths[:5])}; expected other layers, such as GroupNorm in place of BatchNorm"
+        )
     units, words = cuts_of(model) if not starts else _with_starts(model, starts)
     if len(units) < n_stages - bool(starts):
         blocks = f"the {len(units)} of {units[0]} to {units[-1]}" if units else "none"
@@ -62,16 +67,18 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
             " stages begin with in distributed.stages"
         )
     begins = _starts(units, n_stages, starts) if starts else _balanced(_costs(model, units, words), n_stages)
-    return Plan(units, begins, _with_ties(model, dict(_stages_of(model, units, begins, words))))
-
-
-def _refuse_joint_layers(model: nn.Module) -> None:
-    joint_paths = [path for path, module in model.named_modules() if isinstance(module, _OF_BATCHES)]
-    if joint_paths:
-        raise ConfigError(
-            "distributed.pipeline: a pipeline computes a batch in parts, and what a layer gives depends on the whole"
-            f" batch: {', '.join(joint_paths[:5])}; expected other layers, such as GroupNorm in place of BatchNorm"
-        )
+    last = len(begins) - 1
+    stages_of: dict[str, frozenset[int]] = {}
+    holders: dict[int, list[str]] = {}
+    for place, path, module in _placed(model, units):
+        stage = max((number for number, begin in enumerate(begins) if begin <= place), default=0)
+        stages_of[path] = frozenset({BOTH: {stage, last}, LAST: {last}}.get(_word_of(path, words) or EACH, {stage}))
+        for parameter in module.parameters(recurse=False):
+            holders.setdefault(id(parameter), []).append(path)
+    # Modules that share a parameter are on the stages of all of them, so that it has one name on each.
+    for paths in holders.values():
+        stages_of |= dict.fromkeys(paths, frozenset().union(*(stages_of[path] for path in paths)))
+    return Plan(units, begins, stages_of)
 
 
 def cuts_of(model: nn.Module) -> Cuts:
@@ -91,7 +98,11 @@ def cuts_of(model: nn.Module) -> Cuts:
         config: Any = getattr(model, "config", None)
         if getattr(config, "is_encoder_decoder", False):
             return Cuts([], {})
-        blocks = set(_blocks_of_transformers(model) or blocks_of(model))
+        # Of transformers the list that a model names in its plan of a pipeline.
+        named: Any = getattr(model, "pp_plan", None) or {}
+        modules = model.named_modules()
+        lists = [module for path, module in modules if path in named and isinstance(module, nn.ModuleList)]
+        blocks = {*(lists[0] if len(lists) == 1 and len(lists[0]) else blocks_of(model))}
         return Cuts([path for path, module in model.named_modules() if module in blocks], {})
     units, words = [], {path: word for path, word in plan.items() if word != EACH}
     for path, module in model.named_modules():
@@ -102,14 +113,6 @@ def cuts_of(model: nn.Module) -> Cuts:
             units += [f"{path}.{it}" for it in inner.units] or [path]
             words |= {f"{path}.{it}": word for it, word in inner.words.items()}
     return Cuts(units, words)
-
-
-def _blocks_of_transformers(model: nn.Module) -> list[nn.Module]:
-    """The modules of the list that a model of transformers names in its plan of a pipeline."""
-    plan: Any = getattr(model, "pp_plan", None) or {}
-    modules = dict(model.named_modules())
-    lists = [it for name, it in modules.items() if name in plan and isinstance(it, nn.ModuleList)]
-    return [*lists[0]] if len(lists) == 1 else []
 
 
 def _with_starts(model: nn.Module, starts: Sequence[str]) -> Cuts:
@@ -182,24 +185,3 @@ def _placed(model: nn.Module, units: Sequence[str]) -> Iterator[tuple[int, str, 
         if path in numbers:
             last, unit = max(last, numbers[path]), path
         yield (numbers[unit] if unit and f"{path}.".startswith(f"{unit}.") else last), path, module
-
-
-def _stages_of(
-    model: nn.Module, units: Sequence[str], begins: Sequence[int], words: Mapping[str, str]
-) -> Iterator[tuple[str, frozenset[int]]]:
-    last = len(begins) - 1
-    for place, path, _ in _placed(model, units):
-        stage = max((number for number, begin in enumerate(begins) if begin <= place), default=0)
-        word = _word_of(path, words)
-        yield path, frozenset({BOTH: {stage, last}, LAST: {last}}.get(word or EACH, {stage}))
-
-
-def _with_ties(model: nn.Module, stages_of: dict[str, frozenset[int]]) -> dict[str, frozenset[int]]:
-    """Modules that share a parameter are on the stages of all of them, so that it has one name on each."""
-    holders: dict[int, list[str]] = {}
-    for path, module in model.named_modules(remove_duplicate=False):
-        for parameter in module.parameters(recurse=False):
-            holders.setdefault(id(parameter), []).append(path)
-    for paths in holders.values():
-        stages_of |= dict.fromkeys(paths, frozenset().union(*(stages_of[path] for path in paths)))
-    return stages_of

@@ -7,7 +7,7 @@ from time import monotonic, sleep
 
 import torch
 import torch.distributed as dist
-from torch.distributed import PrefixStore, Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
+from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImportUsage] - torch documents both
 from torch.distributed.rendezvous import rendezvous
 
 from ..._env import launcher_has_store, rendezvous as known_ranks, restart_count
@@ -19,16 +19,6 @@ from .watch import Watch
 
 _JOBS = count(1)
 """Numbers the jobs of this process, which share the launcher's store."""
-
-
-def _meet(timeout: timedelta) -> tuple[Store, int, int]:
-    """The store of the job, the number of this process and how many there are, as torchrun, srun or mpirun say."""
-    ranks = known_ranks()
-    rank, world_size = int(ranks["RANK"]), int(ranks["WORLD_SIZE"])
-    if rank and not launcher_has_store():
-        _await_first(ranks["MASTER_ADDR"], int(ranks["MASTER_PORT"]), timeout.total_seconds())
-    place = f"tcp://{ranks['MASTER_ADDR']}:{ranks['MASTER_PORT']}?rank={rank}&world_size={world_size}"
-    return next(rendezvous(place, timeout=timeout))
 
 
 def _await_first(host: str, port: int, timeout_s: float) -> None:
@@ -65,7 +55,13 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         timeout = timedelta(minutes=config.timeout_minutes)
         try:
-            launcher_store, rank, world_size = _meet(timeout)
+            # As torchrun, srun or mpirun say.
+            ranks = known_ranks()
+            host, port, rank = ranks["MASTER_ADDR"], ranks["MASTER_PORT"], int(ranks["RANK"])
+            if rank and not launcher_has_store():
+                _await_first(host, int(port), timeout.total_seconds())
+            place = f"tcp://{host}:{port}?rank={rank}&world_size={ranks['WORLD_SIZE']}"
+            launcher_store, rank, world_size = next(rendezvous(place, timeout=timeout))
             store = PrefixStore(f"job {next(_JOBS)}", launcher_store)
             # After a restart by torchrun, the store still has the addresses of the processes before.
             attempt = PrefixStore(f"attempt {restart_count()}", store) if launcher_has_store() else store
@@ -81,5 +77,5 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
         if store is not None and parallel.world_size > 1:
             keeps_store = parallel.rank == 0 and not launcher_has_store()
             timeout_s = 60 * config.timeout_minutes
-            parallel.watch(Watch(store, parallel.rank, parallel.world_size, timeout_s, keeps_store=keeps_store))
+            parallel.watch = Watch(store, parallel.rank, parallel.world_size, timeout_s, keeps_store=keeps_store)
     return parallel

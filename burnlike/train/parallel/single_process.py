@@ -12,7 +12,7 @@ from ...optim.core.sharded import OtherStages
 from ...record import Record
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..view.callback import Callback
-from .sizes import MeshSizes
+from .configs import MeshSizes
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline

@@ -101,19 +101,17 @@ class Timing(Callback):
         self._next = learner.step + max(2, math.ceil(_SHARE * processes[0].cost / max(span, 1e-6)))
         if self._parallel.is_main and min(len(it.ends) for it in processes) > 1:
             computing = own_times(processes)
-            self._keep(learner.step, name, processes, computing)
             self._note_slow(processes, computing)
-
-    def _keep(
-        self, step: int, name: str, processes: Sequence[ProcessTimes], computing: Sequence[Sequence[int]]
-    ) -> None:
-        if self._log is None:
-            return
-        spans = [it.ends[-1] - it.ends[0] for it in processes]
-        waiting = [1 - sum(computed) / span for computed, span in zip(computing, spans, strict=True)]
-        of_step = spans[0] / 1e9 / (len(processes[0].ends) - 1)
-        values = {name: [it.rate for it in processes], "waiting": waiting, "host": [it.host for it in processes]}
-        self._log.append({"step": step, "seconds_per_step": of_step, **values})
+            if self._log is not None:
+                spans = [it.ends[-1] - it.ends[0] for it in processes]
+                waiting = [1 - sum(computed) / span for computed, span in zip(computing, spans, strict=True)]
+                of_step = spans[0] / 1e9 / (len(processes[0].ends) - 1)
+                values = {
+                    name: [it.rate for it in processes],
+                    "waiting": waiting,
+                    "host": [it.host for it in processes],
+                }
+                self._log.append({"step": learner.step, "seconds_per_step": of_step, **values})
 
     def _note_slow(self, processes: Sequence[ProcessTimes], computing: Sequence[Sequence[int]]) -> None:
         medians = [median_low(it) for it in computing]  # of most steps: one that writes a checkpoint does not count

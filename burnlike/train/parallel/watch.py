@@ -188,14 +188,15 @@ class Watch:
         time.sleep(_LOOKS * self._interval_s)
         now = self._read(store)
         if never := [rank for rank in range(self._world_size) if rank not in now]:
-            return f"{_ranks(never)} never began"
+            return f"rank{'s' * (len(never) > 1)} {', '.join(map(str, never))} never began"
         if silent := [rank for rank, it in now.items() if it["beats"] == before.get(rank, {}).get("beats")]:
             step = max(it["step"] for it in now.values())  # a silent one may have gone on after its last word
             return f"{'; '.join(_who(rank, now[rank]) for rank in silent)} gives no sign of life in step {step}"
         least = min(it["count"] for it in now.values())
         behind = [rank for rank, it in now.items() if it["count"] == least]
         busy = [rank for rank in behind if not now[rank]["waits"]] or [rank for rank in now if not now[rank]["waits"]]
-        return "; ".join(f"{_who(rank, now[rank])} hangs {_at(now[rank])}" for rank in busy or behind)
+        late = [(_who(rank, now[rank]), now[rank]) for rank in busy or behind]
+        return "; ".join(f"{who} hangs in step {it['step']}, {it['doing']}, at {it['where']}" for who, it in late)
 
 
 class Progress(Callback):
@@ -234,11 +235,3 @@ def _place(thread: int) -> tuple[str, bool]:
 
 def _who(rank: int, status: dict[str, Any]) -> str:
     return f"rank {rank} (process {status['process']} on {status['host']})"
-
-
-def _at(status: dict[str, Any]) -> str:
-    return f"in step {status['step']}, {status['doing']}, at {status['where']}"
-
-
-def _ranks(ranks: list[int]) -> str:
-    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

@@ -50,7 +50,7 @@ def test_blocks_compute_in_8_bits_and_learn_nearly_the_same() -> None:
 def test_a_layer_gives_what_torchaos_gives(recipe: Any) -> None:
     from torchao.float8 import Float8LinearConfig, convert_to_float8_training
 
-    from burnlike.train.learner.eight_bits import in_float8
+    from burnlike.train.learner.computing import in_float8
 
     model = nn.ModuleList(nn.Sequential(nn.Linear(16, 32), nn.Linear(32, 16)) for _ in range(2))
     x = torch.randn(4, 16, requires_grad=True)

@@ -12,7 +12,7 @@ from burnlike.models import DecoderLmConfig
 from burnlike.ops import int8_linear
 from burnlike.optim import AdamWConfig
 from burnlike.train import Learner, PlainRenderer, TrainingConfig, next_token_loss
-from burnlike.train.learner.eight_bits import Int8Layers
+from burnlike.train.learner.computing import Int8Layers
 
 TOKENS = torch.randint(32, (8, 9), generator=torch.Generator().manual_seed(5))
 CPU = torch.device("cpu")
