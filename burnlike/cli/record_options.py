@@ -14,7 +14,7 @@ from burnlike.record.bytes.source import FileSource
 from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
 from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, directory_reader, format_of_path
 
-from .config_options import add_import_option, add_repeated, read_model
+from .options import add_repeated, add_shared, read_model
 
 if TYPE_CHECKING:
     from torch import nn
@@ -102,7 +102,7 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--layout", metavar="FILE", help=text)
     text = "a YAML config of the model that the record is of, or a shipped one, in place of --layout"
     group.add_argument("--model", type=config_file, metavar="CONFIG", help=text)
-    add_import_option(parser)
+    add_shared(parser, "--import")
     parser.add_argument(
         "--limits",
         type=_factor,

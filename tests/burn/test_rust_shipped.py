@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from burnlike.cli.config_options import read_model
 from burnlike.cli.main import main
+from burnlike.cli.options import read_model
 from burnlike.config.root_keys import Input
 from burnlike.config.shipped import shipped_configs
 from burnlike.train import Job, PlainRenderer, RunDir, TrainConfig, load_run

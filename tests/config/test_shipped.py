@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from burnlike.cli.config_options import root_class
+from burnlike.cli.options import root_class
 from burnlike.config.shipped import config_file, shipped_configs, shipped_jobs
 from burnlike.config.tree import read_tree
 from burnlike.errors import ConfigIOError

@@ -16,7 +16,7 @@ from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
 from burnlike.errors import ArgumentError, ConfigError, Problem
 
-from ..config_options import Input, add_import_option, add_input_option, add_set_option, root_class
+from ..options import Input, add_shared, root_class
 from ..tables import say, say_json
 
 
@@ -30,16 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fast", action="store_true", help="only read the config: without torch, the data, and the batch of a training"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_shared(parser, "--json")
     parser.add_argument(
         "--shapes", action="store_true", help="also run the model without values, and print the shapes of each layer"
     )
     parser.add_argument(
         "--world-size", type=int, metavar="N", help="also print how N processes lie in the mesh of `distributed`"
     )
-    add_input_option(parser)
-    add_set_option(parser)
-    add_import_option(parser)
+    add_shared(parser, "--input", "--set", "--import")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,8 +105,14 @@ def examine(
     kind = registry.tag_of(type(config)) or type(config).__name__
     report = {"file": file, "ok": True, "mistakes": [], "type": kind, "parts": parts}
     if world_size is not None:
+        training: Any = config
         try:
-            report["mesh"] = _mesh(config, world_size)
+            if not hasattr(training, "distributed"):
+                raise ConfigError("distributed: --world-size is for a training, which this is not")
+            sizes = training.distributed.sizes(world_size)
+            # Of a step of a process with items of its own.
+            items = training.training.batch_size * training.training.accumulation_steps
+            report["mesh"] = {"sizes": sizes._asdict(), "items": items}
         except ConfigError as error:
             path, _, message = str(error).partition(": ")
             return report | _wrong(file, [find(tree.root, path).place.problem(path, message)])
@@ -121,15 +125,6 @@ def examine(
     except ConfigError as error:
         return report | _wrong(file, [Problem(str(error), source=file)])
     return report | {"calls": [it._asdict() for it in shapes.calls]} | (_wrong(file, problems) if problems else {})
-
-
-def _mesh(config: Any, world_size: int) -> dict[str, Any]:
-    """How many processes each kind of parallelism has, and the items of a step of one with items of its own."""
-    if not hasattr(config, "distributed"):
-        raise ConfigError("distributed: --world-size is for a training, which this is not")
-    training = config.training
-    sizes = config.distributed.sizes(world_size)
-    return {"sizes": sizes._asdict(), "items": training.batch_size * training.accumulation_steps}
 
 
 def _wrong(file: str, problems: Sequence[Problem]) -> dict[str, Any]:

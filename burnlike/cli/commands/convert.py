@@ -17,8 +17,7 @@ from ...record.files.sharded import INDEX_SUFFIX, find_record, listed_names, sha
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
 from ...record.layout import known_layout, tag_of
 from .. import record_options as options
-from ..config_options import add_repeated
-from ..outputs import add_force_option
+from ..options import add_force_option, add_repeated
 from ..tables import amount, printable, say
 
 if TYPE_CHECKING:
@@ -215,7 +214,11 @@ def _checks_of(args: argparse.Namespace, name: str, *, is_dcp: bool, is_sharded:
     """Functions that raise an ArgumentError if OUT may not be written: of a set for its directory and for each file."""
     read = [it for it in (args.input, args.layout, args.model) if it is not None]
     with contextlib.suppress(RecordError, OSError):  # told when it is opened
-        read += _files_of(find_record(args.input))
+        file = find_record(args.input)
+        read.append(file)
+        if file.endswith(INDEX_SUFFIX):  # its shards, and the single file that would count before them
+            read.append(file.removesuffix(INDEX_SUFFIX))
+            read += [os.path.join(os.path.dirname(file), name) for name in listed_names(read_regular(file)) or ()]
 
     def output(path: str) -> Output:
         return Output(path, "convert", "OUT", inputs=read, force=args.force)
@@ -231,15 +234,6 @@ def _checks_of(args: argparse.Namespace, name: str, *, is_dcp: bool, is_sharded:
     there = filter(pattern.fullmatch, os.listdir(folder or os.curdir) if os.path.isdir(folder or os.curdir) else [])
     files = [output(os.path.join(folder, it)).check_file for it in (file, file + INDEX_SUFFIX, *there)]
     return [output(folder).check_folder, *files] if folder == args.output.rstrip(os.sep) else files
-
-
-def _files_of(format_name: str) -> list[str]:
-    """The files of a record; of a set the index, its shards, and the single file that would count before them."""
-    if not format_name.endswith(INDEX_SUFFIX):
-        return [format_name]
-    folder = os.path.dirname(format_name)
-    shards = [os.path.join(folder, name) for name in listed_names(read_regular(format_name)) or ()]
-    return [format_name, format_name.removesuffix(INDEX_SUFFIX), *shards]
 
 
 def _report(source: str, written: str, record: "Record", precision: "Precision | None", seconds: float) -> list[str]:

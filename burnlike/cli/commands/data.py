@@ -1,6 +1,7 @@
 """`burnlike data CONFIG`: what a training will read: numbers, lengths, classes, and the first examples."""
 
 import argparse
+import re
 import sys
 
 import burnlike.config.registry as registry
@@ -9,7 +10,7 @@ from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 from burnlike.train.job.run_config import load_config
 
-from ..config_options import add_import_option, add_set_option
+from ..options import add_shared
 from ..tables import say
 
 _GREY, _PLAIN = "\x1b[90m", "\x1b[0m"
@@ -19,8 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a YAML file of a training, or a shipped config"
     parser.add_argument("file", type=config_file, metavar="CONFIG", help=text)
     parser.add_argument("--first", type=int, default=5, metavar="N", help="how many examples to show (default: 5)")
-    add_set_option(parser)
-    add_import_option(parser)
+    add_shared(parser, "--set", "--import")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,18 +41,9 @@ def run(args: argparse.Namespace) -> int:
     some = range(min(args.first, len(data.train)))
     for number, text in enumerate(examples(args.first) if examples else (shown(data.train[it]) for it in some), 1):
         marks = (_GREY, _PLAIN) if sys.stdout.isatty() else ("[[", "]]")
-        pieces = (MASKED, marks[0]), (UNMASKED, marks[1])
+        # Marks are put in after the text was made safe for a terminal, which would drop them.
+        pieces = re.split(f"([{MASKED}{UNMASKED}])", text)
+        shown_marks = {MASKED: marks[0], UNMASKED: marks[1]}
         print(f"\nexample {number}")
-        print(_marked(text, pieces))
+        print("".join(shown_marks.get(it) or harmless(it) for it in pieces))
     return 0
-
-
-def _marked(text: str, marks: tuple[tuple[str, str], ...]) -> str:
-    """The text, safe for a terminal, with what stands for each mark."""
-    mark_of = dict(marks)
-    pieces, begin = [], 0
-    for place, character in enumerate(text):
-        if character in mark_of:
-            pieces += [harmless(text[begin:place]), mark_of[character]]
-            begin = place + 1
-    return "".join([*pieces, harmless(text[begin:])])

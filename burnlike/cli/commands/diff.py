@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...errors import RecordError
+from ..options import add_shared
 from ..record_options import add_layout_options, layout_of, model_of, open_file
 from ..tables import printable, say, say_json, shortened
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("a", metavar="A", help="a record of any format")
     parser.add_argument("b", metavar="B", help="another one; the formats need not be the same")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_shared(parser, "--json")
     text = "let values be apart by X, absolutely or relative to the larger, and types be of another width"
     parser.add_argument("--tolerance", metavar="X", help=text)
     parser.add_argument("--ignore-ids", action="store_true", help="do not compare ids")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..options import add_shared
 from ..tables import say, say_json
 
 _CORE = ("torch", "safetensors", "PyYAML", "msgspec")
@@ -19,7 +20,7 @@ _NOT_OF_STEPS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_shared(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,6 +36,7 @@ def examine() -> dict[str, Any]:
 
     from ... import __version__
     from ...ops import native_status
+    from ...ops._function import is_recorded
     from ...train.runs.environment import processor
 
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
@@ -43,12 +45,18 @@ def examine() -> dict[str, Any]:
     status = native_status()
     cpu, cuda = status.cpu, status.cuda
     built = torch.ops.burnlike.cuda_archs() if cuda.loaded else ""
+    packages: dict[str, str | None] = {}
+    for name in (*_CORE, *_EXTRAS):
+        try:
+            packages[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            packages[name] = None
     report: dict[str, Any] = {
         "burnlike": __version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "processor": processor(),
-        "packages": {name: _version(name) for name in (*_CORE, *_EXTRAS)},
+        "packages": packages,
         "threads": torch.get_num_threads(),
         "cpu": {"isa": status.isa, "isas": [*status.isas], "library": str(cpu.path), "why_not": cpu.reason},
         "cuda": {
@@ -75,7 +83,10 @@ def examine() -> dict[str, Any]:
             report["native_calls"][f"{device} {mode}"] = calls
             # Some ops have no kernels for CUDA, where torch's own are used.
             named = [name.removeprefix(prefix) for name in status.calls if name.startswith(prefix)]
-            left = _NOT_OF_STEPS if mode == "eager" else (*_NOT_OF_STEPS, *_not_compiled())
+            left = {*_NOT_OF_STEPS}
+            # In torch 2.11 compiled code can't be told from code for `torch.export`, and leaves attention to torch.
+            if mode == "compiled" and torch.compile(is_recorded, backend="eager", fullgraph=True)():
+                left |= {"attention", "attention_backward"}
             without_place = [name for name in named if ":" not in name and name not in left]
             if missing := [name for name in without_place if not calls.get(name)]:
                 report["problems"].append(f"{device}, {mode}: no native call of {', '.join(missing)} in training steps")
@@ -106,16 +117,6 @@ def cuda_problem(capabilities: Sequence[tuple[int, int]], built: str, why_not: s
     )
 
 
-def _not_compiled() -> tuple[str, ...]:
-    """Ops that compiled code leaves to torch: in torch 2.11 it can't be told from code for `torch.export`."""
-    import torch
-
-    from ...ops._function import is_recorded
-
-    taken_for_recorded = torch.compile(is_recorded, backend="eager", fullgraph=True)()
-    return ("attention", "attention_backward") if taken_for_recorded else ()
-
-
 def _calls_of_training_steps(device: str, prefix: str, compiled: bool) -> dict[str, int]:
     import torch
 
@@ -142,13 +143,6 @@ def _calls_of_training_steps(device: str, prefix: str, compiled: bool) -> dict[s
         for name, count in after.items()
         if name.startswith(prefix) and count > before.get(name, 0)
     }
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _text(report: dict[str, Any]) -> str:

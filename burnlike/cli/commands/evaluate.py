@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..run_options import add_run_options, data_config, opened
+from ..options import add_run_options, add_shared, data_config, opened
 from ..tables import say, say_json
 
 
@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="YAML", help="the config of other data, in a file of its own or under `data:`"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_shared(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:

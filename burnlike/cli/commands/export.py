@@ -11,9 +11,7 @@ from burnlike._outputs import Output
 from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 
-from ..config_options import add_input_option, read_model
-from ..outputs import add_force_option, paths_in
-from ..run_options import add_run_options, opened, place_of
+from ..options import add_force_option, add_run_options, add_shared, opened, paths_in, place_of, read_model
 from ..tables import say
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quantize", choices=["int8"], help="round the weights of matrix products to 8 bits")
     text = "put what `Normalize` of the data does into the model, which then takes images as they are read"
     parser.add_argument("--with-normalize", action="store_true", help=text)
-    add_input_option(parser)
+    add_shared(parser, "--input")
 
 
 def run(args: argparse.Namespace) -> int:

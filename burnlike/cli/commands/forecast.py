@@ -4,13 +4,12 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..._lazy import resolve
 from ...config import registry
 from ...config.shipped import config_file
 from ...errors import ArgumentError
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .. import record_options as options
-from ..config_options import TRAIN_CONFIG, add_repeated, add_set_option, read_model
+from ..options import add_repeated, add_shared, read_model
 from ..tables import amount, printable, say, say_json
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", metavar="NAME", help=text)
     text = "add gradients and optimizer states: those of the config's optimizer, else AdamW's"
     parser.add_argument("--optimizer", action="store_true", help=text)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_shared(parser, "--json")
     options.add_precision_options(parser)
     options.add_layout_options(parser)
     parser.add_argument("--world-size", type=int, metavar="N", help="forecast a training of N processes")
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_repeated(parser, "--mesh", "meshes", "NAME=SIZE,...", text)
     text = "the memory of a device, such as 80GB: say on which meshes of --world-size a training fits"
     parser.add_argument("--memory", metavar="SIZE", help=text)
-    add_set_option(parser)
+    add_shared(parser, "--set")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,7 +90,7 @@ def _of_training(args: argparse.Namespace) -> int:
         raise ArgumentError(f"--world-size: expected a number of processes, got {args.world_size}")
     memory = None if args.memory is None else options.byte_size("--memory", args.memory)
     registry.import_modules(args.imports)
-    training = resolve(TRAIN_CONFIG).load(args.file, args.overrides)
+    from ...train.job.configs import TrainConfig
     from ...train.job.forecast_meshes import (
         as_values,
         forecast_meshes,
@@ -102,6 +101,7 @@ def _of_training(args: argparse.Namespace) -> int:
         table_of,
     )
 
+    training = TrainConfig.load(args.file, args.overrides)
     meshes = [parse_mesh(it) for it in args.meshes]
     forecasts = list(forecast_meshes(training, args.world_size, meshes))
     least = min(forecasts, key=lambda it: it.peak)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from burnlike._terminal import harmless
 from burnlike.errors import ArgumentError
 
-from ..config_options import add_repeated
-from ..run_options import add_run_options, opened
+from ..options import add_repeated, add_run_options, opened
 
 if TYPE_CHECKING:
     from torch import Tensor

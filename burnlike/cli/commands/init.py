@@ -6,15 +6,11 @@ from pathlib import Path
 
 import burnlike.config.registry as registry
 from burnlike._atomic import make_directories
-from burnlike._lazy import resolve
 from burnlike._outputs import Output
 from burnlike.config.shipped import shipped_configs, shipped_jobs
 
-from ..config_options import TRAIN_CONFIG, add_import_option
+from ..options import add_shared
 from ..tables import say
-
-SCHEMAS = {"train.schema.json": TRAIN_CONFIG, "model.schema.json": "burnlike.config.roles:ModuleConfig"}
-"""The schemas that the first lines of the shipped configs name, and the classes that they are of."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,18 +19,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " them by which editors complete and check them."
     )
     parser.add_argument("directory", metavar="DIR", help="where to; made where it is missing, `.` is the current one")
-    add_import_option(parser)
+    add_shared(parser, "--import")
 
 
 def run(args: argparse.Namespace) -> int:
+    from burnlike.config import ModuleConfig
     from burnlike.config.json_schema import json_schema
+    from burnlike.train.job.configs import TrainConfig
 
+    # The schemas that the first lines of the shipped configs name, and the classes that they are of.
+    roots = {"train.schema.json": TrainConfig, "model.schema.json": ModuleConfig}
     registry.import_modules(args.imports)
     copies = {path.name: path for path in shipped_configs().values()}
-    outputs = {name: Output(Path(args.directory, name), "init", "DIR") for name in (*copies, *SCHEMAS)}
+    outputs = {name: Output(Path(args.directory, name), "init", "DIR") for name in (*copies, *roots)}
     for output in outputs.values():
         output.check_file()
-    schemas = {name: json.dumps(json_schema(resolve(root))) for name, root in SCHEMAS.items()}
+    schemas = {name: json.dumps(json_schema(root)) for name, root in roots.items()}
     make_directories(args.directory)
     for name, output in outputs.items():
         output.write(copies[name].read_bytes() if name in copies else f"{schemas[name]}\n".encode())

@@ -18,6 +18,7 @@ from ...record.files.reading import read_outline, verify_outline
 from ...record.files.sharded import INDEX_SUFFIX
 from ...record.formats import Outline, StoredTensor, TensorEntry, detect
 from ...record.values import ids_of_clones, to_json
+from ..options import add_shared
 from ..record_options import add_layout_options, layout_of, model_of
 from ..tables import printable, say, say_json, shortened
 
@@ -31,7 +32,7 @@ _NAMELESS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a record of any format, told by its content; or the directory or index of a set of files"
     parser.add_argument("file", metavar="FILE", help=text)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_shared(parser, "--json")
     text = "read all values, too, and compare them with the checksums in the file; exit status 2 if one is another"
     parser.add_argument("--verify", action="store_true", help=text)
     add_layout_options(parser)
@@ -123,7 +124,10 @@ def _text(summary: dict[str, Any]) -> str:
     lines = [f"{printable(summary['file'])}: {printable(kind)}, {summary['file_bytes']} bytes"]
     lines += [f"note: {note}" for note in summary["notes"]] + [""]
     if tensors:
-        rows = [_COLUMNS, *map(_row, tensors)]
+        rows = [_COLUMNS]
+        for it in tensors:
+            tied = ", ".join(map(printable, it["aliases"]))
+            rows.append((printable(it["path"]), it["dtype"], str(it["shape"]), str(it["bytes"]), it["id"] or "-", tied))
         lines += table(rows, right=_COLUMNS.index("bytes"))
     lines.append(f"{len(tensors)} tensors, {summary['tensor_bytes']} bytes")
     for title in ("metadata", "values"):
@@ -131,14 +135,3 @@ def _text(summary: dict[str, Any]) -> str:
         if entries:
             lines += ["", f"{title}:", *(f"  {printable(name)}: {shortened(it)}" for name, it in entries.items())]
     return "\n".join(lines)
-
-
-def _row(tensor: dict[str, Any]) -> Sequence[str]:
-    return (
-        printable(tensor["path"]),
-        tensor["dtype"],
-        str(tensor["shape"]),
-        str(tensor["bytes"]),
-        tensor["id"] or "-",
-        ", ".join(map(printable, tensor["aliases"])),
-    )

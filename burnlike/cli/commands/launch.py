@@ -21,8 +21,7 @@ from burnlike.train.job.launching import (
 from burnlike.train.job.run_config import load_config
 from burnlike.train.runs.logs import LOG_NAME, STOPPED, read_log
 
-from ..config_options import overrides_of
-from ..run_options import RUNS
+from ..options import RUNS, overrides_of
 from ..tables import say, shell_word
 from . import train
 
@@ -105,7 +104,9 @@ def run(args: argparse.Namespace) -> int:
     end = read_log(run / LOG_NAME)
     if end.ending != STOPPED:
         return 0
-    words = ["burnlike", "launch", "--nproc", str(args.nproc), *_of_machines(args), "--resume", str(run)]
+    words = ["burnlike", "launch", "--nproc", str(args.nproc)]
+    words += ["--nnodes", str(args.nnodes), "--rdzv-endpoint", args.rdzv_endpoint] if machines else []
+    words += ["--resume", str(run)]
     say(f"stopped by {end.reason}; go on with: {' '.join(map(shell_word, words))}")
     return 128 + getattr(signal, end.reason, signal.SIGINT)
 
@@ -176,12 +177,6 @@ def _options(args: argparse.Namespace, more: list[str]) -> list[str]:
     words = [word for name in args.imports for word in ("--import", name)]
     words += [word for text in (*args.overrides, *more) for word in ("--set", text)]
     return words if args.device is None else [*words, "--device", args.device]
-
-
-def _of_machines(args: argparse.Namespace) -> list[str]:
-    if args.nnodes.most == 1:
-        return []
-    return ["--nnodes", str(args.nnodes), "--rdzv-endpoint", args.rdzv_endpoint]
 
 
 def _amount(text: str) -> Amount:

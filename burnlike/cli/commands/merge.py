@@ -6,8 +6,7 @@ from pathlib import Path
 from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
 
-from ..outputs import paths_in
-from ..run_options import add_run_options, opened, place_of
+from ..options import add_run_options, opened, paths_in, place_of
 from ..tables import say
 
 _ADAPTER = "adapter_config.json"
@@ -29,7 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     place = place_of(args.place)
     is_adapter = (place / _ADAPTER).is_file()
-    _check(args, place, is_adapter=is_adapter)
+    if args.base is not None and not is_adapter:
+        raise ArgumentError(f"--base is for adapters of peft; {place} is a run, which names its base in its config")
+    of_runs = {"--best": args.best, "--step": args.step is not None, "--set": args.overrides, "--device": args.device}
+    if is_adapter and (run_options := [name for name, value in of_runs.items() if value]):
+        raise ArgumentError(f"{run_options[0]} is for runs; {place} has the adapters of peft, which are of one step")
     out = Output(args.out, "merge", inputs=[place, *([] if args.base is None else [args.base])])
     out.check_directory()
     if is_adapter:
@@ -45,11 +48,3 @@ def run(args: argparse.Namespace) -> int:
     for line in lines:
         say(line)
     return 0
-
-
-def _check(args: argparse.Namespace, place: Path, *, is_adapter: bool) -> None:
-    if args.base is not None and not is_adapter:
-        raise ArgumentError(f"--base is for adapters of peft; {place} is a run, which names its base in its config")
-    of_runs = {"--best": args.best, "--step": args.step is not None, "--set": args.overrides, "--device": args.device}
-    if is_adapter and (run_options := [name for name, value in of_runs.items() if value]):
-        raise ArgumentError(f"{run_options[0]} is for runs; {place} has the adapters of peft, which are of one step")

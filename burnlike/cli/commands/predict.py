@@ -6,9 +6,8 @@ from pathlib import Path
 
 from burnlike.errors import ArgumentError
 
-from ..outputs import add_force_option, paths_in
+from ..options import add_force_option, add_run_options, opened, paths_in, place_of
 from ..prediction_files import output_of, write_predictions
-from ..run_options import add_run_options, opened, place_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

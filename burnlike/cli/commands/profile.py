@@ -12,8 +12,7 @@ from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError
 from burnlike.train.job.run_config import load_config
 
-from ..config_options import add_device_option, add_import_option, add_set_option, overrides_of
-from ..outputs import add_force_option, paths_in
+from ..options import add_force_option, add_shared, overrides_of, paths_in
 from ..tables import say
 
 
@@ -24,9 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "write trace.json, for chrome://tracing or ui.perfetto.dev, and on CUDA memory.pickle, to this directory"
     parser.add_argument("--out", type=Path, metavar="DIR", help=text)
     add_force_option(parser)
-    add_device_option(parser)
-    add_set_option(parser)
-    add_import_option(parser)
+    add_shared(parser, "--device", "--set", "--import")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,8 +8,7 @@ from burnlike._outputs import Output
 from burnlike.errors import BurnlikeError, RunDirError
 from burnlike.train.runs.run_files import read_run
 
-from ..outputs import add_force_option
-from ..run_options import place_of
+from ..options import add_force_option, place_of
 from ..tables import say
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from burnlike.train.runs.run_files import RunFiles, config_differences, find_run
 from burnlike.train.view.formats import format_bytes, format_elapsed, format_value, is_quality, lower_is_better
 from burnlike.train.view.summary import LearnerSummary, MetricSummary
 
-from ..run_options import place_of
+from ..options import place_of
 from ..tables import say, say_json, shortened
 
 _SORTS = ("name", "state", "steps", "best", "last", "time", "started")
@@ -87,7 +87,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     has_evaluations = any(it.evaluations for it in runs)
     cells = [_cells(row, root, args.metric, has_evaluations) for row in rows]
-    for line in table([_heads(args.metric, rows), *cells]):
+    splits = {row.metric.split for row in rows if row.metric is not None}
+    name = f"validation {args.metric}" if splits == {"valid"} else args.metric
+    evaluated = ["evaluated"] if has_evaluations else []
+    heads = ["run", "state", "steps", f"best {name} (epoch)", "last", "time", *evaluated, "config"]
+    for line in table([heads, *cells]):
         say(line)
     for row in rows:
         for problem in [*row.run.problems, *([row.run.reason] if row.run.state == "failed" else [])]:
@@ -158,26 +162,15 @@ def _sort_key(row: Row, key: str) -> Any:
     return str(run.path)
 
 
-def _heads(metric: str, rows: list[Row]) -> list[str]:
-    splits = {row.metric.split for row in rows if row.metric is not None}
-    name = f"validation {metric}" if splits == {"valid"} else metric
-    measured = ["evaluated"] if any(row.run.evaluations for row in rows) else []
-    return ["run", "state", "steps", f"best {name} (epoch)", "last", "time", *measured, "config"]
-
-
-def _evaluated(run: RunFiles, metric: str) -> str:
-    """The last evaluation of a run, by the metric that is shown, or the loss."""
-    if not run.evaluations:
-        return "-"
-    last = run.evaluations[-1]
-    name = metric if metric in last["values"] else "loss"
-    return f"{last['split']} {name} {format_value(last['values'].get(name))} (step {last.get('step')})"
-
-
 def _cells(row: Row, root: Path, metric_name: str, has_evaluations: bool) -> list[str]:
     run, metric = row.run, row.metric
     best = "-" if metric is None else f"{format_value(metric.best.value)} ({metric.best.epoch})"
     differs = ", ".join(f"{name.rpartition('.')[2]}={shortened(it)}" for name, it in row.differs.items())
+    evaluated = "-"  # the last evaluation, by the metric that is shown, or the loss
+    if run.evaluations:
+        last = run.evaluations[-1]
+        shown = metric_name if metric_name in last["values"] else "loss"
+        evaluated = f"{last['split']} {shown} {format_value(last['values'].get(shown))} (step {last.get('step')})"
     cells = [
         _name(run, root),
         run.state,
@@ -185,7 +178,7 @@ def _cells(row: Row, root: Path, metric_name: str, has_evaluations: bool) -> lis
         best,
         "-" if metric is None else format_value(metric.last),
         "-" if run.seconds is None else format_elapsed(run.seconds),
-        *([_evaluated(run, metric_name)] if has_evaluations else []),
+        *([evaluated] if has_evaluations else []),
         differs if len(differs) <= _LONGEST else f"{differs[:_LONGEST]}...",
     ]
     return [one_line(cell) for cell in cells]

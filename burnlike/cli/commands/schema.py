@@ -3,10 +3,9 @@
 import argparse
 
 import burnlike.config.registry as registry
-from burnlike._lazy import resolve
 from burnlike.config import Config
 
-from ..config_options import TRAIN_CONFIG, add_import_option
+from ..options import add_shared
 from ..tables import say, say_json
 
 
@@ -15,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "type", nargs="?", metavar="TYPE", help="a `type:` or the name of a config class (default: TrainConfig)"
     )
     parser.add_argument("--list", action="store_true", help="list the types instead, by role")
-    add_import_option(parser)
+    add_shared(parser, "--import")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,7 +24,8 @@ def run(args: argparse.Namespace) -> int:
             say(f"{role}: {', '.join(tags)}")
         return 0
     from burnlike.config.json_schema import json_schema
+    from burnlike.train.job.configs import TrainConfig
 
-    root = registry.named(Config, args.type) if args.type else resolve(TRAIN_CONFIG)
+    root = registry.named(Config, args.type) if args.type else TrainConfig
     say_json(json_schema(root), indent=None)
     return 0

@@ -9,8 +9,7 @@ from burnlike._terminal import one_line
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, ConfigIOError
 
-from ..config_options import Model, add_import_option, add_input_option, add_set_option, read_model
-from ..outputs import add_force_option
+from ..options import Model, add_force_option, add_shared, read_model
 from ..tables import say
 
 _MARK = re.compile(
@@ -26,9 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--depth", type=int, metavar="N", help="levels of the tree below the model (default: all)")
     parser.add_argument("--svg", metavar="FILE", help="draw the layers and what flows between them into an SVG file")
     add_force_option(parser, "--svg")
-    add_input_option(parser)
-    add_set_option(parser)
-    add_import_option(parser)
+    add_shared(parser, "--input", "--set", "--import")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ import argparse
 from burnlike._outputs import Output
 from burnlike.errors import ArgumentError, DataError
 
-from ..outputs import add_force_option
+from ..options import add_force_option
 from ..tables import say
 
 

@@ -20,9 +20,7 @@ from burnlike.train.job.run_config import check_resumable, load_config, run_conf
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
-from ..config_options import add_device_option, add_import_option, add_repeated, add_set_option, overrides_of
-from ..outputs import add_force_option, paths_in
-from ..run_options import RUNS
+from ..options import RUNS, add_force_option, add_repeated, add_shared, overrides_of, paths_in
 from ..tables import say, shell_word
 
 if TYPE_CHECKING:
@@ -37,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "go on with the run in DIR, or of a mirror such as s3://bucket/RUN; without it: with the last run of CONFIG"
     parser.add_argument("--resume", nargs="?", const=_NEWEST, metavar="DIR", help=text)
     parser.add_argument("--run-dir", metavar="DIR", help="where the run goes (default: runs/ and the name of CONFIG)")
-    add_device_option(parser)
-    add_set_option(parser)
+    add_shared(parser, "--device", "--set")
     text = "train once with each of the values, such as seed=1,2,3; repeated: with each combination"
     add_repeated(parser, "--sweep", "sweeps", "KEY=VALUE,VALUE", text)
     text = (
@@ -48,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--find", choices=["lr", "batch-size"], help=text)
     parser.add_argument("--out", type=Path, metavar="FILE", help="with --find: what was measured, as JSON")
     add_force_option(parser)
-    add_import_option(parser)
+    add_shared(parser, "--import")
 
 
 def run(args: argparse.Namespace) -> int:

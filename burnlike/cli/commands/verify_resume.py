@@ -13,7 +13,7 @@ from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 
-from ..config_options import add_import_option, add_set_option
+from ..options import add_shared
 from ..tables import say
 
 _SHOWN = 10
@@ -29,8 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=_steps, default=12, metavar="N", help="optimizer steps (default: 12)")
     parser.add_argument("--workers", type=int, metavar="N", help="resume with another number of worker processes")
     parser.add_argument("--keep", metavar="DIR", help="leave both runs in DIR, a new directory")
-    add_set_option(parser)
-    add_import_option(parser)
+    add_shared(parser, "--set", "--import")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,11 +5,10 @@ from typing import Any
 
 from ..._atomic import replace_file
 from ..._outputs import Output
-from ...config import ModuleConfig
 from ...errors import ArgumentError, ConfigError, ModuleTreeError, RecordMismatchError
 from ...interop import load_adapter, merge_adapters
 from ...interop.adapters.layers import adapted
-from ...interop.adapters.peft_config import WEIGHTS_NAME, PeftConfig, read_config
+from ...interop.adapters.peft_config import WEIGHTS_NAME, read_config
 from ...models import PretrainedConfig, save_for_transformers
 from ...models.by_path.directory import OWN_NAME
 from ...record import Record, SafetensorsRecorder, open_record
@@ -49,14 +48,11 @@ def merge_run(run: LoadedRun, out: Path | Output) -> list[str]:
         return lines + write_directory(source, out)
     with Output.of(out, "merge").directory() as directory:
         SafetensorsRecorder().save(Record.of(source.model), directory / MODEL_NAME)
-        replace_file(directory / OWN_NAME, _described(source.config))
+        described = source.config.description().get(OWN_NAME)
+        replace_file(directory / OWN_NAME, described or source.config.to_yaml().encode())
         copy_beside(tokenizers_of(source), directory)
         keep_template(source, directory)
     return [*lines, f"model     {out}/{MODEL_NAME}, of the config {out}/{OWN_NAME}"]
-
-
-def _described(config: ModuleConfig) -> bytes:
-    return config.description().get(OWN_NAME) or config.to_yaml().encode()
 
 
 def merge_directory(directory: Path, base: str | None, out: Path | Output) -> list[str]:
@@ -79,9 +75,12 @@ def merge_directory(directory: Path, base: str | None, out: Path | Output) -> li
     out.inputs += [directory, where]
     out.check_directory()
     head = _HEADS.get(adapter_config.get("task_type", ""))
-    config = PretrainedConfig(
-        path=str(where), head=head, n_classes=_classes(directory, adapter_config), strict=head is None
-    )
+    n_classes = None  # of the head that is saved with the adapters
+    if adapter_config.get("task_type") in ("SEQ_CLS", "TOKEN_CLS"):
+        tensors = open_record(directory / WEIGHTS_NAME).tensors
+        heads = [tensors[name] for name in tensors if ".lora_" not in name and tensors[name].dim() == 2]
+        n_classes = heads[-1].shape[0] if heads else None
+    config = PretrainedConfig(path=str(where), head=head, n_classes=n_classes, strict=head is None)
     model: Any = config.init("cpu").eval()
     try:
         load_adapter(model, directory)
@@ -97,15 +96,6 @@ def merge_directory(directory: Path, base: str | None, out: Path | Output) -> li
     with Output.of(out, "merge").directory() as merged:
         save_for_transformers(model, merged, _tokenizer(directory) or _tokenizer(Path(where)))
     return [f"merged    {count} adapters of {directory} into {where}", f"hf        {out}, {type(model).__name__}"]
-
-
-def _classes(directory: Path, adapter_config: PeftConfig) -> int | None:
-    """How many classes the head has that is saved with the adapters."""
-    if adapter_config.get("task_type") not in ("SEQ_CLS", "TOKEN_CLS"):
-        return None
-    tensors = open_record(directory / WEIGHTS_NAME).tensors
-    heads = [tensors[name] for name in tensors if ".lora_" not in name and tensors[name].dim() == 2]
-    return heads[-1].shape[0] if heads else None
 
 
 def _tokenizer(directory: Path) -> list[Path]:

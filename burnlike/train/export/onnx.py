@@ -36,15 +36,30 @@ def write_onnx(
     with output.files() as folder:
         path = folder / output.path.name
         exported = _exported(program, example)
-        _name_sizes(exported)
+        names: dict[str, str] = {}  # of the sizes that vary: `batch`, `length`, and `NAME_length` of further sequences
+        for value in exported.model.graph.inputs:
+            for place, size in enumerate(value.shape):
+                if not isinstance(size, int) and str(size) not in names:
+                    length = "length" if "length" not in names.values() else f"{value.name}_length"
+                    names[str(size)] = "batch" if place == 0 else length
+        exported.rename_axes(names)
         exported.model.metadata_props.update(metadata_of(source, program))
         if quantize is None:
             exported.save(path)
         else:
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as aside:
+            _needed("onnxruntime")
+            from onnxruntime.quantization import QuantType, quantize_dynamic
+
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as aside, quiet():
                 exported.save(Path(aside, "whole.onnx"))
-                _quantize(Path(aside, "whole.onnx"), path)
-        lines = [f"onnx      {out}, inputs {_shown(exported.model.graph.inputs)}"]
+                root = logging.getLogger()
+                level, root.level = root.level, logging.ERROR  # it asks for a preparation that is of no use here
+                try:  # weights of 8 bits in matrix products, whose inputs are rounded as they come
+                    quantize_dynamic(Path(aside, "whole.onnx"), path, weight_type=QuantType.QInt8)
+                finally:
+                    root.level = level
+        inputs = ", ".join(f"{it.name} [{', '.join(map(str, it.shape))}]" for it in exported.model.graph.inputs)
+        lines = [f"onnx      {out}, inputs {inputs}"]
         if find_spec("onnxruntime") is None:
             return [*lines, "checked   no: onnxruntime is not installed"]
         lines += _checked(program, example, path, coarse=quantize is not None)
@@ -71,31 +86,6 @@ def _exported(program: Program, example: Mapping[str, Tensor]) -> Any:
     return exported
 
 
-def _name_sizes(exported: Any) -> None:
-    """Name the sizes that vary: `batch`, `length`, and `NAME_length` of further sequences."""
-    names: dict[str, str] = {}
-    for value in exported.model.graph.inputs:
-        for place, size in enumerate(value.shape):
-            if not isinstance(size, int) and str(size) not in names:
-                length = "length" if "length" not in names.values() else f"{value.name}_length"
-                names[str(size)] = "batch" if place == 0 else length
-    exported.rename_axes(names)
-
-
-def _quantize(whole: Path, file: Path) -> None:
-    """Write a model as one whose matrix products have weights of 8 bits, and inputs that are rounded as they come."""
-    _needed("onnxruntime")
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    with quiet():
-        root = logging.getLogger()
-        level, root.level = root.level, logging.ERROR  # it asks for a preparation that is of no use here
-        try:
-            quantize_dynamic(whole, file, weight_type=QuantType.QInt8)
-        finally:
-            root.level = level
-
-
 def _checked(program: Program, example: Mapping[str, Tensor], file: Path, *, coarse: bool) -> list[str]:
     """Compare what onnxruntime computes with the model."""
     import onnxruntime
@@ -120,7 +110,3 @@ def _checked(program: Program, example: Mapping[str, Tensor], file: Path, *, coa
 def _needed(package: str) -> None:
     if find_spec(package) is None:
         raise ConfigError(f"--to onnx needs the package {package}: pip install 'burnlike[onnx]'")
-
-
-def _shown(values: Sequence[Any]) -> str:
-    return ", ".join(f"{it.name} [{', '.join(map(str, it.shape))}]" for it in values)

@@ -30,11 +30,12 @@ class Program(nn.Module):
         self.model = model
         self.input_names, self.output_names = [*example], [""]
         self.normalized = next((name for name, it in example.items() if it.is_floating_point()), None)
+        dtype = next((it.dtype for it in model.parameters() if it.is_floating_point()), torch.float32)
         for number, pair in enumerate(normalize):
             for name, values in zip(("mean", "std"), pair, strict=True):
                 shape = (-1, *(1,) * (example[self.normalized].dim() - 2)) if self.normalized else (-1,)
                 tensor = torch.tensor(values).reshape(shape)
-                self.register_buffer(f"{name}_{number}", tensor.to(_float_of(model)))
+                self.register_buffer(f"{name}_{number}", tensor.to(dtype))
         self._count = len(normalize) if self.normalized else 0
         # torch.export and ONNX name the inputs by the signature.
         self.forward = with_signature(self._run, self.input_names)
@@ -49,18 +50,15 @@ class Program(nn.Module):
             for number in range(self._count):
                 mean, std = getattr(self, f"mean_{number}"), getattr(self, f"std_{number}")
                 named[self.normalized] = (named[self.normalized] - mean) / std
-        outputs = outputs_of(self.model(*_positional(self.model, named), **named))
+        # Inputs that a model takes by position only, `others_0` of a `*others`, and those before these.
+        parameters = [*inspect.signature(self.model.forward).parameters.values()]
+        rest = next((it.name for it in parameters if it.kind is inspect.Parameter.VAR_POSITIONAL), None)
+        others = [it for it in named if rest is not None and it.startswith(f"{rest}_")]
+        plain = [it.name for it in parameters if it.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        positional = [named.pop(it) for it in [*filter(named.__contains__, plain), *others]] if others else []
+        outputs = outputs_of(self.model(*positional, **named))
         self.output_names[:] = [*outputs]
         return tuple(outputs.values())
-
-
-def _positional(model: nn.Module, named: dict[str, Tensor]) -> list[Tensor]:
-    """The inputs that a model takes by position only, `others_0` of a `*others`, and those before, out of `given`."""
-    parameters = [*inspect.signature(model.forward).parameters.values()]
-    rest = next((it.name for it in parameters if it.kind is inspect.Parameter.VAR_POSITIONAL), None)
-    names = [it for it in named if rest is not None and it.startswith(f"{rest}_")]
-    before = [it.name for it in parameters if it.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and it.name in named]
-    return [named.pop(it) for it in (*before, *names)] if names else []
 
 
 def with_signature(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
@@ -107,13 +105,12 @@ def program_of(model: nn.Module, example: Mapping[str, Tensor], normalize: Seque
 def may_vary(example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
     """The dimensions that may have other sizes than in the example: batches, and sequences of integers or bools."""
     batch = max((it.shape[0] for it in example.values() if it.dim()), default=0)
-    return {name: dict.fromkeys(_varying(it, batch), Dim.AUTO) for name, it in example.items()}
-
-
-def _varying(tensor: Tensor, batch: int) -> list[int]:
-    has_batch = tensor.dim() > 0 and tensor.shape[0] == batch
-    is_sequence = tensor.dim() > 1 and not tensor.is_floating_point()
-    return [*([0] if has_batch else []), *([1] if is_sequence else [])]
+    dims: dict[str, dict[int, Any]] = {}
+    for name, tensor in example.items():
+        has_batch = tensor.dim() > 0 and tensor.shape[0] == batch
+        is_sequence = tensor.dim() > 1 and not tensor.is_floating_point()
+        dims[name] = dict.fromkeys([*([0] if has_batch else []), *([1] if is_sequence else [])], Dim.AUTO)
+    return dims
 
 
 def others_of(example: Mapping[str, Tensor], dims: Mapping[str, Mapping[int, Any]]) -> dict[str, Tensor]:
@@ -124,7 +121,3 @@ def others_of(example: Mapping[str, Tensor], dims: Mapping[str, Mapping[int, Any
             tensor = torch.cat((tensor, tensor[:1]))
         tensors[name] = tensor[:, :-1].clone() if 1 in dims[name] and tensor.shape[1] > 1 else tensor
     return tensors
-
-
-def _float_of(model: nn.Module) -> torch.dtype:
-    return next((it.dtype for it in model.parameters() if it.is_floating_point()), torch.float32)

@@ -126,7 +126,15 @@ def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
     if not inputs:
         raise ConfigError("say by --input what the model is called with, such as --input float32[1,3,224,224]")
     torch.manual_seed(0)
-    return Example(_named(source, [_random(it) for it in inputs]), f"random values{reason}")
+    tensors: list[tuple[str, Tensor]] = []
+    for spec in inputs:  # normal numbers, or small integers, which any vocabulary has, for at least two items
+        dtype = getattr(torch, spec.dtype)
+        shape = (max(spec.shape[0], _EXAMPLES), *spec.shape[1:]) if spec.shape else ()
+        values = torch.randn(shape) if dtype.is_floating_point else torch.randint(0, 2, shape)
+        tensors.append((spec.name, values.to(dtype)))
+    arguments = tuple(tensor for name, tensor in tensors if not name)
+    named = {name: tensor for name, tensor in tensors if name}
+    return Example(_bound(source, arguments, named), f"random values{reason}")
 
 
 def _batch(run: LoadedRun) -> Any:
@@ -215,16 +223,3 @@ def _bound(source: Source, arguments: tuple[Any, ...], keywords: dict[str, Any])
         else:
             flat |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return flat
-
-
-def _named(source: Source, tensors: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    arguments = tuple(tensor for name, tensor in tensors if not name)
-    return _bound(source, arguments, {name: tensor for name, tensor in tensors if name})
-
-
-def _random(spec: Input) -> tuple[str, Tensor]:
-    """Values of an input, for at least two items: normal numbers, or small integers, which any vocabulary has."""
-    dtype = getattr(torch, spec.dtype)
-    shape = (max(spec.shape[0], _EXAMPLES), *spec.shape[1:]) if spec.shape else ()
-    values = torch.randn(shape) if dtype.is_floating_point else torch.randint(0, 2, shape)
-    return spec.name, values.to(dtype)

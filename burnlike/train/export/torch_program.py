@@ -57,10 +57,16 @@ def write_program(
                 file.commit()
             loaded = torch.export.load(path)
             lines = [f"pt2       {out}, call it with {', '.join(program.input_names)}"]
+            inputs = [it for it in loaded.graph.nodes if it.op == "placeholder" and it.meta.get("val") is not None]
+            shapes = {it.name: it.meta["val"].shape for it in inputs}
+            vary = {  # the dimensions that are no numbers in the program
+                name: {at: size for at, size in enumerate(shapes.get(name, ())) if not isinstance(size, int)}
+                for name in example
+            }
             return lines + proof(
                 reference or program,
                 example,
-                _varying(loaded, example),
+                vary,
                 lambda inputs: loaded.module()(*inputs.values()),
                 "torch.export.load",
                 coarse=reference is not None,
@@ -95,13 +101,3 @@ class _Archive(io.RawIOBase):
         except OSError as error:
             self.error = error
         return len(data)
-
-
-def _varying(loaded: Any, example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
-    """The dimensions of the inputs that are no numbers in a program."""
-    inputs = [it for it in loaded.graph.nodes if it.op == "placeholder" and it.meta.get("val") is not None]
-    shapes = {it.name: it.meta["val"].shape for it in inputs}
-    return {
-        name: {at: size for at, size in enumerate(shapes.get(name, ())) if not isinstance(size, int)}
-        for name in example
-    }

@@ -84,6 +84,10 @@ class Update:
         other_stages: OtherStages | None = None,
     ) -> None:
         """Check that the parts fit one another, by ConfigErrors; `other_stages` if the model is some of its stages."""
+        if isinstance(optimizer, optim.Lbfgs):
+            raise ConfigError(
+                "optimizer: Lbfgs asks for the loss several times in a step; step it by a loop of your own"
+            )
         if isinstance(schedule, int | float):
             schedule = optim.ConstantLrConfig(lr=float(schedule)).init()
         if isinstance(optimizer, optim.Optimizer):
@@ -164,8 +168,6 @@ class Update:
 
 
 def _check_ours(optimizer: optim.Optimizer, schedule: Any, clipping: optim.GradientClipping | None) -> None:
-    if isinstance(optimizer, optim.Lbfgs):
-        raise ConfigError("optimizer: Lbfgs asks for the loss several times in a step; step it by a loop of your own")
     if not isinstance(schedule, optim.AnyLrScheduler):
         raise ConfigError(
             "lr_scheduler: an optimizer of burnlike is told the learning rate at each step; expected a rate such as"

@@ -184,9 +184,20 @@ def read_metrics(path: Path) -> MetricLines:
         raise RunDirError(f"{path} can't be read: {error.strerror}") from error
     if rows and not rows[-1].endswith(b"\n"):
         rows.pop()
-    lines = [_usable(row) for row in rows]
-    damaged = [number for number, line in enumerate(lines, 1) if line is None]
-    usable = [line for line in lines if line is not None]
+    usable: list[dict[str, Any]] = []
+    damaged: list[int] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            line = json.loads(row)
+            named = {name: line[name] for name in ("step", "epoch", "split")}
+        except (ValueError, KeyError, TypeError, RecursionError):
+            damaged.append(number)
+            continue
+        if not (_is_count(named["step"]) and _is_count(named["epoch"]) and isinstance(named["split"], str)):
+            damaged.append(number)
+            continue
+        numbers = {name: _number(it) for name, it in line.items() if it is None or type(it) in (int, float)}
+        usable.append(named | {name: it for name, it in numbers.items() if name not in named})
     names = dict.fromkeys((line["split"], name) for line in usable for name in line if name not in _ALWAYS)
     kept = {it for it in [*names][:_MOST_NAMES] if max(map(len, it)) <= _LONGEST_NAME}
     if len(kept) < len(names):
@@ -197,19 +208,6 @@ def read_metrics(path: Path) -> MetricLines:
             if line["split"] in splits
         ]
     return MetricLines(usable, damaged, len(names) - len(kept))
-
-
-def _usable(row: bytes) -> dict[str, Any] | None:
-    try:
-        line = json.loads(row)
-        step, epoch, split = line["step"], line["epoch"], line["split"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    if not (_is_count(step) and _is_count(epoch) and isinstance(split, str)):
-        return None
-    named = {"step": step, "epoch": epoch, "split": split}
-    numbers = {name: _number(it) for name, it in line.items() if it is None or type(it) in (int, float)}
-    return named | {name: it for name, it in numbers.items() if name not in named}
 
 
 def _is_count(value: Any) -> bool:

@@ -113,6 +113,10 @@ def read_run(path: str | os.PathLike[str]) -> RunFiles:
     values = results.get("values")
     times = [line["time"] for line in metrics.lines if line.get("time") is not None]
     state = _state(path, log.ending)
+    run_environment = _json(path / ENVIRONMENT_NAME, problems)
+    contents = [_json(it, problems, path) for it in sorted((path / EVALUATIONS).glob("*.json"))]
+    usable = [it for it in contents if isinstance(it.get("values"), dict) and isinstance(it.get("split"), str)]
+    evaluations = [{**it, "values": _numbers(it["values"])} for it in usable]
     return RunFiles(
         path=path,
         name=path.resolve().name,
@@ -122,11 +126,11 @@ def read_run(path: str | os.PathLike[str]) -> RunFiles:
         seconds=(max(times) - min(times) if times[1:] else None) if log.seconds is None else log.seconds,
         config=flattened(config),
         config_text=text,
-        environment=_json(path / ENVIRONMENT_NAME, problems),
+        environment=run_environment,
         values={split: _numbers(it) for split, it in values.items()} if isinstance(values, dict) else {},
         task_notes=task_notes if isinstance(task_notes := results.get("said"), dict) else {},
         checkpoints=_checkpoints(path / "checkpoints"),
-        evaluations=_evaluations(path / EVALUATIONS, problems),
+        evaluations=sorted(evaluations, key=lambda it: str(it.get("time"))),
         problems=problems,
         ranks=_ranks(path / RANKS_NAME),
     )
@@ -138,20 +142,20 @@ def _ranks(path: Path) -> list[dict[str, Any]]:
         rows = read_regular(path, _MOST_BYTES, path.parent).splitlines()
     except OSError:
         return []
+
+    def is_usable(name: str, value: Any) -> bool:
+        if name == "seconds_per_step":
+            return isinstance(value, int | float) and 0 < value < math.inf
+        kinds = (str,) if name == "host" else (int, float, type(None))
+        return isinstance(value, list) and all(isinstance(it, kinds) for it in value)
+
     lines = []
     for row in rows:
         with suppress(ValueError, RecursionError):
             line = json.loads(row)
             if isinstance(line, dict):
-                lines.append({name: it for name, it in line.items() if _is_usable(name, it)})
+                lines.append({name: it for name, it in line.items() if is_usable(name, it)})
     return [line for line in lines if line.keys() - {"seconds_per_step"}]
-
-
-def _is_usable(name: str, value: Any) -> bool:
-    if name == "seconds_per_step":
-        return isinstance(value, int | float) and 0 < value < math.inf
-    kinds = (str,) if name == "host" else (int, float, type(None))
-    return isinstance(value, list) and all(isinstance(it, kinds) for it in value)
 
 
 def flattened(value: Any, path: str = "") -> dict[str, Any]:
@@ -221,13 +225,6 @@ def _json(path: Path, problems: list[str], run: Path | None = None) -> dict[str,
 def results_of(path: Path) -> dict[str, Any]:
     """Content of the file of results of a run; empty where there is none that can be read."""
     return _json(path / RESULTS_NAME, [])
-
-
-def _evaluations(folder: Path, problems: list[str]) -> list[dict[str, Any]]:
-    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    contents = [_json(it, problems, folder.parent) for it in files]
-    usable = [it for it in contents if isinstance(it.get("values"), dict) and isinstance(it.get("split"), str)]
-    return sorted(({**it, "values": _numbers(it["values"])} for it in usable), key=lambda it: str(it.get("time")))
 
 
 def _numbers(value: Any) -> dict[str, float]:

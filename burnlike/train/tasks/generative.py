@@ -17,7 +17,7 @@ from ...errors import ArgumentError, ConfigError, ShapeError
 from ...module import Module
 from ..learner.steps import StepOutput
 from .configs import AdversarialConfig, NetworksConfig, VariationalAutoencoderConfig
-from .task import Task, inputs_of
+from .task import MeasuredTask, inputs_of
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -41,10 +41,8 @@ class Networks(Module):
         raise ArgumentError(f"Networks: call one of {names}; a task such as Adversarial does that for a training")
 
 
-class _Generative(Task):
+class _Generative(MeasuredTask):
     """Base of tasks that draw items: noise, and samples of the trained model."""
-
-    config: Any
 
     def noise(self, model: nn.Module, shape: Sequence[int], *, is_fixed: bool) -> Tensor:
         """Normal noise where the model is: drawn anew in training, the same at each validation."""
@@ -126,20 +124,15 @@ class Adversarial(_Generative):
     def begin_step(self, step: int) -> None:
         self._step = step
 
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
         items = _items(batch)
-        if self._step % (self.config.n_critic + 1) < self.config.n_critic:
-            loss, role = self._discriminator_loss(model, items, is_fixed=False), "discriminator"
-        else:
-            loss, role = self._generator_loss(model, items, is_fixed=False), "generator"
-        return StepOutput(loss, len(items), parts={role: loss.detach()})
-
-    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        items = _items(batch)
-        parts = {
-            "discriminator": self._discriminator_loss(model, items, is_fixed=True),
-            "generator": self._generator_loss(model, items, is_fixed=True),
-        }
+        losses = {"discriminator": self._discriminator_loss, "generator": self._generator_loss}
+        if is_training:  # of the network whose turn it is
+            is_generators = self._step % (self.config.n_critic + 1) >= self.config.n_critic
+            role = "generator" if is_generators else "discriminator"
+            loss = losses[role](model, items, is_fixed=False)
+            return StepOutput(loss, len(items), parts={role: loss.detach()})
+        parts = {role: loss_of(model, items, is_fixed=True) for role, loss_of in losses.items()}
         return StepOutput((parts["discriminator"] + parts["generator"]) / 2, len(items), parts=parts)
 
     def drawn(self, model: nn.Module, count: int) -> Tensor:
@@ -169,7 +162,12 @@ class Adversarial(_Generative):
             case _:
                 loss = false.mean() - true.mean()
         if self.config.gradient_penalty and torch.is_grad_enabled():
-            loss = loss + self.config.gradient_penalty * _penalty(discriminator, items, generated)
+            # (|gradient| - 1)^2 at points between true and generated items (Gulrajani et al. 2017, algorithm 1)
+            share = torch.rand(len(items), *(1,) * (items.dim() - 1), dtype=items.dtype, device=items.device)
+            between = (share * items + (1 - share) * generated).requires_grad_()
+            (gradient,) = torch.autograd.grad(_scores(discriminator, between).sum(), between, create_graph=True)
+            penalty = (gradient.flatten(1).norm(dim=1) - 1).square().mean()
+            loss = loss + self.config.gradient_penalty * penalty
         return loss
 
     def _generator_loss(self, model: nn.Module, items: Tensor, *, is_fixed: bool) -> Tensor:
@@ -196,14 +194,6 @@ def _scores(discriminator: nn.Module, items: Tensor) -> Tensor:
     return scores.flatten()
 
 
-def _penalty(discriminator: nn.Module, true: Tensor, generated: Tensor) -> Tensor:
-    """Mean of (|gradient| - 1)^2 at points between true and generated items (Gulrajani et al. 2017, algorithm 1)."""
-    share = torch.rand(len(true), *(1,) * (true.dim() - 1), dtype=true.dtype, device=true.device)
-    between = (share * true + (1 - share) * generated).requires_grad_()
-    (gradient,) = torch.autograd.grad(_scores(discriminator, between).sum(), between, create_graph=True)
-    return (gradient.flatten(1).norm(dim=1) - 1).square().mean()
-
-
 @contextmanager
 def _without_gradients(module: nn.Module) -> Iterator[nn.Module]:
     """Compute within the `with` block without gradients for the parameters; inputs still get theirs."""
@@ -228,13 +218,7 @@ class VariationalAutoencoder(_Generative):
     def __init__(self, config: VariationalAutoencoderConfig) -> None:
         self.config = config
 
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self._step(model, batch, is_fixed=False)
-
-    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self._step(model, batch, is_fixed=True)
-
-    def _step(self, model: nn.Module, batch: Any, *, is_fixed: bool) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
         items = _items(batch)
         encoded = self.network(model, "encoder")(items)
         if encoded.dim() != 2 or encoded.shape[1] % 2:
@@ -243,7 +227,7 @@ class VariationalAutoencoder(_Generative):
                 f" variances, got {list(encoded.shape)}"
             )
         mean, log_variance = encoded.chunk(2, dim=1)
-        noise = self.noise(model, mean.shape, is_fixed=is_fixed)
+        noise = self.noise(model, mean.shape, is_fixed=not is_training)
         decoded = self.network(model, "decoder")(mean + (log_variance / 2).exp() * noise)
         if decoded.shape != items.shape:
             raise ShapeError(

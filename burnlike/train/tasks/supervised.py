@@ -1,6 +1,6 @@
 """Tasks with targets: classes of items or pixels, numbers, and models that give their loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,11 +12,11 @@ from ...ops._divided import whole as whole_of_parts
 from ..learner.steps import StepOutput
 from ..metrics.outputs import with_both_classes
 from .configs import ClassificationConfig, ModelLossConfig, RegressionConfig, SegmentationConfig
-from .task import PaddedTask, SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
-from .weighing import PLAIN, Weighing, first_weighing, weighing_of, whole
+from .task import MeasuredTask, PaddedTask, Task, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
+from .weighing import PLAIN, first_weighing, weighing_of, whole
 
 
-class Classification(PaddedTask, SmoothedTask):
+class Classification(PaddedTask, MeasuredTask):
     """Cross-entropy of `[n, classes]` logits with `[n]` int64 classes, or `[n, classes]` shares of classes as MixUp
     gives them; with several labels, binary cross-entropy with `[n, classes]` zeros and ones.
 
@@ -32,10 +32,8 @@ class Classification(PaddedTask, SmoothedTask):
     def take_data(self, data: Any) -> None:
         self.weighing = weighing_of(self.config, data, "labels" if self.config.multi_label else "classes")
 
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self.step(model, batch, self.config.label_smoothing, self.weighing)
-
-    def step(self, model: nn.Module, batch: Any, smoothing: float, weighing: Weighing = PLAIN) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
+        smoothing, weighing = self.smoothing(is_training=is_training), self.weighing if is_training else PLAIN
         inputs, targets = inputs_and_targets(batch)
         logits = logits_for_loss(model, inputs)
         several = self.config.multi_label
@@ -62,22 +60,16 @@ class Classification(PaddedTask, SmoothedTask):
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The `class` of each item with its `probability` and all classes' probabilities; or the `labels` above 0.5."""
         logits = logits_of(call(model, inputs_of(batch))).double()
-        if self.config.multi_label:
-            return [_labels(row, facts) for row in logits.sigmoid().tolist()]
-        return [_best(row, facts) for row in with_both_classes(logits).softmax(1).tolist()]
-
-
-def _labels(probabilities: Sequence[float], facts: Mapping[str, Any]) -> dict[str, Any]:
-    names = class_names(facts, len(probabilities))
-    labels = [name for name, it in zip(names, probabilities, strict=True) if it > 0.5]
-    return {"labels": labels, **{f"probabilities.{it}": p for it, p in zip(names, probabilities, strict=True)}}
-
-
-def _best(probabilities: Sequence[float], facts: Mapping[str, Any]) -> dict[str, Any]:
-    names = class_names(facts, len(probabilities))
-    best = max(range(len(names)), key=probabilities.__getitem__)
-    every = {f"probabilities.{name}": it for name, it in zip(names, probabilities, strict=True)}
-    return {"class": names[best], "probability": probabilities[best], **every}
+        several = self.config.multi_label
+        probabilities = logits.sigmoid() if several else with_both_classes(logits).softmax(1)
+        names = class_names(facts, probabilities.shape[1])
+        rows: list[dict[str, Any]] = []
+        for row in probabilities.tolist():
+            best = max(range(len(names)), key=row.__getitem__)
+            labels = [name for name, it in zip(names, row, strict=True) if it > 0.5]
+            chosen = {"labels": labels} if several else {"class": names[best], "probability": row[best]}
+            rows.append({**chosen, **{f"probabilities.{name}": it for name, it in zip(names, row, strict=True)}})
+        return rows
 
 
 def class_names(facts: Mapping[str, Any], count: int) -> list[str]:
@@ -86,7 +78,7 @@ def class_names(facts: Mapping[str, Any], count: int) -> list[str]:
     return [*map(str, names), *map(str, range(len(names), count))]
 
 
-class Segmentation(SmoothedTask):
+class Segmentation(MeasuredTask):
     """Cross-entropy of `[n, classes, height, width]` logits with `[n, height, width]` int64 classes.
 
     Logits of a single channel say how likely class 1 of two is. Those of models of transformers, which are smaller than
@@ -104,10 +96,8 @@ class Segmentation(SmoothedTask):
     def take_data(self, data: Any) -> None:
         self.weighing = weighing_of(self.config, data, "pixels")
 
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self.step(model, batch, self.config.label_smoothing, self.weighing)
-
-    def step(self, model: nn.Module, batch: Any, smoothing: float, weighing: Weighing = PLAIN) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
+        smoothing, weighing = self.smoothing(is_training=is_training), self.weighing if is_training else PLAIN
         inputs, targets = inputs_and_targets(batch)
         logits = _pixel_logits(model, inputs, targets)
         if logits.dim() < 3 or targets.shape != (logits.shape[0], *logits.shape[2:]):

@@ -79,20 +79,24 @@ class Task:
         return [f"{label:<17}{value}" for label, value in notes.items()]
 
 
-class SmoothedTask(Task):
-    """A task whose targets are smoothed in training, and not where the model is measured."""
+class MeasuredTask(Task):
+    """A task that measures otherwise than it trains: targets are not smoothed, losses not weighed, draws fixed."""
 
     config: Any
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self.step(model, batch, self.config.label_smoothing)
+        return self.step(model, batch, is_training=True)
 
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self.step(model, batch, 0.0)
+        return self.step(model, batch, is_training=False)
 
-    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
-        """The result of a batch with this share of the targets spread over all classes."""
-        raise NotImplementedError(f"{type(self).__name__} does not define step(model, batch, smoothing)")
+    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
+        """The result of a batch that the model is trained or measured on."""
+        raise NotImplementedError(f"{type(self).__name__} does not define step(model, batch, is_training)")
+
+    def smoothing(self, *, is_training: bool) -> float:
+        """The share of the targets that is spread over all classes."""
+        return self.config.label_smoothing if is_training else 0.0
 
 
 class PaddedTask(Task):
@@ -149,7 +153,10 @@ def call(model: nn.Module, inputs: Any) -> Any:
     tokens to a task, such as `word_ids`, are for no model.
     """
     if isinstance(inputs, Mapping):
-        inputs = _as_arguments(inputs, _parameters(own_class(model)))
+        parameters = _parameters(own_class(model))
+        inputs = {name: it for name, it in inputs.items() if name in parameters or name not in _OF_TASKS}
+        if "tokens" in parameters and "input_ids" not in parameters:
+            inputs = {_OWN_NAMES.get(name, name): it for name, it in inputs.items()}
     named = inputs if isinstance(inputs, Mapping) else {"": inputs}
     texts = {name: value for name, value in named.items() if _is_text(value)}
     try:
@@ -174,13 +181,6 @@ def call(model: nn.Module, inputs: Any) -> Any:
 
 _OF_TASKS = ("words", "word_ids", "special_tokens_mask", "offset_mapping")
 _OWN_NAMES = {"input_ids": "tokens", "token_type_ids": "token_types", "decoder_input_ids": "decoder_tokens"}
-
-
-def _as_arguments(inputs: Mapping[str, Any], parameters: frozenset[str]) -> dict[str, Any]:
-    arguments = {name: it for name, it in inputs.items() if name in parameters or name not in _OF_TASKS}
-    if "input_ids" in parameters or "tokens" not in parameters:
-        return arguments
-    return {_OWN_NAMES.get(name, name): it for name, it in arguments.items()}
 
 
 # Once for a class: it is asked for each batch.

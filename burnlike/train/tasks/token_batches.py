@@ -157,21 +157,17 @@ def _problem(model: nn.Module, tokens: Tensor, size: int, parallel: SingleProces
     """The problem of the tokens when they are packed as three documents; empty where there is none."""
     sizes = [size, size - 1, size + 1]
     documents = tokens.split(sizes)
-    each = [_of_rows(model, it, [len(it)], parallel) for it in documents]
+    alone = torch.cat([_of_rows(model, it, [len(it)], parallel) for it in documents])
     packed = _of_rows(model, tokens, sizes, parallel)
     different = tokens[tokens != tokens[0]]
     filler = different[0] if len(different) else (tokens[0] == 0).long()
     changed = _of_rows(model, torch.cat((filler.expand(size), tokens[size:])), sizes, parallel)
-    return parallel.with_predictions(_difference(torch.cat(each), packed, changed, size) if len(packed) else "")
-
-
-def _difference(alone: Tensor, packed: Tensor, changed: Tensor, size: int) -> str:
-    largest = alone.abs().max().item() or 1.0
-    if (changed - packed)[size:].abs().max().item() > _SAME.get(alone.dtype, 0.0) * largest:
-        return _MIXED
-    if (packed - alone).abs().max().item() > logits_tolerance(alone.dtype) * largest:
-        return "documents in one row do not give what each gives alone"
-    return ""
+    problem, largest = "", alone.abs().max().item() or 1.0 if len(packed) else 1.0
+    if len(packed) and (changed - packed)[size:].abs().max().item() > _SAME.get(alone.dtype, 0.0) * largest:
+        problem = _MIXED
+    elif len(packed) and (packed - alone).abs().max().item() > logits_tolerance(alone.dtype) * largest:
+        problem = "documents in one row do not give what each gives alone"
+    return parallel.with_predictions(problem)
 
 
 def _of_rows(model: nn.Module, tokens: Tensor, sizes: list[int], parallel: SingleProcess) -> Tensor:

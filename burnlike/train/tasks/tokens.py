@@ -20,7 +20,7 @@ from ..metrics.outputs import OUTSIDE, spans_of
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
 from .divided_batches import own_parts_of
 from .supervised import class_names
-from .task import SmoothedTask, Task, added_loss, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
+from .task import MeasuredTask, added_loss, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
 
 
 def _token_output(logits: Tensor, labels: Tensor, name: str, smoothing: float = 0.0) -> StepOutput:
@@ -40,7 +40,7 @@ def _named(inputs: Any) -> dict[str, Any]:
     return dict(inputs) if isinstance(inputs, Mapping) else {"input_ids": inputs}
 
 
-class TokenClassification(SmoothedTask):
+class TokenClassification(MeasuredTask):
     """Cross-entropy of `[n, length, classes]` logits with `[n, length]` classes, over the tokens that have one.
 
     Batches are `(inputs, targets)`, or mappings with `labels`. Metrics get the logits and the labels.
@@ -51,7 +51,8 @@ class TokenClassification(SmoothedTask):
     def __init__(self, config: TokenClassificationConfig | None = None) -> None:
         self.config = config or TokenClassificationConfig()
 
-    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
+        smoothing = self.smoothing(is_training=is_training)
         inputs, labels = inputs_and_targets(batch)
         inputs, labels = own_parts_of(model, inputs, labels, lambda it: logits_of(call(model, it)))
         return _token_output(logits_for_loss(model, inputs), labels, "TokenClassification", smoothing)
@@ -74,20 +75,14 @@ class TokenClassification(SmoothedTask):
             if row_words is not None and word_ids is not None:
                 of_word = dict(zip(word_ids[place][is_first].tolist(), tags, strict=True))
                 tags = [of_word.get(it, OUTSIDE) for it in range(len(row_words))]
-            rows.append(_tagged(tags, row_words))
+            spans = [it._asdict() for it in spans_of(tags)]
+            for span in spans if row_words is not None else ():
+                span["text"] = " ".join(row_words[span["start"] : span["end"]])
+            rows.append({**({} if row_words is None else {"tokens": row_words}), "tags": tags, "spans": spans})
         return rows
 
 
-def _tagged(tags: list[str], words: list[str] | None) -> dict[str, Any]:
-    spans = [{"label": it.label, "start": it.start, "end": it.end} for it in spans_of(tags)]
-    if words is None:
-        return {"tags": tags, "spans": spans}
-    for span in spans:
-        span["text"] = " ".join(words[span["start"] : span["end"]])
-    return {"tokens": words, "tags": tags, "spans": spans}
-
-
-class MaskedLanguageModel(Task):
+class MaskedLanguageModel(MeasuredTask):
     """Finds tokens that are hidden, as BERT is trained (Devlin et al. 2019, section 3.1).
 
     Of those that are chosen, 80 % become the mask token, 10 % another one, and 10 % stay.
@@ -106,21 +101,16 @@ class MaskedLanguageModel(Task):
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         self._facts = facts
 
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self._step(model, batch, is_fixed=False)
-
-    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self._step(model, batch, is_fixed=True)
-
-    def _step(self, model: nn.Module, batch: Any, *, is_fixed: bool) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
         named = _named(inputs_of(batch))
         tokens = named.get("input_ids")
         if not isinstance(tokens, Tensor) or tokens.dim() != 2 or tokens.is_floating_point():
             got = f"{tokens.dtype}{list(tokens.shape)}" if isinstance(tokens, Tensor) else type(batch).__name__
             raise DataError(f"MaskedLanguageModel: expected [n, length] tokens, or a mapping of `input_ids`, got {got}")
-        draws = self._fixed_draws(tokens, named) if is_fixed and not tokens.is_meta else None
-        if draws is None:
+        if is_training or tokens.is_meta:
             draws = torch.rand(*tokens.shape, 3, device=tokens.device)
+        else:
+            draws = self._fixed_draws(tokens, named)
         hidden, labels = self._hidden(tokens, named, draws, model)
         shown = {**named, "input_ids": hidden} if isinstance(batch, Mapping) else hidden
         shown, labels = own_parts_of(model, shown, labels, lambda it: logits_of(call(model, it)))
@@ -199,7 +189,7 @@ class MaskedLanguageModel(Task):
         return rows
 
 
-class SequenceToSequence(SmoothedTask):
+class SequenceToSequence(MeasuredTask):
     """Cross-entropy of each token of a second sequence, given the first one and the tokens before it (T5, BART).
 
     Batches are `(input_ids, labels)`, or mappings with `labels`. The decoder is shown the labels moved by one, behind
@@ -215,7 +205,8 @@ class SequenceToSequence(SmoothedTask):
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         self._facts = facts
 
-    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
+        smoothing = self.smoothing(is_training=is_training)
         inputs, labels = inputs_and_targets(batch)
         before = labels.roll(1, 1).masked_fill(labels.roll(1, 1) == NO_TARGET, self._token(model, "pad") or 0)
         before[:, 0] = self._token(model, "start") or 0

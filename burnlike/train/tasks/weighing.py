@@ -137,8 +137,12 @@ def _balanced(train: Any, names: Sequence[str] | None, kind: str, ignored: int |
         total = sum((torch.as_tensor(_target(train[place])).double() for place in range(len(train))), torch.zeros(()))
         above_and_items = [(len(train) - it, it) for it in total.tolist()]
     else:
-        counts = Counter(targets_of(train)) if kind == "classes" else _pixels(train)
-        counts = {number: count for number, count in counts.items() if number != ignored}
+        counts: Counter[int] = Counter(targets_of(train) if kind == "classes" else ())
+        for place in range(len(train)) if kind == "pixels" else ():
+            values, sizes = torch.as_tensor(_target(train[place])).unique(return_counts=True)
+            counts.update(dict(zip(values.tolist(), sizes.tolist(), strict=True)))
+        if ignored is not None:
+            del counts[ignored]  # of a Counter no error where it lacks it
         whole, count = sum(counts.values()), len(names or ()) or max(counts, default=0) + 1
         above_and_items = [(whole / count, counts.get(number, 0)) for number in range(count)]
     for number, (_, items) in enumerate(above_and_items):
@@ -148,14 +152,6 @@ def _balanced(train: Any, names: Sequence[str] | None, kind: str, ignored: int |
                 f"task.class_weights: balanced: the class {name} has no items to train on; give weights by name"
             )
     return [above / items for above, items in above_and_items]
-
-
-def _pixels(train: Any) -> Counter[int]:
-    counts: Counter[int] = Counter()
-    for place in range(len(train)):
-        values, sizes = torch.as_tensor(_target(train[place])).unique(return_counts=True)
-        counts.update(dict(zip(values.tolist(), sizes.tolist(), strict=True)))
-    return counts
 
 
 def _target(item: Any) -> Any:

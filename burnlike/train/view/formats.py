@@ -90,15 +90,16 @@ def lower_is_better(name: str) -> bool:
 
 
 def describe(metrics: Mapping[str, Any], total_steps: int) -> str:
+    """A line of metrics as text."""
     split = {"train": "", "valid": "validation "}.get(metrics["split"], f"{metrics['split']} ")
-    values = [_with_name(f"{split}{name}", value) for name, value in values_of_line(metrics).items()]
+    values: list[str] = []
+    for key, value in values_of_line(metrics).items():
+        name = f"{split}{key}"
+        if value is None:
+            values.append(f"{name} -")
+        elif name.endswith(RATE):
+            values.append(f"{value:,.0f} {name.removesuffix(RATE)}/s")
+        else:
+            values.append(f"{name} {value:.1e}" if name == "lr" else f"{name} {value:.4f}")
     step = f"step {metrics['step']:>{len(str(total_steps))}}/{total_steps}"
     return "  ".join([step, f"epoch {metrics['epoch'] + 1}", *values])
-
-
-def _with_name(name: str, value: float | None) -> str:
-    if value is None:
-        return f"{name} -"
-    if name.endswith(RATE):
-        return f"{value:,.0f} {name.removesuffix(RATE)}/s"
-    return f"{name} {value:.1e}" if name == "lr" else f"{name} {value:.4f}"

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from ..._terminal import one_line
 from .formats import format_value
 
-"""The points of a plot that grows: a whole history in few points, and a window over the last ones (Burn's plots)."""
-
 Point = tuple[float, float]
 
 
@@ -123,7 +121,13 @@ def plot(title: str, splits: Mapping[str, Sequence[Point]], width: int, height: 
             bits, owner = cells.get(place, (0, number))
             bits = bits if owner == number else 0
             cells[place] = bits | _DOTS[row % 4][column % 2], number
-    lines = [_heads(title, dict(zip(splits, numbers, strict=True)), width)]
+    names = [(f"━ {one_line(name)}  ", number) for name, number in zip(splits, numbers, strict=True)]
+    heads: list[Piece] = []
+    left = width
+    for text, owner in [(f"{one_line(title)}  ", FRAME), *names]:
+        heads.append((text[:left], owner))
+        left -= len(heads[-1][0])
+    lines = [[*heads, (" " * left, FRAME)]]
     for row in range(rows):
         label = {0: format_value(bounds.y_high), rows - 1: format_value(bounds.y_low)}.get(row, "")
         pieces: list[Piece] = [(f"{label[:_LABEL]:>{_LABEL}} │", FRAME)]
@@ -135,21 +139,9 @@ def plot(title: str, splits: Mapping[str, Sequence[Point]], width: int, height: 
             else:
                 pieces.append((text, owner))
         lines.append(pieces)
-    left, right = f"{bounds.x_low:,.0f}", f"{bounds.x_high:,.0f}"
-    axis = f"{'':{_LABEL + 2}}{left}{right:>{max(columns - len(left), 0)}}"
+    low, high = f"{bounds.x_low:,.0f}", f"{bounds.x_high:,.0f}"
+    axis = f"{'':{_LABEL + 2}}{low}{high:>{max(columns - len(low), 0)}}"
     return [*lines, [(f"{axis[:width]:<{width}}", FRAME)]]
-
-
-def _heads(title: str, numbers: dict[str, int], width: int) -> list[Piece]:
-    pieces: list[Piece] = [
-        (f"{one_line(title)}  ", FRAME),
-        *((f"━ {one_line(name)}  ", number) for name, number in numbers.items()),
-    ]
-    cut: list[Piece] = []
-    for text, owner in pieces:
-        cut.append((text[:width], owner))
-        width -= len(cut[-1][0])
-    return [*cut, (" " * width, FRAME)]
 
 
 def _dots(points: Sequence[Point], bounds: Bounds, columns: int, rows: int) -> set[tuple[int, int]]:

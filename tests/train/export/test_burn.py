@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from burnlike.cli.config_options import read_model
+from burnlike.cli.options import read_model
 from burnlike.config import ModuleConfig, registry
 from burnlike.config.root_keys import Input
 from burnlike.config.shipped import shipped_configs

@@ -293,7 +293,14 @@ def chart(curves: Curves, names: Names, steps: Axis, number: int) -> Html:
     kind = [curves.unit, "log scale" if axis.is_log else "", "smoothed" if is_smooth else ""]
     lines = [tag("line", x1=0, x2=_SIZE, y1=_y(axis, it), y2=_y(axis, it), class_="rule") for it in axis.ticks()]
     measured = {it.run for it in curves.series if it.split != "train"}
-    drawn = [path for series in curves.series for path in _paths(series, names, steps, axis, series.run in measured)]
+    drawn: list[Html] = []
+    for series in curves.series:
+        is_second = series.run in measured and not names.is_single and series.split == "train"
+        color, second = f"c{names.color(series)}", " second" * is_second
+        few = " few" * (len(series.points) < 2 and not series.smooth)
+        if series.smooth:
+            drawn.append(_path(series.points, steps, axis, f"curve raw {color}"))
+        drawn.append(_path(series.smooth or series.points, steps, axis, f"curve {color}{second}{few}"))
     ends = [f"{names.long_label(it, curves)}: {format_value(it.points[-1][1])}" for it in curves.series]
     described = f"{curves.title} over the steps; last values: {', '.join(ends)}"
     image = tag(
@@ -334,15 +341,6 @@ def chart_data(curves: Curves, names: Names) -> dict[str, Any]:
 def axis_of(curves: Curves) -> Axis:
     values = [value for series in curves.series for _, value in series.points]
     return value_axis(values, may_be_log=curves.may_be_log, from_zero=curves.is_rate)
-
-
-def _paths(series: Series, names: Names, steps: Axis, axis: Axis, is_measured: bool) -> list[Html]:
-    color = names.color(series)
-    main = " second" if is_measured and not names.is_single and series.split == "train" else ""
-    if series.smooth:
-        raw = _path(series.points, steps, axis, f"curve raw c{color}")
-        return [raw, _path(series.smooth, steps, axis, f"curve c{color}{main}")]
-    return [_path(series.points, steps, axis, f"curve c{color}{main}{' few' if len(series.points) < 2 else ''}")]
 
 
 def _path(points: Points, steps: Axis, axis: Axis, classes: str) -> Html:

@@ -223,13 +223,23 @@ def report_page(runs: list[RunFiles], works: Sequence[Work | None] = ()) -> str:
 
     It loads nothing, and its policy lets a browser run no script but its own: text of a run can't become one.
     """
-    names = _names(runs)
+    names = [run.name for run in runs]  # of the directories, or the paths where two have the same name
+    names = [name if names.count(name) == 1 else str(run.path) for name, run in zip(names, runs, strict=True)]
     summaries = [LearnerSummary.of(run.lines) for run in runs]
     is_single = len(runs) == 1
     title = names[0] if is_single else f"{len(runs)} runs"
+    header = tag("header", tag("h1", title))
+    if is_single:
+        (run,) = runs
+        epochs = max((line["epoch"] + 1 for line in run.lines), default=0)
+        facts = [f"{run.steps:,} steps", f"{epochs} epoch{'s' * (epochs != 1)}"]
+        facts += [] if run.seconds is None else [format_elapsed(run.seconds)]
+        started = str(run.environment.get("started", ""))[:16].replace("T", " ")
+        facts += [f"started {started} UTC"] if started else []
+        header = tag("header", tag("h1", title, " ", badge(run)), tag("p", " · ".join(facts)))
     charts, data = _charts(runs, Names(names))
     parts = [
-        _header(runs, title),
+        header,
         problems(runs, names),
         tiles(summaries[0]) if is_single else comparison(runs, names, summaries),
         section("Curves", charts, id_="curves"),
@@ -264,18 +274,6 @@ def _head(title: str) -> Html:
     )
 
 
-def _header(runs: list[RunFiles], title: str) -> Html:
-    if len(runs) > 1:
-        return tag("header", tag("h1", title))
-    (run,) = runs
-    epochs = max((line["epoch"] + 1 for line in run.lines), default=0)
-    facts = [f"{run.steps:,} steps", f"{epochs} epoch{'s' * (epochs != 1)}"]
-    facts += [] if run.seconds is None else [format_elapsed(run.seconds)]
-    started = str(run.environment.get("started", ""))[:16].replace("T", " ")
-    facts += [f"started {started} UTC"] if started else []
-    return tag("header", tag("h1", title, " ", badge(run)), tag("p", " · ".join(facts)))
-
-
 def _charts(runs: list[RunFiles], names: Names) -> tuple[Html | None, dict[str, Any]]:
     all_curves = curves_of(runs)
     if not all_curves:
@@ -298,12 +296,6 @@ def _per_run(title: str, runs: list[RunFiles], names: list[str], contents: list[
         return [section(title, *contents[0], id_=title.lower())]
     parts = [tag("details", tag("summary", name), *it) for name, it in zip(names, contents, strict=True) if it]
     return [section(title, *parts, id_=title.lower())]
-
-
-def _names(runs: list[RunFiles]) -> list[str]:
-    """The names of the directories, or the paths where two have the same name."""
-    names = [run.name for run in runs]
-    return [name if names.count(name) == 1 else str(run.path) for name, run in zip(names, runs, strict=True)]
 
 
 def _asset(name: str) -> str:
