@@ -133,7 +133,7 @@ def _comparison(places: list[Path]) -> list[str]:
     metrics = dict.fromkeys((it.split, it.name) for summary in summaries for it in summary.metrics)
     for split, name in (it for it in metrics if is_quality(it[1])):
         found_metrics = [summary.find(split, name) for summary in summaries]
-        shown = ["-" if it is None else f"{format_value(it.best.value)} ({it.best.epoch})" for it in found_metrics]
+        shown = ["-" if it is None else str(it.best) for it in found_metrics]
         rows.append([f"best {split} {name} (epoch)", *shown])
     ends = dict.fromkeys((split, name) for run in runs for split, values in run.values.items() for name in values)
     for split, name in ends:
@@ -164,7 +164,6 @@ def _sort_key(row: Row, key: str) -> Any:
 
 def _cells(row: Row, root: Path, metric_name: str, has_evaluations: bool) -> list[str]:
     run, metric = row.run, row.metric
-    best = "-" if metric is None else f"{format_value(metric.best.value)} ({metric.best.epoch})"
     differs = ", ".join(f"{name.rpartition('.')[2]}={shortened(it)}" for name, it in row.differs.items())
     evaluated = "-"  # the last evaluation, by the metric that is shown, or the loss
     if run.evaluations:
@@ -175,7 +174,7 @@ def _cells(row: Row, root: Path, metric_name: str, has_evaluations: bool) -> lis
         _name(run, root),
         run.state,
         f"{run.steps:,}",
-        best,
+        "-" if metric is None else str(metric.best),
         "-" if metric is None else format_value(metric.last),
         "-" if run.seconds is None else format_elapsed(run.seconds),
         *([evaluated] if has_evaluations else []),

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,10 +13,10 @@ from ...module.torch_objects.wrappers import is_distributed
 from ...record import DistributedRecorder, Record, SafetensorsRecorder, verify
 from ...record.distributed.together import Together, copied_parts
 from ...record.saving.background import SaveThread
+from ..runs.run_dir import checkpoint_name, checkpoint_step
 from .mirror import Mirror
 
 _NICENESS = 10  # the training goes first where it and the save want one CPU
-_NAME = re.compile(r"step-(\d+)")
 
 
 class Checkpoint(NamedTuple):
@@ -247,13 +246,13 @@ class Checkpointer:
 
     def of_step(self, step: int) -> Checkpoint:
         """The checkpoint of a step, which may not be there."""
-        return Checkpoint(step, self.directory / f"step-{step:08d}")
+        return Checkpoint(step, self.directory / checkpoint_name(step))
 
     def _found(self) -> list[Checkpoint]:
         if not self.directory.is_dir():
             return []
-        matches = ((_NAME.fullmatch(path.name), path) for path in self.directory.iterdir())
-        return sorted(Checkpoint(int(match[1]), path) for match, path in matches if match)
+        steps = ((checkpoint_step(path.name), path) for path in self.directory.iterdir())
+        return sorted(Checkpoint(step, path) for step, path in steps if step is not None)
 
     def _unwritable(self, checkpoint: Checkpoint, error: OSError | RecordError) -> CheckpointError:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error

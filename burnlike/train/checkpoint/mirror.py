@@ -19,10 +19,10 @@ from typing import Any, Protocol
 from ..._atomic import AtomicDirectory, make_directories, replace_file
 from ..._regular_file import digest_of, read_regular
 from ...errors import CheckpointError
-from ..runs.run_dir import LOCK_NAME, RunDir, numbered
+from ..runs.run_dir import LOCK_NAME, RunDir, checkpoint_name, checkpoint_step, numbered
 from .mirror_files import FileFacts, MirrorFiles, short
 
-_OWNER, _RESULT, _STEP, _OF_RUN = "mirror.json", "result", "step-", "run/"
+_OWNER, _RESULT, _OF_RUN = "mirror.json", "result", "run/"
 _OF_RESULT = ("model.safetensors", "results.json")
 _NOT_COPIED = (LOCK_NAME, _OWNER, "checkpoints", "logs")
 _MOST_BYTES = 1 << 22
@@ -105,7 +105,7 @@ class Mirror:
             checkpoints = self._checkpoints()
             for step in [*checkpoints][-1:]:
                 beside = {file: it for file, it in checkpoints[step].items() if file.startswith(_OF_RUN)}
-                self._get(_name(step), beside, _OF_RUN, self._run)
+                self._get(checkpoint_name(step), beside, _OF_RUN, self._run)
 
     def steps(self) -> list[int]:
         """The steps of the whole checkpoints, in order; a CheckpointError if it can't be looked at."""
@@ -114,7 +114,9 @@ class Mirror:
 
     def _checkpoints(self) -> dict[int, FileFacts]:
         """The files of each whole checkpoint, by its step, in order; files of the run alone are none."""
-        checkpoints = {step: files for name, files in self._files.sets().items() if (step := _step(name)) is not None}
+        checkpoints = {
+            step: files for name, files in self._files.sets().items() if (step := checkpoint_step(name)) is not None
+        }
         return {
             step: it for step, it in sorted(checkpoints.items()) if any(not name.startswith(_OF_RUN) for name in it)
         }
@@ -130,7 +132,7 @@ class Mirror:
             step = max(checkpoints, default=after)
             if step <= after:
                 return None
-            name = _name(step)
+            name = checkpoint_name(step)
             with AtomicDirectory(directory / name) as partial:
                 self._get(name, checkpoints[step], _OF_RUN, partial.path)
                 partial.commit()
@@ -241,18 +243,18 @@ class Mirror:
         if self._holder and (owner := self._owner()).get("holder") != self._holder:
             raise CheckpointError(f"another process copies to it{_origin_of(owner)}; this one does not any more")
         for checkpoint in present():
-            if _name(checkpoint.step) not in names:
+            if checkpoint_name(checkpoint.step) not in names:
                 sources = {f"{_OF_RUN}{name}": path for name, path in self._own_files(with_result=False).items()}
                 try:
-                    self._files.put(_name(checkpoint.step), {**sources, **_below(checkpoint.path)})
+                    self._files.put(checkpoint_name(checkpoint.step), {**sources, **_below(checkpoint.path)})
                 except FileNotFoundError:
                     if checkpoint.path.exists():  # it has been removed meanwhile
                         raise
         if has_result:
             self._files.put(_RESULT, self._own_files(with_result=True))
-        stays = {_name(it.step) for it in present()}
+        stays = {checkpoint_name(it.step) for it in present()}
         for name in {it.partition(".")[0] for it in self._files.names()} - stays:
-            if _step(name) is not None:
+            if checkpoint_step(name) is not None:
                 self._files.remove(name)
 
     def _own_files(self, *, with_result: bool) -> dict[str, Path]:
@@ -280,7 +282,7 @@ def fetch_run(url: str, root: Path) -> tuple[Path, list[str]]:
     mirror = Mirror(place, run)
     mirror.expect_one()
     with closing(RunDir.open(run, may_lack=True)):
-        steps = [step for it in run.glob(f"checkpoints/{_STEP}*") if (step := _step(it.name)) is not None]
+        steps = [step for it in run.glob("checkpoints/*") if (step := checkpoint_step(it.name)) is not None]
         mirror.note_owner(has_checkpoints=bool(steps))
         step = mirror.fetch(run / "checkpoints", max(steps, default=-1))
         result = mirror.fetch_result()
@@ -322,12 +324,3 @@ def _noted_in(run: Path) -> Mapping[str, Any]:
 
 def _origin_of(owner: Mapping[str, Any]) -> str:
     return f", on {str(owner.get('host'))[:80]} since {str(owner.get('since'))[:40]}" if owner else ""
-
-
-def _name(step: int) -> str:
-    return f"{_STEP}{step:08d}"
-
-
-def _step(name: str) -> int | None:
-    number = name.removeprefix(_STEP)
-    return int(number) if name.startswith(_STEP) and number.isdigit() else None

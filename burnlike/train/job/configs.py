@@ -25,7 +25,7 @@ from ...config.registry import tag_of
 from ...errors import nearest
 from ...interop.parallel_words import undivided_heads
 from ...optim.lbfgs.configs import LbfgsConfig
-from ..learner.configs import BEST, TrainingConfig
+from ..learner.configs import BEST, BestMetricConfig, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
 from ..parallel.division_problems import (
@@ -214,6 +214,15 @@ class TrainConfig(Config):
     def metric_names(self) -> list[str]:
         """Name of each metric in lines of metrics: its `name`, or its type as in `top_k_accuracy`."""
         return [it.name or re.sub(r"(?<!^)(?=[A-Z])", "_", tag_of(type(it)) or "").lower() for it in self.metrics]
+
+    def directed(self) -> TrainingConfig:
+        """The training with the directions that its metrics say; a ConfigError where one says none."""
+        return self.training.directed(dict(zip(self.metric_names(), self.metrics, strict=True)))
+
+    @property
+    def best_metric(self) -> BestMetricConfig:
+        """The value that says how good a model is, with its direction: of `keep_best`, or else the loss."""
+        return self.directed().keep_best or BestMetricConfig().directed()
 
     def init_metrics(self, classes: Sequence[str] | None) -> dict[str, Any]:
         """The metrics by their names, for data with these classes."""

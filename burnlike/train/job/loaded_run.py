@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -22,7 +23,6 @@ from ...data.transforms.transformed import measured
 from ...errors import ArgumentError, CheckpointError, ConfigError, DataError, RunDirError, nearest
 from ...optim import SgdConfig
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
-from ..learner.configs import BestMetricConfig
 from ..learner.learner import Learner
 from ..learner.steps import autocast
 from ..learner.updates import Ema
@@ -40,6 +40,7 @@ from .starting import choose_trained, loader_of, model_config
 ALL = "all"
 
 
+@dataclass(eq=False)
 class LoadedRun:
     """The model of a run, ready to use.
 
@@ -48,19 +49,24 @@ class LoadedRun:
         config: its config.
         model: with the chosen weights, in evaluation mode, on `device`.
         task: what it was trained for.
-        classes: the names of the classes, by number; None where the data has none.
-        facts: what else is known of the data, such as the names of its features.
+        facts: what is known of the data, such as the names of its features, and its `classes`.
         step: of the weights, and `weights` which they are: of the `best` validation, the `last` ones, their average
             (`ema`), or of a `checkpoint` that was named.
     """
 
-    def __init__(
-        self, path: Path, config: TrainConfig, model: nn.Module, task: Task, facts: Mapping[str, Any],
-        step: int, weights: str, device: torch.device,
-    ) -> None:  # fmt: skip
-        self.path, self.config, self.model, self.task = path, config, model, task
-        self.facts, self.classes = facts, facts["classes"]
-        self.step, self.weights, self.device = step, weights, device
+    path: Path
+    config: TrainConfig
+    model: nn.Module
+    task: Task
+    facts: Mapping[str, Any]
+    step: int
+    weights: str
+    device: torch.device
+
+    @property
+    def classes(self) -> Sequence[str] | None:
+        """The names of the classes, by number; None where the data has none."""
+        return self.facts["classes"]
 
     @property
     def directory(self) -> Path:
@@ -177,8 +183,7 @@ def _choose(run: Path, config: TrainConfig, wanted: Weights, step: int | None) -
 
 def best_step(run: Path, config: TrainConfig, steps: set[int]) -> int | None:
     """The step among these with the best validation, by `keep_best` or else the loss; None if none was validated."""
-    metrics = dict(zip(config.metric_names(), config.metrics, strict=True))
-    best = config.training.directed(metrics).keep_best or BestMetricConfig().directed()
+    best = config.best_metric
     lines = [it for it in read_metrics(run / "metrics.jsonl").lines if it["split"] == "valid" and it["step"] in steps]
     sign = 1 if best.direction == "lowest" else -1
     values = {

@@ -130,9 +130,8 @@ def check_resumable(
 
 def _plain(config: TrainConfig) -> dict[str, Any]:
     """The config as plain data, with the directions that its metrics say."""
-    metrics = dict(zip(config.metric_names(), config.metrics, strict=True))
     with suppress(ConfigError):  # of a metric that says none until it is made
-        config = config.replace(training=config.training.directed(metrics))
+        config = config.replace(training=config.directed())
     return config.to_dict()
 
 

@@ -219,11 +219,9 @@ def ranked(
 
 
 def _result(folder: Path, run: SweepRun, result: "RunResult | BurnlikeError", config: TrainConfig) -> SweepResult:
-    from ..learner.configs import BestMetricConfig
     from ..view.summary import LearnerSummary
 
-    metrics = dict(zip(config.metric_names(), config.metrics, strict=True))
-    chosen = config.training.directed(metrics).keep_best or BestMetricConfig().directed()
+    chosen = config.best_metric
     if isinstance(result, BurnlikeError):
         return SweepResult(run, one_line(str(result)), chosen.metric)
     summary = LearnerSummary.of_run(folder / run.name).find("valid", chosen.metric)

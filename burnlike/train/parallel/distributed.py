@@ -35,7 +35,7 @@ from .division_problems import CONTEXT_IN_FLOAT8, IN_INT8, pipeline_problems
 from .mesh import Mesh
 from .single_process import SingleProcess
 from .timing import Timing
-from .watch import GONE, EndedError, Progress, Watch
+from .watch import GONE, EndedError, Watch
 
 if TYPE_CHECKING:
     from .divided_layers import Experts
@@ -165,7 +165,7 @@ class SeveralProcesses(SingleProcess):
 
     def callbacks(self) -> list[Callback]:
         self._timing = Timing(self)
-        return [self._timing, *([] if self.watch is None else [Progress(self.watch)])]
+        return [self._timing, *([] if self.watch is None else [self.watch])]
 
     def notes(self) -> list[str]:
         notes, self._timing.notes = self._timing.notes, []

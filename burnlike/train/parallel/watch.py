@@ -39,8 +39,8 @@ class EndedError(TrainingError):
     """Another process, which this one waited for, has ended or hangs."""
 
 
-class Watch:
-    """The status of this process for the others, and theirs.
+class Watch(Callback):
+    """The status of this process for the others, and theirs; a callback notes how far the training is.
 
     Attributes:
         step: the optimizer step that is being made; `doing` says what of it.
@@ -64,11 +64,23 @@ class Watch:
         self._thread = threading.Thread(target=self._beat, name="burnlike-watch", daemon=True)
         self._thread.start()
 
-    def begin(self) -> None:
-        """Another training begins."""
+    def on_fit_start(self, learner: Any) -> None:
         self.training, self.failed = self.training + 1, ""
+        self._note(learner.step + 1, "reading a batch")
 
-    def note(self, step: int, doing: str) -> None:
+    def on_batch_start(self, learner: Any, batch: Any) -> None:
+        self._note(learner.step + 1, "computing")
+
+    def on_backward_end(self, learner: Any) -> None:
+        self._note(learner.step + 1, "taking the optimizer step")
+
+    def on_step_end(self, learner: Any) -> None:
+        self._note(learner.step + 1, "reading a batch")
+
+    def on_valid_start(self, learner: Any, split: str) -> None:
+        self._note(learner.step, "validating")
+
+    def _note(self, step: int, doing: str) -> None:
         """The process got so far; this costs less than a microsecond."""
         self.step, self.doing = step, doing
         self._count += 1
@@ -197,29 +209,6 @@ class Watch:
         busy = [rank for rank in behind if not now[rank]["waits"]] or [rank for rank in now if not now[rank]["waits"]]
         late = [(_who(rank, now[rank]), now[rank]) for rank in busy or behind]
         return "; ".join(f"{who} hangs in step {it['step']}, {it['doing']}, at {it['where']}" for who, it in late)
-
-
-class Progress(Callback):
-    """Notes how far a training is."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def on_fit_start(self, learner: Any) -> None:
-        self._watch.begin()
-        self._watch.note(learner.step + 1, "reading a batch")
-
-    def on_batch_start(self, learner: Any, batch: Any) -> None:
-        self._watch.note(learner.step + 1, "computing")
-
-    def on_backward_end(self, learner: Any) -> None:
-        self._watch.note(learner.step + 1, "taking the optimizer step")
-
-    def on_step_end(self, learner: Any) -> None:
-        self._watch.note(learner.step + 1, "reading a batch")
-
-    def on_valid_start(self, learner: Any, split: str) -> None:
-        self._watch.note(learner.step, "validating")
 
 
 def _place(thread: int) -> tuple[str, bool]:

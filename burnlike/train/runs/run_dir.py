@@ -176,6 +176,17 @@ def numbered(directory: str, name: str) -> int | None:
     return match and int(match[1] or 1)
 
 
+def checkpoint_name(step: int) -> str:
+    """The name of the checkpoint of a step, in a run and in its mirror."""
+    return f"step-{step:08d}"
+
+
+def checkpoint_step(name: str) -> int | None:
+    """The step of the checkpoint of this name; None for another name."""
+    match = re.fullmatch(r"step-(\d+)", name)
+    return match and int(match[1])
+
+
 def local_run(path: str | os.PathLike[str]) -> Path:
     """The path of a run; a CheckpointError for the address of its mirror."""
     if "://" in os.fspath(path):

@@ -4,7 +4,6 @@ import fcntl
 import json
 import math
 import os
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,13 +15,12 @@ from ...config.document import parse_plain
 from ...errors import ConfigError, RunDirError
 from .environment import ENVIRONMENT_NAME
 from .logs import DONE, FAILED, LOG_NAME, RANKS_NAME, RESULTS_NAME, STOPPED, MetricLines, read_log, read_metrics
-from .run_dir import CONFIG_NAME, LOCK_NAME
+from .run_dir import CONFIG_NAME, LOCK_NAME, checkpoint_step
 
 RUNNING = "running"
 EVALUATIONS = "evaluations"
 _MOST_BYTES = 10_000_000
 """Of a config or a JSON file."""
-_CHECKPOINT = re.compile(r"step-(\d+)")
 
 
 class SavedCheckpoint(NamedTuple):
@@ -113,6 +111,12 @@ def read_run(path: str | os.PathLike[str]) -> RunFiles:
     values = results.get("values")
     times = [line["time"] for line in metrics.lines if line.get("time") is not None]
     state = _state(path, log.ending)
+    checkpoints: list[SavedCheckpoint] = []
+    with suppress(OSError):  # none, or one that is removed at this moment
+        for folder in (path / "checkpoints").iterdir():
+            if (step := checkpoint_step(folder.name)) is not None:
+                size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+                checkpoints.append(SavedCheckpoint(step, folder.name, size))
     run_environment = _json(path / ENVIRONMENT_NAME, problems)
     contents = [_json(it, problems, path) for it in sorted((path / EVALUATIONS).glob("*.json"))]
     usable = [it for it in contents if isinstance(it.get("values"), dict) and isinstance(it.get("split"), str)]
@@ -129,7 +133,7 @@ def read_run(path: str | os.PathLike[str]) -> RunFiles:
         environment=run_environment,
         values={split: _numbers(it) for split, it in values.items()} if isinstance(values, dict) else {},
         task_notes=task_notes if isinstance(task_notes := results.get("said"), dict) else {},
-        checkpoints=_checkpoints(path / "checkpoints"),
+        checkpoints=sorted(checkpoints),
         evaluations=sorted(evaluations, key=lambda it: str(it.get("time"))),
         problems=problems,
         ranks=_ranks(path / RANKS_NAME),
@@ -233,13 +237,3 @@ def _numbers(value: Any) -> dict[str, float]:
         return {}
     numbers = {name: it for name, it in value.items() if isinstance(it, int | float) and not isinstance(it, bool)}
     return {name: it for name, it in numbers.items() if isinstance(it, float) or abs(it) <= sys.float_info.max}
-
-
-def _checkpoints(folder: Path) -> list[SavedCheckpoint]:
-    checkpoints = []
-    with suppress(OSError):  # none, or one that is removed at this moment
-        for path in folder.iterdir():
-            if match := _CHECKPOINT.fullmatch(path.name):
-                size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
-                checkpoints.append(SavedCheckpoint(int(match[1]), path.name, size))
-    return sorted(checkpoints)

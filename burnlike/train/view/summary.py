@@ -17,6 +17,9 @@ class EpochValue(NamedTuple):
     epoch: int
     value: float
 
+    def __str__(self) -> str:
+        return f"{format_value(self.value)} ({self.epoch})"
+
 
 class MetricSummary(NamedTuple):
     """A metric of a split, with a value for each epoch that has one, in their order; at least one."""
@@ -101,6 +104,6 @@ class LearnerSummary(NamedTuple):
     def __str__(self) -> str:
         rows = [("split", "metric", "first", "last", "min (epoch)", "max (epoch)")]
         for metric in self.metrics:
-            low, high = (f"{format_value(end.value)} ({end.epoch})" for end in (metric.lowest, metric.highest))
-            rows.append((metric.split, metric.name, format_value(metric.first), format_value(metric.last), low, high))
+            ends = str(metric.lowest), str(metric.highest)
+            rows.append((metric.split, metric.name, format_value(metric.first), format_value(metric.last), *ends))
         return "\n".join(table([[one_line(cell) for cell in row] for row in rows]))

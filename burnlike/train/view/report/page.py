@@ -74,7 +74,7 @@ def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSu
             if metric is None:
                 row.append("-")
                 continue
-            text = f"{format_value(metric.best.value)} ({metric.best.epoch})"
+            text = str(metric.best)
             value = tag("b", text) if len(runs) > 1 and metric.best.value == best[name] else tag("span", text)
             row.append(tag("td", value, tag("small", f"last {format_value(metric.last)}")))
         rows.append(row)
@@ -94,7 +94,6 @@ def values(run: RunFiles, summary: LearnerSummary) -> Html | None:
     heads: list[object] = ["split", "metric", "first", "last", "lowest (epoch)", "highest (epoch)", "at the end"]
     rows: list[list[object]] = []
     for metric in summary.metrics:
-        low, high = (f"{format_value(end.value)} ({end.epoch})" for end in (metric.lowest, metric.highest))
         end = run.values.get(metric.split, {}).get(metric.name)
         rows.append(
             [
@@ -102,8 +101,8 @@ def values(run: RunFiles, summary: LearnerSummary) -> Html | None:
                 metric.name,
                 format_value(metric.first),
                 format_value(metric.last),
-                low,
-                high,
+                str(metric.lowest),
+                str(metric.highest),
                 format_value(end),
             ]
         )
