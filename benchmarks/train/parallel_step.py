@@ -40,7 +40,7 @@ from burnlike.train import (
     TrainingConfig,
     make_parallel,
 )
-from burnlike.train.parallel.fsdp2 import blocks_of
+from burnlike.train.parallel.strategies import blocks_of
 
 PROCESSES, WARM_UP, LOG_EVERY = 2, 5, 10
 BATCH, LENGTH, VOCABULARY = 4, 128, 2048

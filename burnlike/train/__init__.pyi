@@ -38,11 +38,10 @@ from .parallel.configs import (
     Fsdp2Config as Fsdp2Config,
     SingleProcessConfig as SingleProcessConfig,
 )
-from .parallel.ddp import Ddp as Ddp
 from .parallel.distributed import SeveralProcesses as SeveralProcesses
-from .parallel.fsdp2 import Fsdp2 as Fsdp2
 from .parallel.rendezvous import make_parallel as make_parallel
 from .parallel.single_process import SingleProcess as SingleProcess
+from .parallel.strategies import Ddp as Ddp, Fsdp2 as Fsdp2
 from .runs.logs import MetricsLog as MetricsLog
 from .runs.run_dir import RunDir as RunDir
 from .runs.run_files import RunFiles as RunFiles, find_runs as find_runs, read_run as read_run
@@ -61,7 +60,6 @@ from .tasks.configs import (
     TokenClassificationConfig as TokenClassificationConfig,
     VariationalAutoencoderConfig as VariationalAutoencoderConfig,
 )
-from .tasks.divided_batches import own_parts as own_parts
 from .tasks.generative import (
     Adversarial as Adversarial,
     Networks as Networks,
@@ -80,19 +78,19 @@ from .tasks.supervised import (
     Segmentation as Segmentation,
 )
 from .tasks.task import LoraFineTuning as LoraFineTuning, Task as Task
+from .tasks.token_batches import own_parts as own_parts
 from .tasks.tokens import (
     MaskedLanguageModel as MaskedLanguageModel,
     SequenceToSequence as SequenceToSequence,
     TokenClassification as TokenClassification,
 )
 from .view.callback import Callback as Callback, RunLog as RunLog
+from .view.formats import LearnerSummary as LearnerSummary
 from .view.live import RichRenderer as RichRenderer
 from .view.loggers.configs import (
     MLflowConfig as MLflowConfig,
     TensorBoardConfig as TensorBoardConfig,
     WandBConfig as WandBConfig,
 )
-from .view.loggers.logger import Logger as Logger
-from .view.loggers.programs import MLflow as MLflow, TensorBoard as TensorBoard, WandB as WandB
+from .view.loggers.loggers import Logger as Logger, MLflow as MLflow, TensorBoard as TensorBoard, WandB as WandB
 from .view.renderers import PlainRenderer as PlainRenderer, Renderer as Renderer, choose_renderer as choose_renderer
-from .view.summary import LearnerSummary as LearnerSummary

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.record import open_record
-from burnlike.train.export.onnx import write_onnx
-from burnlike.train.export.program import program_of
-from burnlike.train.export.source import Source
+from burnlike.train.export.programs import write_onnx
+from burnlike.train.export.source import Source, program_of
 
 from .running import name_crate
 from .rust_models import STEPS, Case, Result, _built, _exported, _model, _reason

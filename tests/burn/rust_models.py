@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from burnlike.errors import NoCounterpartError
 from burnlike.record import open_record
-from burnlike.train.export.program import program_of
 from burnlike.train.export.rust.crate import Written, write_written
 from burnlike.train.export.rust.stacks import stacks_apart
 from burnlike.train.export.rust.tracing import leaves_of
+from burnlike.train.export.source import program_of
 
 from .running import TARGET, name_crate, program
 

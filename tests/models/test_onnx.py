@@ -14,10 +14,8 @@ from burnlike.config.root_keys import Input
 from burnlike.errors import ConfigError
 from burnlike.models import Mlp
 from burnlike.train.export.exporting import export
-from burnlike.train.export.onnx import write_onnx
-from burnlike.train.export.program import program_of
-from burnlike.train.export.source import Source
-from burnlike.train.export.torch_program import write_program
+from burnlike.train.export.programs import write_onnx, write_program
+from burnlike.train.export.source import Source, program_of
 
 from .cases import CASES, ModelCase
 

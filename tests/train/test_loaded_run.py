@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from burnlike._outputs import Output
+from burnlike.cli.commands.predict import write_predictions
 from burnlike.cli.main import main
-from burnlike.cli.prediction_files import write_predictions
 from burnlike.errors import CheckpointError, ConfigError, DataError, RunDirError
 from burnlike.record import open_record
 from burnlike.train import Job, LoadedRun, PlainRenderer, RunDir, TrainConfig, load_run, read_run

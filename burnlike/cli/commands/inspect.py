@@ -125,9 +125,18 @@ def _text(summary: dict[str, Any]) -> str:
     lines += [f"note: {note}" for note in summary["notes"]] + [""]
     if tensors:
         rows = [_COLUMNS]
-        for it in tensors:
-            tied = ", ".join(map(printable, it["aliases"]))
-            rows.append((printable(it["path"]), it["dtype"], str(it["shape"]), str(it["bytes"]), it["id"] or "-", tied))
+        for tensor in tensors:
+            tied = ", ".join(map(printable, tensor["aliases"]))
+            rows.append(
+                (
+                    printable(tensor["path"]),
+                    tensor["dtype"],
+                    str(tensor["shape"]),
+                    str(tensor["bytes"]),
+                    tensor["id"] or "-",
+                    tied,
+                )
+            )
         lines += table(rows, right=_COLUMNS.index("bytes"))
     lines.append(f"{len(tensors)} tensors, {summary['tensor_bytes']} bytes")
     for title in ("metadata", "values"):

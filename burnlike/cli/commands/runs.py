@@ -12,8 +12,15 @@ from burnlike._terminal import one_line, table
 from burnlike.errors import ArgumentError, RunDirError, nearest
 from burnlike.train.runs.run_dir import RunDir
 from burnlike.train.runs.run_files import RunFiles, config_differences, find_runs, read_run
-from burnlike.train.view.formats import format_bytes, format_elapsed, format_value, is_quality, lower_is_better
-from burnlike.train.view.summary import LearnerSummary, MetricSummary
+from burnlike.train.view.formats import (
+    LearnerSummary,
+    MetricSummary,
+    format_bytes,
+    format_elapsed,
+    format_value,
+    is_quality,
+    lower_is_better,
+)
 
 from ..options import place_of
 from ..tables import say, say_json, shortened

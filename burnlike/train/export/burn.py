@@ -13,9 +13,8 @@ from ..._outputs import Output
 from ...config.root_keys import Input
 from ...errors import ArgumentError
 from ..tasks.generative import Networks
-from .program import program_of
 from .rust.crate import write_crate
-from .source import Example, Source, called_parts, example_of
+from .source import Example, Source, called_parts, example_of, program_of
 
 
 def write_burn(

@@ -11,9 +11,8 @@ import torch
 from ..._outputs import Output
 from ...config.root_keys import Input
 from ...errors import ArgumentError
-from .program import program_of
 from .rust import crate_output
-from .source import Source, example_of
+from .source import Source, example_of, program_of
 
 Target = Literal["onnx", "pt2", "hf", "burn"]
 Dtype = Literal["float32", "float16", "bfloat16"]
@@ -88,10 +87,10 @@ def _program(
     program = program_of(source.model, example_inputs, source.normalize if normalize else ())
     lines = [f"example   {example.origin}"]
     if to == "onnx":
-        from .onnx import write_onnx
+        from .programs import write_onnx
 
         return lines + write_onnx(source, program, example_inputs, out, quantize)
-    from .torch_program import write_program
+    from .programs import write_program
 
     if quantize is None:
         return lines + write_program(source, program, example_inputs, out)

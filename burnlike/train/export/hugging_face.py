@@ -16,9 +16,8 @@ from ...errors import BurnlikeError
 from ...models import save_for_transformers, save_pretrained
 from ...models.by_path.saving import copy_beside
 from ...models.generation import stop_tokens
-from .program import may_vary, outputs_of, program_of
-from .proof import proof, quiet
-from .source import Source, example_of
+from .programs import proof, quiet
+from .source import Source, example_of, may_vary, outputs_of, program_of
 
 _TOKENIZER, _GENERATION = "tokenizer", "generation_config.json"
 _NAMES = {

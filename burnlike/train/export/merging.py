@@ -12,8 +12,7 @@ from ...interop.adapters.peft_config import WEIGHTS_NAME, read_config
 from ...models import PretrainedConfig, save_for_transformers
 from ...models.by_path.directory import OWN_NAME
 from ...record import Record, SafetensorsRecorder, open_record
-from ..job.loaded_run import LoadedRun
-from ..job.results import MODEL_NAME
+from ..job.loaded_run import MODEL_NAME, LoadedRun
 from ..job.run_config import place_of_run
 from .hugging_face import copy_beside, keep_template, tokenizers_of, write_directory
 from .source import source_of_run

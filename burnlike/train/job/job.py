@@ -18,20 +18,20 @@ from ..checkpoint.mirror import Mirror
 from ..learner.configs import TrainingConfig
 from ..learner.fit_loop import LearningResult
 from ..learner.learner import Learner
-from ..learner.measuring import left_out_of
+from ..learner.steps import left_out_of
 from ..learner.stopping import Interrupter
 from ..parallel.rendezvous import make_parallel
 from ..parallel.single_process import SingleProcess
 from ..runs.logs import MetricsLog, write_results
 from ..runs.run_dir import RunDir, keep_description, keep_facts
 from ..state.frozen_base import digests_of, note_base
-from ..state.small_parts import seed_random
+from ..state.training_state import seed_random
 from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig, Weights
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
-from .results import copy_of, read_weights, without_values, write_weights
+from .loaded_run import copy_of, read_weights, without_values, write_weights
 from .run_config import check_resumable, run_config
 from .starting import FirstValues, JobData, choose_trained, deferred_model, first_model, loader_of, model_config
 from .trial import check_batch

@@ -27,7 +27,7 @@ from ...record.shortcuts import open_for
 from ..parallel.single_process import SingleProcess
 from ..runs.record_paths import record_at
 from ..state.frozen_base import digest_of
-from ..state.small_parts import random_state, restore_random
+from ..state.training_state import random_state, restore_random
 from ..tasks.task import Task
 from .configs import InitFromConfig, TrainConfig
 

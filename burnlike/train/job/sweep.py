@@ -219,7 +219,7 @@ def ranked(
 
 
 def _result(folder: Path, run: SweepRun, result: "RunResult | BurnlikeError", config: TrainConfig) -> SweepResult:
-    from ..view.summary import LearnerSummary
+    from ..view.formats import LearnerSummary
 
     chosen = config.best_metric
     if isinstance(result, BurnlikeError):

@@ -20,8 +20,7 @@ from ...module import params
 from ...module.groups.param_matchers import MatchIds
 from ...module.torch_objects.wrappers import is_quantized
 from ...optim import OptimizerAdaptor
-from ..learner.measuring import update_metrics
-from ..learner.steps import StepOutput, output_of
+from ..learner.steps import StepOutput, output_of, update_metrics
 from ..parallel.configs import DistributedConfig
 from ..parallel.division_problems import SCHEDULES
 from ..tasks.task import Task
@@ -361,14 +360,14 @@ def division_problems(config: DistributedConfig, optimizer: Any, module: nn.Modu
         optimizer: the config of what updates the parts.
     """
     if config.pipeline > 1:
-        from ..parallel.pipeline_plan import plan_of  # torch.distributed takes time
+        from ..parallel.pipeline_cut import plan_of  # torch.distributed takes time
 
         stages = config.pipeline * SCHEDULES[config.schedule]
         yield from _refusals("distributed.pipeline", lambda: plan_of(module, stages, config.stages))
     if config.tensor > 1:
         yield from _refusals("distributed.tensor", lambda: _divide(config, optimizer, module))
     if config.name == "fsdp2":
-        from ..parallel.fsdp2 import blocks_of, check_divisible
+        from ..parallel.strategies import blocks_of, check_divisible
 
         # What is gathered together of stages and of experts depends on the processes.
         units = [[it] for it in (*blocks_of(module), module)] if config.pipeline == config.expert == 1 else []

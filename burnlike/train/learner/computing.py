@@ -22,7 +22,7 @@ from ...module.torch_objects.wrappers import is_distributed, own_class
 from ...nn import Linear
 from ...ops import int8_linear
 from ...ops.int8_linear import DTYPES
-from ..parallel.fsdp2 import blocks_of
+from ..parallel.strategies import blocks_of
 from .configs import SAVED_OPS, CheckpointingConfig, Float8Config, TrainingConfig
 
 

@@ -18,8 +18,8 @@ from ..view.renderers import Renderer, renderer_of
 from .computing import computing
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
-from .measuring import detached, left_out_of, part_means, put_states, states_of, update_metrics, values_of
 from .saving import Saving, not_finite
+from .steps import detached, left_out_of, part_means, put_states, states_of, update_metrics, values_of
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 
 if TYPE_CHECKING:

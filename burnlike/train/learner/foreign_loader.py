@@ -8,7 +8,7 @@ import torch
 from ...data import DataLoader
 from ...data.batching import to_device
 from ...errors import ConfigError, DataError
-from ..state.small_parts import random_state, restore_random
+from ..state.training_state import random_state, restore_random
 
 LoaderNames = tuple[str, str]
 

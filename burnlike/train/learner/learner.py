@@ -24,15 +24,16 @@ from .computing import Int8Layers
 from .configs import ComputePrecision, EmaConfig, TrainingConfig
 from .fit_loop import FitLoop, LearningResult
 from .foreign_loader import as_loader, check_ranks
-from .measuring import Metric, evaluate
 from .saving import Counters
 from .steps import (
     LossFunction,
     LossWindow,
+    Metric,
     StepOutput,
     TrainStep,
     add_batch_to_errors,
     autocast,
+    evaluate,
     output_of,
     task_of,
 )

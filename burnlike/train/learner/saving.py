@@ -13,7 +13,7 @@ from ...module.torch_objects.wrappers import is_quantized
 from ...optim.core.sharded import local
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..checkpoint.strategies import ComposedCheckpointingStrategy, KeepLastNCheckpoints, MetricCheckpointingStrategy
-from ..state.small_parts import random_state, restore_random, seed_random
+from ..state.training_state import random_state, restore_random, seed_random
 from .configs import TrainingConfig
 
 if TYPE_CHECKING:

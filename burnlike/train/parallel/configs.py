@@ -15,9 +15,8 @@ from ...interop.parallel_words import known_words
 from .division_problems import SCHEDULES, refused_pairs, schedule_problems
 
 if TYPE_CHECKING:
-    from .ddp import Ddp
-    from .fsdp2 import Fsdp2
     from .single_process import SingleProcess
+    from .strategies import Ddp, Fsdp2
 
 Name = Annotated[str, Meta(min_length=1, extra_json_schema={"examples": ["none", "ddp", "fsdp2"]})]
 Size = Annotated[int, Meta(ge=-1, lt=2**31, extra_json_schema={"examples": [1, 2, -1]})]
@@ -105,14 +104,14 @@ class SingleProcessConfig(StrategyConfig["SingleProcess"], tag="none", builds=".
     is_single = True
 
 
-class DdpConfig(StrategyConfig["Ddp"], tag="ddp", builds=".ddp"):
+class DdpConfig(StrategyConfig["Ddp"], tag="ddp", builds=".strategies"):
     """Each process has the whole model; gradients are averaged."""
 
     is_replicated = True
     options = frozenset({"precision.reduce"})
 
 
-class Fsdp2Config(StrategyConfig["Fsdp2"], tag="fsdp2", builds=".fsdp2"):
+class Fsdp2Config(StrategyConfig["Fsdp2"], tag="fsdp2", builds=".strategies"):
     """Each process has a part of each parameter, of its gradient and of the optimizer's state."""
 
     options = frozenset(

@@ -4,55 +4,67 @@ The gradient of a step is that of sum(size * loss) / sum(size) over all batches 
 the mean over the processes, so the sum is divided by total / (processes * reference) at the end, where `reference` is
 the size that each loss is weighed by. It is a power of two that all processes have agreed on: a resumed training may
 agree on another one, and rounds as before.
+
+They write and read the checkpoints of a run together, in the directory of rank 0, which others may not see.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cached_property
+from datetime import timedelta
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
 
-from ...errors import ConfigError
+from ...errors import CheckpointError, ConfigError
 from ...module import agree_ids
 from ...module.torch_objects.wrappers import local
 from ...nn.divided_sequence import DividedSequence
 from ...nn.joint_batch import JointBatch, join
 from ...optim.core.sharded import OtherStages, whole
 from ...record import Record
-from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ...record.distributed.shared_directory import (
+    fingerprints,
+    not_one_directory,
+    not_the_same_files,
+    place_of,
+    ranks_elsewhere,
+)
+from ...record.distributed.together import send_file
+from ..checkpoint.checkpointer import (
+    Checkpoint,
+    Checkpointer,
+    FollowingCheckpointer,
+    SilentCheckpointer,
+    write_together,
+)
 from ..view.callback import Callback
-from .checkpoint_files import CheckpointFiles
 from .configs import DistributedConfig, MeshSizes
 from .context import divide_sequences
 from .division_problems import CONTEXT_IN_FLOAT8, IN_INT8, pipeline_problems
 from .mesh import Mesh
+from .part_of_model import Experts, divide_layers
 from .single_process import SingleProcess
-from .timing import Timing
-from .watch import GONE, EndedError, Watch
+from .watch import GONE, EndedError, Timing, Watch
 
-if TYPE_CHECKING:
-    from .divided_layers import Experts
+_REMEDY = ", or set checkpoint.gather: true, with which rank 0 gets the parts of all and writes them"
+
 
 _LATE = "imed out"
-"""What it says where another process does not answer in time."""
-
+"""What torch says where another process does not answer in time."""
 _SHOWN = 1000
 """Characters of an error that other processes are told."""
-
 _REMEMBERED = "burnlike.remembered"
-
 _RELEASE_S = 0.2
 """Time for gloo's threads to release the tensors of the last exchange, for which they need the interpreter: one that
 does so while the interpreter ends aborts the process (torch 2.13, "terminate called without an active exception")."""
-
-
 _OF_WHOLE_PARAMETERS = ("Adafactor", "Muon", "Rprop")
 """Optimizers of torch 2.13 whose step has operations that DTensors have not."""
 
@@ -78,6 +90,8 @@ class SeveralProcesses(SingleProcess):
         self._sequence: DividedSequence | None = None
         self.config = DistributedConfig()
         self.experts: Experts | None = None
+        self._gathers = False
+        self._elsewhere: frozenset[int] = frozenset()  # ranks that don't see the directory of rank 0
 
     def take(self, config: DistributedConfig) -> None:
         """Stand where the sizes of the config say; a ConfigError where they do not fit the number of processes."""
@@ -130,15 +144,11 @@ class SeveralProcesses(SingleProcess):
 
             self.pipeline = Pipeline(model, optimizer, self.config, self.mesh, self.device)
         if self.mesh.expert is not None:
-            from .divided_layers import Experts  # layers take time to import
-
             self.experts = Experts(model, optimizer, self.mesh, self.device)
         join(model, self._joint)
         if self._sequence is not None:
             divide_sequences(model, self._sequence)
         if self.mesh.tensor is not None:
-            from .divided_layers import divide_layers  # DTensors take time to import
-
             divide_layers(model, self.mesh.tensor, self.config.plan, self.pipeline)
 
     def check_computing(self, precision: str, *, compiles: bool, in_float8: bool = False) -> None:
@@ -266,14 +276,53 @@ class SeveralProcesses(SingleProcess):
         return self._store.get(_REMEMBERED).decode()
 
     def checkpointer(self, directory: Path, keep: int, *, gather: bool = False) -> Checkpointer:
-        self._files = CheckpointFiles(directory, self, gathers=gather)
-        return self._files.checkpointer(directory, keep)
+        timeout = timedelta(minutes=self.config.timeout_minutes)
+        self._save_group = dist.new_group(backend="gloo", timeout=timeout)  # saves in the background send by it
+        self._gathers = gather
+        if gather:
+            self._elsewhere = frozenset(ranks_elsewhere(directory, self.rank, self.gather))
+        elif self.is_sharded and (problem := not_one_directory(directory, self.rank, self.gather)):
+            raise CheckpointError(f"each process writes its part of a checkpoint: {problem}{_REMEDY}")
+        if not self.is_sharded:
+            return (Checkpointer if self.is_main else SilentCheckpointer)(directory, keep)
+        kind = Checkpointer if self.is_main else FollowingCheckpointer
+        return kind(directory, keep, partial(write_together, group=self._save_group, elsewhere=self._elsewhere))
 
     def latest(self, checkpointer: Checkpointer) -> Checkpoint | None:
-        return self._files.latest(checkpointer)
+        newest = checkpointer.latest() if self.is_main else None
+        if self._gathers:
+            return self.broadcast(newest)
+        newest, files = self.broadcast(newest and (newest, fingerprints(newest.path))) or (None, {})
+        if newest is not None and (problem := not_the_same_files(newest.path, files, self.gather)):
+            raise CheckpointError(f"each process reads the checkpoint to go on from: {problem}{_REMEDY}")
+        return newest
 
-    def reading(self, checkpoint: Checkpoint) -> AbstractContextManager[Checkpoint]:
-        return self._files.reading(checkpoint)
+    @contextmanager
+    def reading(self, checkpoint: Checkpoint) -> Iterator[Checkpoint]:
+        if not self._elsewhere:
+            yield checkpoint
+            return
+        places = self.gather(place_of(checkpoint.path))
+        # Rank 0 sends what others don't see: to one of those that share a directory.
+        receivers = [it for it in sorted(self._elsewhere) if not {*places[:it]} & {places[it]}]
+        with ExitStack() as stack:
+            folder: Path | None = None
+            if self.rank in receivers:
+                checkpoint.path.parent.mkdir(parents=True, exist_ok=True)
+                temporary = TemporaryDirectory(prefix=".received-", dir=checkpoint.path.parent)
+                folder = Path(stack.enter_context(temporary))
+            paths: list[Any] = self.gather(folder)
+            files = sorted(str(it.relative_to(checkpoint.path)) for it in checkpoint.path.rglob("*") if it.is_file())
+            for receiver in receivers:
+                for file in self.broadcast(files):
+                    target = paths[receiver] / file
+                    if self.rank == receiver:
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                    send_file(checkpoint.path / file, target, 0, receiver, self._save_group)
+            self.broadcast(None)
+            at = places.index(places[self.rank])
+            yield checkpoint if self.rank not in self._elsewhere else checkpoint._replace(path=paths[at])
+            self.broadcast(None)  # all have read
 
     def close(self) -> None:
         if self.watch is not None:

@@ -28,8 +28,7 @@ from .configs import DistributedConfig
 from .division_problems import SCHEDULES
 from .mesh import Mesh
 from .part_of_model import PartOfModel
-from .pipeline_cut import cut
-from .pipeline_plan import Plan, plan_of
+from .pipeline_cut import Plan, cut, plan_of
 from .step_output import MicroBatch, StepOutput, counting_nothing, joined, micro_batches
 from .watch import GONE
 

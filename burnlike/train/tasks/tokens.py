@@ -18,9 +18,9 @@ from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from ..metrics.outputs import OUTSIDE, spans_of
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
-from .divided_batches import own_parts_of
 from .supervised import class_names
 from .task import MeasuredTask, added_loss, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
+from .token_batches import own_parts_of
 
 
 def _token_output(logits: Tensor, labels: Tensor, name: str, smoothing: float = 0.0) -> StepOutput:

@@ -14,6 +14,7 @@ from rich.style import Style
 from ..._terminal import harmless, one_line
 from .formats import (
     RATE,
+    EpochValue,
     describe,
     format_bytes,
     format_elapsed,
@@ -25,7 +26,6 @@ from .formats import (
 )
 from .plot import FRAME, FullHistory, Piece, RecentHistory, plot
 from .renderers import Clock, Renderer, Usage, memory_in_use
-from .summary import EpochValue
 
 MAX_PLOT_ROWS, MIN_PLOT_ROWS, MIN_PLOT_COLUMNS = 14, 6, 36
 _POINTS, _RECENT_POINTS = 250, 100

@@ -1,6 +1,6 @@
 """How long processes wait for one another, of what each noted."""
 
-from burnlike.train.parallel.timing import ProcessTimes, own_times
+from burnlike.train.parallel.watch import ProcessTimes, own_times
 
 
 def own(ends: list[int], **begun: int) -> ProcessTimes:

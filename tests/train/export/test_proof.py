@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from burnlike.errors import ConfigError
-from burnlike.train.export.proof import proof
+from burnlike.train.export.programs import proof
 
 
 class Echo:

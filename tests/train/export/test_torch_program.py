@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from burnlike.train.export.torch_program import _Archive
+from burnlike.train.export.programs import _Archive
 
 
 def test_a_write_that_fails_is_kept_as_an_error() -> None:

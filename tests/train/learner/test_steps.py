@@ -26,7 +26,7 @@ from burnlike.train import (
     TrainingConfig,
     next_token_loss,
 )
-from burnlike.train.parallel.fsdp2 import blocks_of
+from burnlike.train.parallel.strategies import blocks_of
 
 ROWS = torch.randn(12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 

@@ -14,7 +14,7 @@ from ...._atomic import replace_file
 from ...._outputs import Output
 from ....errors import NoCounterpartError
 from ....record import BurnpackRecorder, Precision, Record
-from ..program import Program, others_of
+from ..source import Program, others_of
 from . import crate_output
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor

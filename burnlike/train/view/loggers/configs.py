@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from ....config import LoggerConfig, Meta
 
 if TYPE_CHECKING:
-    from .programs import MLflow, TensorBoard, WandB
+    from .loggers import MLflow, TensorBoard, WandB
 
 Name = Annotated[str, Meta(min_length=1)]
 
 
-class TensorBoardConfig(LoggerConfig["TensorBoard"], tag="TensorBoard", builds=".programs"):
+class TensorBoardConfig(LoggerConfig["TensorBoard"], tag="TensorBoard", builds=".loggers"):
     """Writes the event files of TensorBoard, with the extra `tensorboard`.
 
     Attributes:
@@ -20,7 +20,7 @@ class TensorBoardConfig(LoggerConfig["TensorBoard"], tag="TensorBoard", builds="
     directory: Name | None = None
 
 
-class WandBConfig(LoggerConfig["WandB"], tag="WandB", builds=".programs"):
+class WandBConfig(LoggerConfig["WandB"], tag="WandB", builds=".loggers"):
     """Sends metrics to Weights & Biases, with the extra `wandb`; who is logged in is W&B's own matter.
 
     Attributes:
@@ -38,7 +38,7 @@ class WandBConfig(LoggerConfig["WandB"], tag="WandB", builds=".programs"):
     mode: Literal["online", "offline"] | None = None
 
 
-class MLflowConfig(LoggerConfig["MLflow"], tag="MLflow", builds=".programs"):
+class MLflowConfig(LoggerConfig["MLflow"], tag="MLflow", builds=".loggers"):
     """Sends metrics to an MLflow server or store, with the extra `mlflow`.
 
     Attributes:

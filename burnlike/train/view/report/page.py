@@ -13,8 +13,16 @@ from typing import Any
 from .... import __version__
 from ...._regular_file import read_regular
 from ...runs.run_files import RunFiles, config_differences
-from ..formats import RATE, format_bytes, format_elapsed, format_value, is_quality, lower_is_better
-from ..summary import LearnerSummary, MetricSummary
+from ..formats import (
+    RATE,
+    LearnerSummary,
+    MetricSummary,
+    format_bytes,
+    format_elapsed,
+    format_value,
+    is_quality,
+    lower_is_better,
+)
 from .chart import COLORS, Axis, Html, Names, chart, chart_data, curves_of, grid, split_name, tag
 from .processes import Work, processes
 
