@@ -17,7 +17,7 @@ from ....errors import BurnlikeError, NoCounterpartError
 from ....interop import from_torch
 from ....interop.layer_conversion import FromTorch
 from ....ops._function import references
-from ..proof import quiet, reason_of
+from ..programs import quiet, reason_of
 from ..source import Program, may_vary, with_signature
 from .layers import Init, init_of, tag_of
 
