@@ -244,17 +244,14 @@ def _report(source: str, written: str, record: "Record", precision: "Precision |
     tensor_bytes = sum(entry.nbytes for entry in after.entries.values())
     pairs = ((before.entries[name].dtype, entry.dtype) for name, entry in after.entries.items())
     changes = Counter((old, new) for old, new in pairs if old != new)
+    files = [written]
+    if os.path.isdir(written):
+        files = [os.path.join(written, name) for name in os.listdir(written)]
+    elif written.endswith(INDEX_SUFFIX):
+        files = [os.path.join(os.path.dirname(written), it) for it in listed_names(read_regular(written)) or ()]
+    size = sum(map(os.path.getsize, files))
     return [
         f"{printable(source)} -> {printable(written)}: {len(after.entries)} tensors, {amount(tensor_bytes)},"
-        f" in {amount(_size(written))} ({seconds:.1f} s)",
+        f" in {amount(size)} ({seconds:.1f} s)",
         *(f"  {count} stored as {new} instead of {old}" for (old, new), count in changes.items()),
     ]
-
-
-def _size(path: str) -> int:
-    if os.path.isdir(path):
-        return sum(os.path.getsize(os.path.join(path, name)) for name in os.listdir(path))
-    if not path.endswith(INDEX_SUFFIX):
-        return os.path.getsize(path)
-    names = listed_names(read_regular(path)) or ()
-    return sum(os.path.getsize(os.path.join(os.path.dirname(path), name)) for name in names)

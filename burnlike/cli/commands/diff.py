@@ -101,6 +101,16 @@ def _summary(args: argparse.Namespace, comparison: "Comparison", tolerance: floa
     from ...record.tools.comparison import MISSING
     from ...record.values import to_json
 
+    tensors: list[dict[str, Any]] = []
+    for tensor in comparison.tensors:
+        pairs = (("id", tensor.ids), ("dtype", tensor.dtypes), ("shape", tensor.shapes), ("stored_as", tensor.tied_to))
+        summary: dict[str, Any] = {"path": tensor.name, "equal": tensor.is_equal}
+        summary |= {name: {"a": pair[0], "b": pair[1]} for name, pair in pairs if pair is not None}
+        if (values := tensor.values) is not None:
+            names = ("largest_absolute", "largest_relative", "not_finite")
+            summary["values"] = {"different": values.count, "of": values.elements}
+            summary["values"] |= {name: getattr(values, name) for name in names}
+        tensors.append(summary)
     return {
         "a": args.a,
         "b": args.b,
@@ -109,20 +119,9 @@ def _summary(args: argparse.Namespace, comparison: "Comparison", tolerance: floa
         "compared": comparison.compared,
         "only_in_a": comparison.extra,
         "only_in_b": comparison.missing,
-        "tensors": [_tensor(tensor) for tensor in comparison.tensors],
+        "tensors": tensors,
         "values": {
             path: {side: to_json(it, path) for side, it in zip("ab", pair, strict=True) if it is not MISSING}
             for path, pair in comparison.values.items()
         },
     }
-
-
-def _tensor(tensor: "TensorDifference") -> dict[str, Any]:
-    pairs = (("id", tensor.ids), ("dtype", tensor.dtypes), ("shape", tensor.shapes), ("stored_as", tensor.tied_to))
-    summary: dict[str, Any] = {"path": tensor.name, "equal": tensor.is_equal}
-    summary |= {name: {"a": pair[0], "b": pair[1]} for name, pair in pairs if pair is not None}
-    if (values := tensor.values) is not None:
-        names = ("largest_absolute", "largest_relative", "not_finite")
-        summary["values"] = {"different": values.count, "of": values.elements}
-        summary["values"] |= {name: getattr(values, name) for name in names}
-    return summary

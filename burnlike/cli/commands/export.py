@@ -75,25 +75,18 @@ def _source(args: argparse.Namespace) -> "Source":
     if is_shipped and args.to == "burn":
         args.out = args.out or Path("exports", "burn")
         args.place, is_config = config_file(args.place), True
-    return _of_config(args) if is_config else _of_run(args)
+    if is_config:
+        if args.record is None and args.to != "burn":
+            raise ArgumentError(f"{args.place}: give the weights of this model by --record FILE, or name a run")
+        model = read_model(args.place, args.imports, args.overrides)
+        args.inputs = args.inputs or model.inputs
+        from burnlike.train.export.source import source_of_config
 
-
-def _of_run(args: argparse.Namespace) -> "Source":
+        return source_of_config(model.config, args.record, model.training)
     if args.record is not None:
-        raise ArgumentError(
-            f"--record is for the YAML of a model; {place_of(args.place)} is a run, which has its weights"
-        )
+        place = place_of(args.place)
+        raise ArgumentError(f"--record is for the YAML of a model; {place} is a run, which has its weights")
     loaded = opened(args)
     from burnlike.train.export.source import source_of_run
 
     return source_of_run(loaded)
-
-
-def _of_config(args: argparse.Namespace) -> "Source":
-    if args.record is None and args.to != "burn":
-        raise ArgumentError(f"{args.place}: give the weights of this model by --record FILE, or name a run")
-    model = read_model(args.place, args.imports, args.overrides)
-    args.inputs = args.inputs or model.inputs
-    from burnlike.train.export.source import source_of_config
-
-    return source_of_config(model.config, args.record, model.training)

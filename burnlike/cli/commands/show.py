@@ -2,14 +2,14 @@
 
 import argparse
 import re
-from typing import Any
+from pathlib import Path
 
 from burnlike._outputs import Output
 from burnlike._terminal import one_line
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, ConfigIOError
 
-from ..options import Model, add_force_option, add_shared, read_model
+from ..options import add_force_option, add_shared, read_model
 from ..tables import say
 
 _MARK = re.compile(
@@ -49,23 +49,17 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--input: {traced.failed.path or 'the model'}: {traced.message}")
         shapes = {call.path: call.output for call in reversed(traced.calls) if call.output}
     if drawing is not None:
-        _draw(drawing, args.config, model, module, shapes)
+        from ...models.views.drawing import svg
+        from ...models.views.flows import Drawn, flow_of
+
+        count = sum(it.numel() for it in module.parameters())
+        title = f"{Path(args.config).stem}: {type(module).__name__}, {count:,} parameters"
+        try:
+            drawing.write(svg(flow_of(Drawn(model.config, module, shapes)), title).encode())
+        except OSError as error:
+            raise ConfigIOError(f"{drawing}: can't be written: {error.strerror or error}") from error
     for line in tree_lines(branch_of(module), args.depth):
         say(one_line(line))
     if drawing is not None:
         say(f"the drawing is in {drawing}")
     return 0
-
-
-def _draw(file: Output, config: str, model: Model, module: Any, shapes: dict[str, str]) -> None:
-    from pathlib import Path
-
-    from ...models.views.drawing import svg
-    from ...models.views.flows import Drawn, flow_of
-
-    count = sum(it.numel() for it in module.parameters())
-    title = f"{Path(config).stem}: {type(module).__name__}, {count:,} parameters"
-    try:
-        file.write(svg(flow_of(Drawn(model.config, module, shapes)), title).encode())
-    except OSError as error:
-        raise ConfigIOError(f"{file}: can't be written: {error.strerror or error}") from error

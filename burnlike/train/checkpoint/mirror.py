@@ -151,7 +151,9 @@ class Mirror:
 
         A file that is there is compared with the list. It stays if it was changed here, and is replaced if not.
         """
-        before = self._fetched()
+        # The hashes of the files of the run's directory that came from here, by name, the last two of each.
+        noted = _noted_in(self._run).get("fetched")
+        before = {name: it for name, it in noted.items() if isinstance(it, list)} if isinstance(noted, dict) else {}
         new = {file.removeprefix(prefix): it for file, (_, it) in listed.items() if file.startswith(prefix)}
         # Noted before they come: what a kill leaves of them is of the mirror, too.
         self._note(fetched={**before, **{file: [*before.get(file, [])[-1:], it] for file, it in new.items()}})
@@ -182,11 +184,6 @@ class Mirror:
                     f"{self._run} keeps its own {', '.join(changed)}, of which the mirror has other ones; move them"
                     " away to get those"
                 )
-
-    def _fetched(self) -> dict[str, list[str]]:
-        """The hashes of the files of the run's directory that came from here, by name, the last two of each."""
-        hashes = _noted_in(self._run).get("fetched")
-        return {name: it for name, it in hashes.items() if isinstance(it, list)} if isinstance(hashes, dict) else {}
 
     def _note(self, owner: Mapping[str, Any] | None = None, fetched: Mapping[str, list[str]] | None = None) -> None:
         """Note in the run's directory whose mirror this is, and what came from it; None: as it says already."""

@@ -90,7 +90,12 @@ class MirrorFiles:
     def put(self, name: str, sources: Mapping[str, Path]) -> None:
         """Copy files, by the names that they get, as a set in place of one of this name."""
         self._remove(f"{name}.json")
-        listed = {file: self._upload(path, f"{self._root}/{name}/{file}") for file, path in sorted(sources.items())}
+        listed: dict[str, tuple[int, str]] = {}
+        for file, path in sorted(sources.items()):
+            target = f"{self._root}/{name}/{file}"
+            self._make_folder(target.rpartition("/")[0])
+            with open_regular(path) as opened, self._writing(target) as out:
+                listed[file] = _passed(opened, out.write)
         self.write(f"{name}.json", {"files": listed})
 
     def get(
@@ -119,11 +124,6 @@ class MirrorFiles:
             self._files.rm(f"{self._root}/{name}", recursive=True)
             if self._is_local:
                 sync_directory(self._root)  # so that no list comes back whose files are gone
-
-    def _upload(self, source: Path, target: str) -> tuple[int, str]:
-        self._make_folder(target.rpartition("/")[0])
-        with open_regular(source) as opened, self._writing(target) as out:
-            return _passed(opened, out.write)
 
     @contextmanager
     def _writing(self, path: str) -> Iterator[Any]:

@@ -18,7 +18,7 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
@@ -357,8 +357,14 @@ def forecast_step(
         at_peak = recorder.peak(kinds, first, leave_out=on_host)
         at_peak["activations"] = at_peak.pop("")
         host = sum(at_peak.pop(name) for name in on_host)
-        exchanged = [*_communication(recorder, names)]
-        return StepForecast(sizes, rank, resident, gradients[1], at_peak, host, exchanged)
+        exchanged: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+        for kind, ranks, size in recorder.exchanges:
+            exchanged.setdefault((kind, ranks), []).append(size)
+        communication = [
+            Communication(kind, names.get(ranks, "several"), len(ranks), len(each), sum(each))
+            for (kind, ranks), each in exchanged.items()
+        ]
+        return StepForecast(sizes, rank, resident, gradients[1], at_peak, host, communication)
 
 
 def model_flops(config: TrainConfig, data: ForecastBatch) -> int:
@@ -408,18 +414,16 @@ def _without_values(
             # A job makes what it divides without memory, and what torch still has of the whole takes none.
             recorder.forget_others(it for some in _residents(learner).values() for it in some)
         names = parallel.mesh.names_of_groups() if isinstance(parallel, SeveralProcesses) else {}
-        with mode, recorder, unlogged(), _masks_as_with_values():
+        # transformers leaves out masks that hide only what comes later, as it does where it can look at values.
+        masks = sys.modules.get("transformers.masking_utils")
+        has_masks = hasattr(masks, "is_tracing")
+        all_masks = patch.object(masks, "is_tracing", lambda *_: False) if has_masks else nullcontext()
+        with mode, recorder, unlogged(), all_masks:
             values = data.of(config.training.batch_size)
             batch = tree_map(lambda it: fake_of(it, mode) if isinstance(it, Tensor) else it, values)
             model.train()
             with computing(model, config.training.replace(compile=False), _CPU):
                 yield learner, batch, recorder, names
-
-
-def _masks_as_with_values() -> AbstractContextManager[Any]:
-    """Let transformers leave out masks that hide only what comes later, as it does where it can look at values."""
-    masks = sys.modules.get("transformers.masking_utils")
-    return patch.object(masks, "is_tracing", lambda *_: False) if hasattr(masks, "is_tracing") else nullcontext()
 
 
 def _learner(config: TrainConfig, task: Task, model: nn.Module, parallel: Any) -> Learner[Any]:
@@ -475,13 +479,3 @@ def _residents(learner: Learner[Any]) -> dict[str, list[Tensor]]:
     states = optimizer.into_record().tensors.values()
     tensors = ([*learner.model.parameters(), *learner.model.buffers()], states, average)
     return {name: [local(it) for it in some] for name, some in zip(_RESIDENT, tensors, strict=True)}
-
-
-def _communication(recorder: Recorder, names: Mapping[tuple[int, ...], str]) -> Iterator[Communication]:
-    counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
-    sizes: Counter[tuple[str, tuple[int, ...]]] = Counter()
-    for kind, ranks, size in recorder.exchanges:
-        counts[kind, ranks] += 1
-        sizes[kind, ranks] += size
-    for (kind, ranks), count in counts.items():
-        yield Communication(kind, names.get(ranks, "several"), len(ranks), count, sizes[kind, ranks])

@@ -87,7 +87,11 @@ class Job:
         read, self.model_config, meta_model = _read_data(config, self.device, self.parallel)
         self.data, self.classes, self.facts = read
         self.task = read.task(config)
-        _check_vocabulary(config, self.data)
+        size, needed = (getattr(it, "vocab_size", None) for it in (config.model, self.data))
+        if size is not None and needed is not None and size < needed:
+            raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {size}")
+        if size is not None and callable(getattr(self.data, "expect_vocabulary", None)):
+            self.data.expect_vocabulary(size)
         if meta_model is not None:  # the model without values, where it can be built so
             check_batch(config, read, meta_model)
         self.model, self.notes, first_values = _first_model(
@@ -302,15 +306,6 @@ def _read_data(
     if completed != without_data:
         meta_model = check_fits(completed, device, parts)
     return read, completed, meta_model
-
-
-def _check_vocabulary(config: TrainConfig, data: Any) -> None:
-    """Refuse a model with fewer tokens than the data has."""
-    size, needed = (getattr(it, "vocab_size", None) for it in (config.model, data))
-    if size is not None and needed is not None and size < needed:
-        raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {size}")
-    if size is not None and callable(getattr(data, "expect_vocabulary", None)):
-        data.expect_vocabulary(size)
 
 
 def _first_model(

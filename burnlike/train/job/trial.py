@@ -322,19 +322,15 @@ def class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: An
     needed = (getattr(data, "vocab_size", None) or 0) if classes is None else len(classes)
     task: Any = config.task
     ignored = getattr(getattr(task, "task", task), "ignore_index", None)
-    for tensor in tensors_in(_targets_in(batch)):
+    # The part of a batch that has targets, where it is known: tokens of an input are no classes.
+    is_pair = isinstance(batch, tuple | list) and len(batch) == 2
+    part = batch.get("labels", batch) if isinstance(batch, Mapping) else batch[1] if is_pair else batch
+    for tensor in tensors_in(part):
         if tensor.shape == targets.shape and tensor.dtype == targets.dtype and tensor.numel():
             counted = tensor if ignored is None else tensor[tensor != ignored]
             needed = max(needed, int(counted.max()) + 1 if counted.numel() else 0)
     if n_classes < needed:
         yield ("model", f"gives logits of {n_classes} classes, and the data has {needed} at least")
-
-
-def _targets_in(batch: Any) -> Any:
-    """The part of a batch that has targets, where it is known: tokens of an input are no classes."""
-    if isinstance(batch, Mapping):
-        return batch.get("labels", batch)
-    return batch[1] if isinstance(batch, tuple | list) and len(batch) == 2 else batch
 
 
 def token_problem(module: nn.Module, batch: Any, data: Any) -> str:

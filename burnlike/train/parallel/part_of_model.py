@@ -47,18 +47,19 @@ class PartOfModel:
 
     def _share(self, model: nn.Module, optimizer: Any, counted_elsewhere: frozenset[ParamId]) -> None:
         """Let the optimizer step the parameters left here; other processes' norms count the ids `counted_elsewhere`."""
-        self.other_stages = OtherStages(self._summed, counted_elsewhere)
+
+        def summed(values: Tensor) -> Tensor:
+            total = values.to(self._device)
+            dist.all_reduce(total, group=self.group)
+            return total
+
+        self.other_stages = OtherStages(summed, counted_elsewhere)
         if isinstance(optimizer, OptimizerAdaptor):
             optimizer.other_stages = self.other_stages
         elif isinstance(optimizer, torch.optim.Optimizer):
             kept = {id(it) for it in model.parameters()}
             for group in optimizer.param_groups:
                 group["params"] = [it for it in group["params"] if id(it) in kept]
-
-    def _summed(self, values: Tensor) -> Tensor:
-        total = values.to(self._device)
-        dist.all_reduce(total, group=self.group)
-        return total
 
     def whole(self, record: Record) -> Record:
         """The record of the whole model, from those of its parts, on the first process of the group; all call it.

@@ -120,14 +120,15 @@ class Watch(Callback):
 
     def failure(self) -> str:
         """The error of another process that this one waited for; empty where none has told one."""
-        return self._asked(self._learn_failure) or self.failed
 
-    def _learn_failure(self) -> str:
-        store = self._store.clone()
-        text = self.failed or self._read_failure(store)
-        if text:
-            self._count_among(store, "know", self._world_size, is_new=not self._knows(text))
-        return text
+        def learn() -> str:
+            store = self._store.clone()
+            text = self.failed or self._read_failure(store)
+            if text:
+                self._count_among(store, "know", self._world_size, is_new=not self._knows(text))
+            return text
+
+        return self._asked(learn) or self.failed
 
     def _count_among(self, store: Any, what: str, expected: int, *, is_new: bool = True) -> None:
         """Count this process among those that have read it; the one that keeps the store stays for them a while."""

@@ -249,33 +249,19 @@ class LoraFineTuning(Task):
     def prepare(self, model: nn.Module) -> nn.Module:
         return apply_lora(self.task.prepare(model), self.config.lora)
 
-    def take_facts(self, facts: Mapping[str, Any]) -> None:
-        self.task.take_facts(facts)
-
-    def take_data(self, data: Any) -> None:
-        self.task.take_data(data)
-
-    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
-        self.task.try_out(model, parallel)
-
-    def begin_step(self, step: int) -> None:
-        self.task.begin_step(step)
-
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self.task.train_step(model, batch)
-
-    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return self.task.valid_step(model, batch)
-
-    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return self.task.predict(model, batch, facts)
-
     def export(self, model: nn.Module) -> nn.Module:
         """The model with its adapters, or a view of it in which they are added to the weights."""
         return materialize(valid(model)) if self.config.merge else model
 
-    def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
-        return self.task.finish(job, model)
 
-    def describe(self, values: Mapping[str, Mapping[str, float]], notes: Mapping[str, Any]) -> list[str]:
-        return self.task.describe(values, notes)
+def _of_inner_task(hook: str) -> Any:
+    def call(self: LoraFineTuning, *arguments: Any, **named: Any) -> Any:
+        return getattr(self.task, hook)(*arguments, **named)
+
+    return call
+
+
+# All but `prepare` and `export` is the inner task's matter; a hook that Task gets is one of these, too.
+for _hook in vars(Task).keys() - vars(LoraFineTuning).keys():
+    if callable(getattr(Task, _hook)):
+        setattr(LoraFineTuning, _hook, _of_inner_task(_hook))
