@@ -18,30 +18,14 @@ _OF_POSITIONS = ("PositionalEncoding", "RotaryEncoding", "Add", "Multiply")
 _OTHERS_WEIGHTS = ("LoRA", "Pretrained")
 _DIVIDED = {*_ATTEND, *_BY_POSITION, *_OF_POSITIONS, *_OTHERS_WEIGHTS}
 """Models and layers that take parts of sequences."""
-WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
-    map(
-        frozenset,
-        [
-            ("fsdp2", "replicate"),
-            ("fsdp2", "tensor"),
-            ("ddp", "tensor"),
-            ("replicate", "tensor"),
-            ("ddp", "pipeline"),
-            ("fsdp2", "pipeline"),
-            ("replicate", "pipeline"),
-            ("tensor", "pipeline"),
-            ("ddp", "context"),
-            ("fsdp2", "context"),
-            ("replicate", "context"),
-            ("fsdp2", "expert"),
-            ("ddp", "expert"),
-            ("replicate", "expert"),
-            ("context", "expert"),
-            ("tensor", "expert"),
-            ("context", "tensor"),
-        ],
-    )
-)
+_WITH = {
+    "fsdp2": "replicate tensor pipeline context expert",
+    "ddp": "tensor pipeline context expert",
+    "replicate": "tensor pipeline context expert",
+    "tensor": "pipeline context expert",
+    "context": "expert",
+}
+WORKS_TOGETHER = frozenset(frozenset((one, other)) for one, others in _WITH.items() for other in others.split())
 """Pairs of a strategy and of sizes above 1."""
 
 _NONE = "a single process trains, so no size can be above 1; expected the strategy fsdp2"
