@@ -31,7 +31,7 @@ OWN = {
     "train/job/device.py": "files that it has written itself",
     "train/runs/environment.py": "/proc",
     "train/runs/run_dir.py": "/dev/null",
-    "train/view/loggers/loggers.py": "the config of the run that it has locked",
+    "train/view/loggers.py": "the config of the run that it has locked",
     "train/view/report/page.py": "burnlike's own assets",
     "train/view/renderers.py": "/proc",
 }

@@ -87,10 +87,10 @@ from .tasks.tokens import (
 from .view.callback import Callback as Callback, RunLog as RunLog
 from .view.formats import LearnerSummary as LearnerSummary
 from .view.live import RichRenderer as RichRenderer
-from .view.loggers.configs import (
+from .view.logger_configs import (
     MLflowConfig as MLflowConfig,
     TensorBoardConfig as TensorBoardConfig,
     WandBConfig as WandBConfig,
 )
-from .view.loggers.loggers import Logger as Logger, MLflow as MLflow, TensorBoard as TensorBoard, WandB as WandB
+from .view.loggers import Logger as Logger, MLflow as MLflow, TensorBoard as TensorBoard, WandB as WandB
 from .view.renderers import PlainRenderer as PlainRenderer, Renderer as Renderer, choose_renderer as choose_renderer

@@ -10,7 +10,7 @@ import pytest
 
 from burnlike.cli.main import main
 from burnlike.train.runs.run_files import read_run
-from burnlike.train.view.report.processes import peak_tflops_of
+from burnlike.train.view.report.page import peak_tflops_of
 
 from ..train.runs.test_run_files import make_run
 from ..train.samples import write_config

@@ -36,13 +36,13 @@ def run(args: argparse.Namespace) -> int:
     out = Output(args.out, "merge", inputs=[place, *([] if args.base is None else [args.base])])
     out.check_directory()
     if is_adapter:
-        from burnlike.train.export.merging import merge_directory
+        from burnlike.train.export.hugging_face import merge_directory
 
         lines = merge_directory(place, args.base, out)
     else:
         loaded = opened(args)
         out.inputs += paths_in(loaded.config.to_dict())
-        from burnlike.train.export.merging import merge_run
+        from burnlike.train.export.hugging_face import merge_run
 
         lines = merge_run(loaded, out)
     for line in lines:

@@ -13,7 +13,7 @@ from ..tables import say
 
 if TYPE_CHECKING:
     from burnlike.train.runs.run_files import RunFiles
-    from burnlike.train.view.report.processes import Work
+    from burnlike.train.view.report.page import Work
 
 _MARK = re.compile(
     rb'\A<!DOCTYPE html>\s*<html lang="en"><head>.{0,800}<meta name="generator" content="burnlike report"', re.DOTALL
@@ -50,7 +50,7 @@ def _work(run: "RunFiles", peak_tflops: float | None) -> "Work | None":
         return None
     from burnlike.train.job.forecast_meshes import flops_of_process
     from burnlike.train.job.run_config import run_config
-    from burnlike.train.view.report.processes import Work, count_of, peak_tflops_of
+    from burnlike.train.view.report.page import Work, count_of, peak_tflops_of
 
     try:
         flops = flops_of_process(run_config(run.path), count_of(run))

@@ -47,10 +47,9 @@ from ..checkpoint.checkpointer import (
 )
 from ..view.callback import Callback
 from .configs import DistributedConfig, MeshSizes
-from .context import divide_sequences
 from .division_problems import CONTEXT_IN_FLOAT8, IN_INT8, pipeline_problems
 from .mesh import Mesh
-from .part_of_model import Experts, divide_layers
+from .part_of_model import Experts, divide_layers, divide_sequences
 from .single_process import SingleProcess
 from .watch import GONE, EndedError, Timing, Watch
 

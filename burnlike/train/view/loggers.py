@@ -11,18 +11,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...._atomic import replace_file
-from ...._regular_file import read_regular
-from ....config.document import parse_plain
-from ....errors import ConfigError
-from ...runs.logs import DONE, FAILED, STOPPED, Ending
-from ...runs.run_files import flattened
-from ..callback import Callback
-from ..formats import values_of_line
-from .configs import MLflowConfig, TensorBoardConfig, WandBConfig
+from ..._atomic import replace_file
+from ..._regular_file import read_regular
+from ...config.document import parse_plain
+from ...errors import ConfigError
+from ..runs.logs import DONE, FAILED, STOPPED, Ending
+from ..runs.run_files import flattened
+from .callback import Callback
+from .formats import values_of_line
+from .logger_configs import MLflowConfig, TensorBoardConfig, WandBConfig
 
 if TYPE_CHECKING:
-    from ...learner.learner import Learner
+    from ..learner.learner import Learner
 
 
 class Logger(Callback):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ....config import LoggerConfig, Meta
+from ...config import LoggerConfig, Meta
 
 if TYPE_CHECKING:
     from .loggers import MLflow, TensorBoard, WandB

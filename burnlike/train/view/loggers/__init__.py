@@ -1,1 +1,0 @@
-"""Callbacks that send metrics to other programs."""
