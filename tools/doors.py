@@ -67,7 +67,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "train/export/hugging_face.py": ({WRITE}, "files in a new directory"),
     "train/job/launching.py": ({WRITE}, "marks a directory as a run, before ranks lock it"),
     "train/runs/": ({REMOVE, FOLLOW}, "removes half files of a run; the name of a run"),
-    "train/view/report/processes.py": ({PATTERN}, "a table of patterns in the code"),
+    "train/view/report/page.py": ({PATTERN}, "a table of patterns in the code"),
 }
 """Files and folders of the package with kinds of uses that are theirs, and why."""
 
