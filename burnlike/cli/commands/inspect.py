@@ -124,7 +124,7 @@ def _text(summary: dict[str, Any]) -> str:
     lines = [f"{printable(summary['file'])}: {printable(kind)}, {summary['file_bytes']} bytes"]
     lines += [f"note: {note}" for note in summary["notes"]] + [""]
     if tensors:
-        rows = [_COLUMNS]
+        rows: list[tuple[str, ...]] = [_COLUMNS]
         for tensor in tensors:
             tied = ", ".join(map(printable, tensor["aliases"]))
             rows.append(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..._atomic import AtomicDirectory, make_directories, replace_file
 from ..._regular_file import digest_of, read_regular
@@ -22,19 +22,13 @@ from ...errors import CheckpointError
 from ..runs.run_dir import LOCK_NAME, RunDir, checkpoint_name, checkpoint_step, numbered
 from .mirror_files import FileFacts, MirrorFiles, short
 
+if TYPE_CHECKING:
+    from .checkpointer import Checkpoint
+
 _OWNER, _RESULT, _OF_RUN = "mirror.json", "result", "run/"
 _OF_RESULT = ("model.safetensors", "results.json")
 _NOT_COPIED = (LOCK_NAME, _OWNER, "checkpoints", "logs")
 _MOST_BYTES = 1 << 22
-
-
-class Whole(Protocol):
-    """A checkpoint in the run's directory."""
-
-    @property
-    def step(self) -> int: ...
-    @property
-    def path(self) -> Path: ...
 
 
 class Mirror:
@@ -50,7 +44,7 @@ class Mirror:
         self._files = MirrorFiles(self.place)
         # Of the fields below, which the training and the thread that copies share.
         self._lock = threading.Lock()
-        self._wanted: Callable[[], Sequence[Whole]] | None = None
+        self._wanted: Callable[[], Sequence[Checkpoint]] | None = None
         self._has_result = False
         self._worker: threading.Thread | None = None
         self._notes: list[str] = []
@@ -192,7 +186,7 @@ class Mirror:
         make_directories(self._run)
         replace_file(self._run / _OWNER, json.dumps(content).encode(), within=self._run)
 
-    def update(self, present: Callable[[], Sequence[Whole]], *, has_result: bool = False) -> None:
+    def update(self, present: Callable[[], Sequence["Checkpoint"]], *, has_result: bool = False) -> None:
         """Let the mirror copy new ones of the `present` checkpoints in the background, and remove others.
 
         With `has_result` it gets the run's other files, too.
@@ -235,7 +229,7 @@ class Mirror:
                 with self._lock:
                     self._notes.append(note)
 
-    def _bring_up_to_date(self, present: Callable[[], Sequence[Whole]], has_result: bool) -> None:
+    def _bring_up_to_date(self, present: Callable[[], Sequence["Checkpoint"]], has_result: bool) -> None:
         names = self._files.sets().keys()  # which forgets what was listed before
         if self._holder and (owner := self._owner()).get("holder") != self._holder:
             raise CheckpointError(f"another process copies to it{_origin_of(owner)}; this one does not any more")

@@ -61,14 +61,6 @@ class RunResult(NamedTuple):
         return self.task_notes
 
 
-class _Started(NamedTuple):
-    """A model with its first values, or, if `first_values` is there, one that gets them when it has been divided."""
-
-    model: nn.Module
-    notes: list[str]
-    first_values: FirstValues | None
-
-
 class Job:
     """A run that is ready to start: data read, model built, nothing written yet.
 
@@ -87,21 +79,11 @@ class Job:
         read, self.model_config, meta_model = _read_data(config, self.device, self.parallel)
         self.data, self.classes, self.facts = read
         self.task = read.task(config)
-        size, needed = (getattr(it, "vocab_size", None) for it in (config.model, self.data))
-        if size is not None and needed is not None and size < needed:
-            raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {size}")
-        if size is not None and callable(getattr(self.data, "expect_vocabulary", None)):
-            self.data.expect_vocabulary(size)
-        if meta_model is not None:  # the model without values, where it can be built so
-            check_batch(config, read, meta_model)
+        _check_data(config, read, meta_model)
         self.model, self.notes, first_values = _first_model(
             config, self.model_config, self.task, self.device, self.parallel
         )
         self.parallel.first_values = first_values
-        can_read_base = getattr(self.model_config, "has_base_elsewhere", False) and config.init_from is None
-        if can_read_base and has_adapters(self.model):  # then checkpoints need not have the weights below adapters
-            digests = None if first_values is None else partial(first_values.digests, self.model, self.parallel)
-            note_base(self.model, digests or digests_of)
         # Of a divided model with adapters: the structure that the adapters are gathered into when they are written.
         # It is copied here because the learner divides the model.
         is_gathered = self.parallel.is_sharded and has_adapters(self.model)
@@ -308,25 +290,39 @@ def _read_data(
     return read, completed, meta_model
 
 
+def _check_data(config: TrainConfig, read: JobData, meta_model: nn.Module | None) -> None:
+    """Refuse a model with fewer tokens than the data has, and one that can't take a step on a batch of it."""
+    size, needed = (getattr(it, "vocab_size", None) for it in (config.model, read.data))
+    if size is not None and needed is not None and size < needed:
+        raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {size}")
+    if size is not None and callable(getattr(read.data, "expect_vocabulary", None)):
+        read.data.expect_vocabulary(size)
+    if meta_model is not None:
+        check_batch(config, read, meta_model)
+
+
 def _first_model(
     config: TrainConfig, completed: ModuleConfig, task: Task, device: torch.device, parallel: SingleProcess
-) -> _Started:
-    """The model, prepared by the task, with its frozen parameters: of a divided one without values, if that can be."""
+) -> tuple[nn.Module, list[str], FirstValues | None]:
+    """The model, prepared by the task, with its frozen parameters, and notes for the user.
+
+    Of a divided one without values, if that can be; they are given to it when it has been divided.
+    """
     # From here on random numbers are drawn: initial values first, as a single process draws them.
     seed_random(config.seed)
     seed_param_ids(config.seed)
-    whole_notes: list[str] = []
-    started: _Started | None = None
-    if parallel.is_sharded:
-        deferred = deferred_model(config, completed, task, device)
-        if isinstance(deferred, str):
-            whole_notes = [f"          each process builds the whole model before it is divided: {deferred}"]
-        else:
-            started = _Started(*deferred)
-    if started is None:
+    deferred = deferred_model(config, completed, task, device) if parallel.is_sharded else ""
+    if isinstance(deferred, str):  # why it can't be built so, or empty
         model, notes = first_model(config, completed)
-        started = _Started(task.prepare(model).to(device), [*notes, *whole_notes], None)
-    choose_trained(started.model, config)
+        deferred_notes = f"          each process builds the whole model before it is divided: {deferred}"
+        started = task.prepare(model).to(device), [*notes, *([deferred_notes] if deferred else [])], None
+    else:
+        started = deferred
+    model, _, first_values = started
+    choose_trained(model, config)
+    can_read_base = getattr(completed, "has_base_elsewhere", False) and config.init_from is None
+    if can_read_base and has_adapters(model):  # then checkpoints need not have the weights below adapters
+        note_base(model, digests_of if first_values is None else partial(first_values.digests, model, parallel))
     return started
 
 

@@ -21,11 +21,19 @@ class ImageMetric(MeanMetric):
         least_size: pixels of the smallest image that can be compared, high and wide, and what says so.
     """
 
-    least_size: tuple[int, str] = (0, "")
+    @property
+    def least_size(self) -> tuple[int, str]:
+        return 0, ""
 
     def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
         """The value of each image, `[n]`, of floats of at least 32 bits."""
         raise NotImplementedError(f"{type(self).__name__} does not define compared(predictions, targets)")
+
+    def check(self, predictions: Tensor, targets: Tensor) -> None:
+        """Refuse images that can't be compared, by a ShapeError."""
+        side, why = self.least_size
+        if min(predictions.shape[2:]) < side:
+            raise shape_error(self, f"images of at least {side} x {side} ({why})", predictions, targets)
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
         expect(self, "a tensor", predictions=predictions, targets=targets)
@@ -33,10 +41,7 @@ class ImageMetric(MeanMetric):
             expected = "predictions and targets of one shape [n, channels, height, width]"
             raise shape_error(self, expected, predictions, targets)
         expect(self, "floats", predictions=predictions)
-        side, why = self.least_size
-        if min(predictions.shape[2:]) < side:
-            expected = f"images of at least {side} x {side} ({why})"
-            raise shape_error(self, expected, predictions, targets)
+        self.check(predictions, targets)
         self.follow(predictions)
         if len(predictions):
             exact = torch.promote_types(predictions.dtype, torch.float32)
@@ -82,14 +87,10 @@ class MsSsim(ImageMetric, of=MsSsimConfig, title="MS-SSIM (pr={pixel_range}, k={
     def least_size(self) -> tuple[int, str]:
         return self.config.kernel_size * 2 ** (len(self.config.betas) - 1), "kernel_size * 2^(betas - 1)"
 
-    def update(self, predictions: Tensor, targets: Tensor) -> None:
-        if (
-            predictions.dim() == 4
-            and predictions.shape == targets.shape
-            and predictions.shape[1] != self.config.channels
-        ):
+    def check(self, predictions: Tensor, targets: Tensor) -> None:
+        if predictions.shape[1] != self.config.channels:
             raise shape_error(self, f"{self.config.channels} channels (channels)", predictions, targets)
-        super().update(predictions, targets)
+        super().check(predictions, targets)
 
     def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
         value = predictions.new_ones(predictions.shape[:2])

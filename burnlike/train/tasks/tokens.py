@@ -76,9 +76,12 @@ class TokenClassification(MeasuredTask):
                 of_word = dict(zip(word_ids[place][is_first].tolist(), tags, strict=True))
                 tags = [of_word.get(it, OUTSIDE) for it in range(len(row_words))]
             spans = [it._asdict() for it in spans_of(tags)]
-            for span in spans if row_words is not None else ():
-                span["text"] = " ".join(row_words[span["start"] : span["end"]])
-            rows.append({**({} if row_words is None else {"tokens": row_words}), "tags": tags, "spans": spans})
+            row: dict[str, Any] = {"tags": tags, "spans": spans}
+            if row_words is not None:
+                row = {"tokens": row_words, **row}
+                for span in spans:
+                    span["text"] = " ".join(row_words[span["start"] : span["end"]])
+            rows.append(row)
         return rows
 
 
