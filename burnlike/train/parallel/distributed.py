@@ -54,8 +54,6 @@ from .single_process import SingleProcess
 from .watch import GONE, EndedError, Timing, Watch
 
 _REMEDY = ", or set checkpoint.gather: true, with which rank 0 gets the parts of all and writes them"
-
-
 _LATE = "imed out"
 """What torch says where another process does not answer in time."""
 _SHOWN = 1000
