@@ -41,10 +41,16 @@ from .texts.configs import (
 )
 from .texts.rows import TextRows as TextRows
 from .transforms.configs import (
+    CenterCropConfig as CenterCropConfig,
+    ColorJitterConfig as ColorJitterConfig,
+    CutMixConfig as CutMixConfig,
+    MixUpConfig as MixUpConfig,
     NormalizeConfig as NormalizeConfig,
     PartialConfig as PartialConfig,
     RandomCropConfig as RandomCropConfig,
     RandomHorizontalFlipConfig as RandomHorizontalFlipConfig,
+    RandomResizedCropConfig as RandomResizedCropConfig,
+    ResizeConfig as ResizeConfig,
     SamplerConfig as SamplerConfig,
     SelectionConfig as SelectionConfig,
     ShuffledConfig as ShuffledConfig,
@@ -58,13 +64,5 @@ from .transforms.datasets import (
     SelectionDataset as SelectionDataset,
     ShuffledDataset as ShuffledDataset,
     WindowsDataset as WindowsDataset,
-)
-from .transforms.image_configs import (
-    CenterCropConfig as CenterCropConfig,
-    ColorJitterConfig as ColorJitterConfig,
-    CutMixConfig as CutMixConfig,
-    MixUpConfig as MixUpConfig,
-    RandomResizedCropConfig as RandomResizedCropConfig,
-    ResizeConfig as ResizeConfig,
 )
 from .transforms.transformed import transformed as transformed

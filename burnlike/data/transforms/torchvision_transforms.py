@@ -1,9 +1,9 @@
 """Transforms of torchvision, for a MapperDataset."""
 
-from typing import Any
-
 from torch import Tensor
 
+from ...config import TransformConfig
+from ...config.registry import fields_of, tag_of
 from ...errors import ConfigError
 from .images import Item, _image, _is_of
 
@@ -14,8 +14,10 @@ class Torchvision:
     Random numbers are those of torch's global generator.
     """
 
-    def __init__(self, name: str, options: dict[str, Any]) -> None:
-        """Make the transform of this name; a ConfigError if torchvision is missing or refuses the options."""
+    def __init__(self, config: TransformConfig) -> None:
+        """Make the transform that the tag of a config names; a ConfigError if torchvision is missing or refuses it."""
+        name = (tag_of(type(config)) or "").removeprefix("torchvision.")
+        options = {key: getattr(config, key) for key in fields_of(type(config)) if key != "parts"}
         try:
             from torchvision.transforms import v2  # pyright: ignore[reportMissingImports]
         except ImportError as error:
