@@ -188,7 +188,7 @@ class DatasetConfig(Config, Builds[Built]):
         return self.init()
 
     def unlabeled(self, sources: "Sequence[Any]", facts: "Mapping[str, Any]", directory: "Path") -> Any:
-        """Read new inputs for predictions, as a `burnlike.data.sources.unlabeled.Unlabeled`.
+        """Read new inputs for predictions, as a `burnlike.data.sources.splits.Unlabeled`.
 
         Args:
             sources: paths of files or directories, and a text stream for standard input.

@@ -20,7 +20,7 @@ from .sources.configs import (
 )
 from .sources.hugging_face import HuggingFaceDataset as HuggingFaceDataset
 from .sources.images import ImageFolderDataset as ImageFolderDataset
-from .sources.splits import Splits as Splits
+from .sources.splits import Splits as Splits, transformed as transformed
 from .sources.table_configs import (
     ColumnConfig as ColumnConfig,
     CsvConfig as CsvConfig,
@@ -65,4 +65,3 @@ from .transforms.datasets import (
     ShuffledDataset as ShuffledDataset,
     WindowsDataset as WindowsDataset,
 )
-from .transforms.transformed import transformed as transformed

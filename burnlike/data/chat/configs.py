@@ -11,7 +11,7 @@ from ...config.file_paths import FilePath, file_or
 from .tokenizers import tokenizer_problem
 
 if TYPE_CHECKING:
-    from ..sources.unlabeled import Unlabeled
+    from ..sources.splits import Unlabeled
     from .codec import ChatCodec
     from .splits import ChatData
 
@@ -139,7 +139,7 @@ class ChatConfig(DatasetConfig["ChatData"], tag="Chat", builds=".splits:ChatData
         return ChatData(self, directory)
 
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
-        from .prompts import prompts
+        from .codec import prompts
 
         return prompts(self, sources, directory)
 

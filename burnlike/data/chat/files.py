@@ -8,8 +8,7 @@ from typing import Any
 
 from ..._regular_file import open_regular, read_regular
 from ...errors import DataError
-from ..sources.row_files import KINDS, row_file, row_parts
-from ..sources.rows import CsvFile, JsonLinesFile, Row, RowFile
+from ..sources.rows import KINDS, CsvFile, JsonLinesFile, Row, RowFile, row_file, row_parts
 
 SUFFIXES = (*KINDS, ".json")
 _NOT_ROWS = ("dataset_infos.json", "dataset_info.json", "state.json", "dataset_dict.json")

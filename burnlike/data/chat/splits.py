@@ -11,9 +11,8 @@ import torch
 from ...errors import DataError
 from ..configs import NO_TARGET
 from ..dataset import FileFingerprint
-from ..describing import MASKED, UNMASKED, histogram
 from ..sources.rows import pieces
-from ..sources.splits import Splits, drawn
+from ..sources.splits import MASKED, UNMASKED, Splits, drawn, histogram
 from .codec import ChatCodec, template_of
 from .configs import ChatConfig
 from .conversations import ConversationBatcher, Conversations, PackedConversations, TokenRows

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from .splits import Splits
+    from .splits import Splits, Unlabeled
     from .tokens import TokenFile
-    from .unlabeled import Unlabeled
 
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Seed = Annotated[int, Meta(ge=0, lt=2**32)]

@@ -9,12 +9,10 @@ from torch import Tensor
 
 from ...errors import DataError
 from ..dataset import FileFingerprint, Fingerprint, Fingerprinted, TensorDataset
-from ..describing import shown
 from ..transforms.datasets import SelectionDataset
 from .configs import DigitsConfig, ImageFolderConfig
 from .image_files import EXTENSIONS, image_size, read_image, read_mask
-from .splits import Splits, existing, split
-from .unlabeled import Unlabeled
+from .splits import Splits, Unlabeled, existing, shown, split
 
 
 class ImageFolderDataset(Fingerprinted):

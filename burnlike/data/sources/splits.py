@@ -1,16 +1,100 @@
-"""Splits: a data set in parts, as a training job takes it, and several data sets as one."""
+"""Splits: a data set in parts, as a training job takes it; described, changed by transforms, and several as one.
 
+`burnlike data` prints the description: numbers of items and classes, lengths, and items as text.
+"""
+
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
+from torch import Tensor
 
+from ...config import TransformConfig
 from ...errors import DataError
 from ..dataset import Dataset, Fingerprint, Fingerprinted
-from ..describing import described, shown
 from ..transforms.datasets import ComposedDataset, SelectionDataset
+from ..transforms.mixing import MixedDataset
+
+MASKED, UNMASKED = "\x0e", "\x0f"
+"""Around text that a training has no loss on; a terminal shows it grey."""
+
+_COUNTED_ITEMS = 200_000
+_SHOWN_NAMES = 20
+_SHOWN_NUMBERS = 8
+_BARS = " ▁▂▃▄▅▆▇█"
+_BINS = 20
+
+
+def described(data: Any, targets: Sequence[int] | None = None) -> list[str]:
+    """Lines about any data set: the items of each part, and how many of them each class has.
+
+    Args:
+        targets: all labels of the items to train on, where these have not one class each.
+    """
+    parts = {"train": data.train, "valid": data.valid, **getattr(data, "splits", {})}
+    lines = ["items     " + ", ".join(f"{len(part):,} {name}" for name, part in parts.items())]
+    if (size := getattr(data, "vocab_size", None)) is not None:
+        lines.append(f"tokens    {size:,} different ones")
+    if (names := getattr(data, "classes", None)) is not None:
+        lines += class_lines(names, targets_of(data.train) if targets is None else targets)
+    return lines
+
+
+def targets_of(dataset: Any) -> list[int] | None:
+    """The classes of items that are pairs with a tensor of one whole number; None where they are none, or too many."""
+    if len(dataset) > _COUNTED_ITEMS or (targets := getattr(dataset, "targets", None)) is None:
+        return None
+    numbers = torch.as_tensor(targets)
+    return numbers.tolist() if numbers.dim() == 1 and not numbers.is_floating_point() else None
+
+
+def class_lines(names: Sequence[str], targets: Sequence[int] | None) -> list[str]:
+    """A line for the classes, with how many items of the training each has, where that is known."""
+    counts = None if targets is None else Counter(targets)
+    shown_names = [f"{name} {counts[number]:,}" if counts else str(name) for number, name in enumerate(names)]
+    more = f", ... ({len(names)} in all)" if len(names) > _SHOWN_NAMES else ""
+    return [f"classes   {', '.join(shown_names[:_SHOWN_NAMES])}{more}"]
+
+
+def shown(item: Any) -> str:
+    """An item on one line: small tensors by their values, others by their shapes."""
+    if isinstance(item, Tensor):
+        if item.numel() <= _SHOWN_NUMBERS:
+            return str(item.tolist())
+        low, high = (f"{it:.4g}" for it in (item.min().item(), item.max().item()))
+        return f"{str(item.dtype).removeprefix('torch.')}{list(item.shape)} in {low}..{high}"
+    if isinstance(item, Mapping):
+        return ", ".join(f"{name}: {shown(it)}" for name, it in item.items())
+    if isinstance(item, tuple | list) and not all(isinstance(it, int | float | str) for it in item):
+        return "; ".join(shown(it) for it in item)
+    return repr(item)
+
+
+def histogram(values: Sequence[float]) -> list[str]:
+    """Least, median, 95th percentile and largest of some numbers, and a row of bars between the least and largest."""
+    numbers = torch.as_tensor(values).double()
+    low, middle, high, top = (float(it) for it in numbers.quantile(torch.tensor([0, 0.5, 0.95, 1]).double()))
+    counts = torch.histc(numbers, bins=_BINS, min=low, max=max(top, low + 1)).tolist()
+    scale = (len(_BARS) - 1) / max(counts)
+    bars = "".join(_BARS[max(round(it * scale), 1) if it else 0] for it in counts)
+    return [f"min {low:,.0f}, median {middle:,.0f}, 95 % up to {high:,.0f}, max {top:,.0f}", bars]
+
+
+class Unlabeled(NamedTuple):
+    """Items without targets.
+
+    Attributes:
+        dataset: items of the training's form, with a placeholder for the target.
+        names: of the items: a file, or a file and a line.
+        batcher: makes a batch; None is the loader's default.
+    """
+
+    dataset: Dataset[Any]
+    names: Sequence[str]
+    batcher: Any = None
 
 
 class Splits(Fingerprinted):
@@ -149,3 +233,54 @@ def classes_of(data: Any) -> list[str] | None:
         data = getattr(data, "train", None) or getattr(data, "dataset", None)
         if data is None:
             return None
+
+
+class TransformedData:
+    """A data set whose parts were changed; everything else is as it was.
+
+    Attributes:
+        train: the items to train on.
+        valid: the items to validate on.
+        splits: further parts by name.
+    """
+
+    def __init__(self, data: Any, transforms: Sequence[TransformConfig]) -> None:
+        self._data = data
+        self.train = _changed(data.train, transforms, "train")
+        if isinstance(self.train, MixedDataset):
+            self.train.expect(classes_of(data), data.batcher)
+        self.valid = measured(data.valid, transforms)
+        parts: Mapping[str, Dataset[Any]] = getattr(data, "splits", {})
+        self.splits = {name: measured(part, transforms) for name, part in parts.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_data":  # of a copy that is being made
+            raise AttributeError(name)
+        return getattr(self._data, name)
+
+
+def transformed(data: Any, transforms: Sequence[TransformConfig]) -> Any:
+    """Apply transforms, in their order, to the data of a config.
+
+    Args:
+        data: has `train` and `valid`, and may have `splits`.
+        transforms: each for the parts that it names.
+
+    Raises:
+        BurnlikeError: one does not fit the data.
+    """
+    return TransformedData(data, transforms) if transforms else data
+
+
+def measured(dataset: Any, transforms: Sequence[TransformConfig]) -> Any:
+    """A part of a data set as a model is measured on it and predicts it: changed by the transforms of `valid` alone,
+    also where it is the part to train on.
+    """
+    return _changed(dataset, transforms, "valid")
+
+
+def _changed(dataset: Any, transforms: Sequence[TransformConfig], part: str) -> Any:
+    for transform in sorted(transforms, key=lambda it: getattr(it, "is_of_batches", False)):
+        if part in transform.parts:
+            dataset = transform.init(dataset)
+    return dataset

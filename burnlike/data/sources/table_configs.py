@@ -12,8 +12,8 @@ from ...config.registry import fields_of
 from .configs import Fraction, Name, Seed
 
 if TYPE_CHECKING:
+    from .splits import Unlabeled
     from .tables import Table
-    from .unlabeled import Unlabeled
 
 Kind = Literal["number", "category", "boolean", "date"]
 Missing = Literal["drop", "mean", "median", "mode", "flag"]

@@ -14,13 +14,11 @@ from ...errors import DataError
 from ..dataset import TensorDataset
 from ..transforms.datasets import SelectionDataset
 from .columns import Column, Rows
-from .row_files import KINDS, row_file, stream_rows
-from .rows import Dialect, RowFile
-from .splits import Splits, existing, split
+from .rows import KINDS, Dialect, RowFile, row_file, stream_rows
+from .splits import Splits, Unlabeled, existing, split
 from .table_cells import cell, is_missing, shown, too_large
 from .table_configs import CsvConfig, JsonLinesConfig, TableConfig
 from .targets import Targets
-from .unlabeled import Unlabeled
 
 _EXACT = 2**24
 """Up to this float32 has every whole number."""

@@ -15,8 +15,7 @@ from ..chat.templates import TEMPLATE_NAME, TOKENIZER_FOLDER
 from ..chat.tokenizers import tokenizer_files
 from ..codec import TextCodec
 from ..configs import NO_TARGET
-from ..describing import MASKED, UNMASKED, shown
-from ..sources.splits import Splits
+from ..sources.splits import MASKED, UNMASKED, Splits, shown
 from ..sources.tokens import mapped
 from .configs import StreamConfig
 from .encoders import (
@@ -28,12 +27,12 @@ from .encoders import (
     chat_format,
     codec_of,
     identity_of,
+    tokenized,
     tokenizer_path,
 )
 from .files import Known, Shard, shards_of
 from .parts import Part, StreamDataset
-from .row_source import RowSource
-from .tokenized import tokenized
+from .rows import RowSource
 from .windows import Documents, Numbers, WindowSource
 
 _PLACES = ("sources", "tokenizer", "validation_path")

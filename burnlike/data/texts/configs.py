@@ -12,9 +12,9 @@ from ..sources.configs import Fraction, Name, Seed
 from ..sources.table_configs import Character, Encoding
 
 if TYPE_CHECKING:
-    from ..sources.unlabeled import Unlabeled
-    from .codec import RowCodec
+    from ..sources.splits import Unlabeled
     from .rows import TextRows
+    from .tokenizers import RowCodec
 
 
 class TextRowsConfig(DatasetConfig["TextRows"], builds=".rows"):
@@ -60,12 +60,12 @@ class TextRowsConfig(DatasetConfig["TextRows"], builds=".rows"):
         return TextRows(self, facts, directory)
 
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
-        from .unlabeled import unlabeled
+        from .rows import unlabeled
 
         return unlabeled(self, sources, facts, directory)
 
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "RowCodec":
-        from .codec import RowCodec
+        from .tokenizers import RowCodec
 
         return RowCodec(self, directory)
 

@@ -7,8 +7,19 @@ from typing import Any
 
 from ...errors import DataError
 from ..sources.columns import Rows
-from ..sources.row_files import KINDS, bytes_of, row_file, row_parts, stream_rows
-from ..sources.rows import CSV, TABS, Dialect, Row, RowFile, text_lines
+from ..sources.rows import (
+    CSV,
+    KINDS,
+    TABS,
+    Dialect,
+    Row,
+    RowFile,
+    bytes_of,
+    row_file,
+    row_parts,
+    stream_rows,
+    text_lines,
+)
 from ..sources.splits import existing
 from ..sources.table_cells import cell, shown
 from .configs import TaggedWordsConfig, TextRowsConfig, TextsConfig

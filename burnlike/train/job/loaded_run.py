@@ -16,8 +16,7 @@ from torch import nn
 from ..._outputs import Output
 from ...config.overrides import Option
 from ...data import ComposedDataset, DataLoader
-from ...data.sources.splits import classes_of, outputs_of
-from ...data.transforms.transformed import measured
+from ...data.sources.splits import classes_of, measured, outputs_of
 from ...errors import ArgumentError, CheckpointError, ConfigError, DataError, RunDirError, nearest
 from ...optim import SgdConfig
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
