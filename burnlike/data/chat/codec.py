@@ -90,7 +90,10 @@ def prompts(config: ChatConfig, sources: Sequence[Any], directory: Path) -> Unla
     for source in sources:
         for place, row in _rows(source):
             try:
-                conversation = _prompt(config, row)
+                if isinstance(row, str):
+                    conversation = Conversation([{"role": "user", "content": row}])
+                else:
+                    conversation = _format(config, row).prompt(row)
                 expect_texts(conversation)
             except WrongRow as error:
                 raise DataError(f"{place}: {error}") from error
@@ -120,12 +123,6 @@ def _lines(lines: Iterable[str], name: Path) -> Iterator[tuple[str, Any]]:
                 raise DataError(f"{name}:{number}: expected a JSON object, or plain text: {error}") from error
         elif line.strip():
             yield f"{name}:{number}", line.strip()
-
-
-def _prompt(config: ChatConfig, row: Any) -> Conversation:
-    if isinstance(row, str):
-        return Conversation([{"role": "user", "content": row}])
-    return _format(config, row).prompt(row)
 
 
 def _format(config: ChatConfig, row: Mapping[str, Any]) -> Format:

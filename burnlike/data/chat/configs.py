@@ -133,11 +133,6 @@ class ChatConfig(DatasetConfig["ChatData"], tag="Chat", builds=".splits:ChatData
         """Tokens that the model sees at once at most."""
         return self.max_length
 
-    def init_with(self, facts: Mapping[str, Any], directory: Path) -> "ChatData":
-        from .splits import ChatData
-
-        return ChatData(self, directory)
-
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .codec import prompts
 

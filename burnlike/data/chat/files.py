@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ..._regular_file import open_regular, read_regular
 from ...errors import DataError
@@ -46,7 +45,10 @@ def sources_of(path: str, field: str) -> dict[str, list[Source]]:
         return {"train": [file_source(root)]}
     if (root / "dataset_dict.json").exists() or (root / "state.json").exists():
         parts = {name or "train": rows for name, rows in row_parts(root).items()}
-        return {name: [Source(rows, _saved_files(rows))] for name, rows in parts.items()}
+        return {
+            name: [Source(rows, sorted(rows.path.glob("*.arrow")) or sorted(rows.path.parent.glob("*.arrow")))]
+            for name, rows in parts.items()
+        }
     by_split: dict[str, list[Source]] = {}
     for file in sorted(root.rglob("*")):
         name = file.relative_to(root)
@@ -102,7 +104,3 @@ def _part_of(name: Path) -> str:
             if re.search(rf"(?<![a-z0-9])({words})(?![a-z0-9])", text.lower()):
                 return part
     return "train"
-
-
-def _saved_files(rows: Any) -> list[Path]:
-    return sorted(file for file in rows.path.glob("*.arrow")) or sorted(rows.path.parent.glob("*.arrow"))

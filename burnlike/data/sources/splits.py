@@ -4,10 +4,10 @@
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -39,7 +39,11 @@ def described(data: Any, targets: Sequence[int] | None = None) -> list[str]:
     if (size := getattr(data, "vocab_size", None)) is not None:
         lines.append(f"tokens    {size:,} different ones")
     if (names := getattr(data, "classes", None)) is not None:
-        lines += class_lines(names, targets_of(data.train) if targets is None else targets)
+        targets = targets_of(data.train) if targets is None else targets
+        counts = None if targets is None else Counter(targets)
+        shown_names = [f"{name} {counts[number]:,}" if counts else str(name) for number, name in enumerate(names)]
+        more = f", ... ({len(names)} in all)" if len(names) > _SHOWN_NAMES else ""
+        lines.append(f"classes   {', '.join(shown_names[:_SHOWN_NAMES])}{more}")
     return lines
 
 
@@ -49,14 +53,6 @@ def targets_of(dataset: Any) -> list[int] | None:
         return None
     numbers = torch.as_tensor(targets)
     return numbers.tolist() if numbers.dim() == 1 and not numbers.is_floating_point() else None
-
-
-def class_lines(names: Sequence[str], targets: Sequence[int] | None) -> list[str]:
-    """A line for the classes, with how many items of the training each has, where that is known."""
-    counts = None if targets is None else Counter(targets)
-    shown_names = [f"{name} {counts[number]:,}" if counts else str(name) for number, name in enumerate(names)]
-    more = f", ... ({len(names)} in all)" if len(names) > _SHOWN_NAMES else ""
-    return [f"classes   {', '.join(shown_names[:_SHOWN_NAMES])}{more}"]
 
 
 def shown(item: Any) -> str:
@@ -71,6 +67,17 @@ def shown(item: Any) -> str:
     if isinstance(item, tuple | list) and not all(isinstance(it, int | float | str) for it in item):
         return "; ".join(shown(it) for it in item)
     return repr(item)
+
+
+def marked_text(tokens: Tensor, has_loss: Sequence[bool], decode: Callable[[Tensor], str]) -> str:
+    """The text of tokens `[n]`, with what has no loss between `MASKED` and `UNMASKED`."""
+    pieces, begin = [], 0
+    for place in range(1, len(tokens) + 1):
+        if place == len(tokens) or has_loss[place] != has_loss[begin]:
+            text = decode(tokens[begin:place])
+            pieces.append(text if has_loss[begin] else f"{MASKED}{text}{UNMASKED}")
+            begin = place
+    return "".join(pieces)
 
 
 def histogram(values: Sequence[float]) -> list[str]:
@@ -163,6 +170,21 @@ def split(dataset: Any, fraction: float, seed: int, name: str) -> tuple[Selectio
             f" validation_fraction {fraction}"
         )
     return SelectionDataset(dataset, train), SelectionDataset(dataset, valid)
+
+
+Part = TypeVar("Part")
+
+
+def named_parts(config: Any, parts: Mapping[str, Part], where: object) -> tuple[Part, Part | None, dict[str, Part]]:
+    """The part to train on, the one to validate on, if there is one, and the others, by the names in a config.
+
+    Args:
+        where: what the parts are of, for the DataError that says that there is none to train on.
+    """
+    rest = dict(parts)
+    if config.train_split not in rest:
+        raise DataError(f"{where}: there is no part '{config.train_split}'; it has {', '.join(rest)}")
+    return rest.pop(config.train_split), rest.pop(config.valid_split, None), rest
 
 
 def drawn(count: int, fraction: float, seed: int) -> tuple[list[int], list[int]]:

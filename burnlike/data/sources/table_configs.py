@@ -132,11 +132,6 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
             count += (len(rule.parts) if rule.kind == "date" else 1) + (rule.missing == "flag" and not one)
         return (count,)
 
-    def init_with(self, facts: Mapping[str, Any], directory: Path) -> "Table":
-        from .tables import Table
-
-        return Table(self, facts)
-
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .tables import unlabeled
 

@@ -103,7 +103,7 @@ class ColumnEncoder:
         column = self._column
         return [
             _document(it[column])
-            if _are_tokens(it[column])
+            if isinstance(it[column], list) and all(type(token) is int and 0 <= token < 2**32 for token in it[column])
             else Damaged(f"expected a list of tokens >= 0 in '{column}', got {_kind(it[column])}")
             for it in rows
         ]
@@ -227,10 +227,6 @@ def identity_of(config: StreamConfig) -> str:
 def dtype_for(vocab_size: int) -> str:
     """The smallest type that holds so many tokens."""
     return next(it for it, most in (("uint8", 2**8), ("uint16", 2**16), ("uint32", 2**32)) if vocab_size <= most)
-
-
-def _are_tokens(value: Any) -> bool:
-    return isinstance(value, list) and all(type(it) is int and 0 <= it < 2**32 for it in value)
 
 
 def _kind(value: Any) -> str:

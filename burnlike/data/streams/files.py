@@ -126,12 +126,6 @@ def _hash_of(path: Path) -> str:
         raise DataError(f"{path} can't be read: {error.strerror}") from error
 
 
-def contents_of(shards: Sequence[Shard]) -> list[str]:
-    """The hash of each; by threads, as hashing releases the interpreter."""
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(Shard.content, shards))
-
-
 class OpenFiles:
     """Reads files by position, of which a few stay open; each process that gets a copy opens its own."""
 
@@ -192,7 +186,8 @@ class Known:
 
     def __call__(self) -> str:
         if self._value is None:
-            contents = contents_of(self._shards)
+            with ThreadPoolExecutor() as pool:  # hashing releases the interpreter
+                contents = list(pool.map(Shard.content, self._shards))
             names = [it.name for it in self._shards]
             total = hashlib.sha256(repr((self._facts, names, contents)).encode()).hexdigest()
             self._value = f"{total}-{''.join(it[:_DIGITS] for it in contents)}"

@@ -31,7 +31,11 @@ class Damaged(NamedTuple):
 
 def values_of(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
     """The place of each row, `\\0` standing for the path, and its columns, or what is wrong with it."""
-    return _parquet_values(shard, columns) if shard.kind == "parquet" else _json_values(shard, columns)
+    if shard.kind != "parquet":
+        return _json_values(shard, columns)
+    file = parquet_file(shard.path)
+    names = known_columns(shard.path, file, columns)
+    return ((f"\0: row {number}", row) for number, row in parquet_rows(shard.path, file, names))
 
 
 def _json_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
@@ -68,12 +72,6 @@ def object_of(line: bytes, columns: Sequence[str] | None) -> Any:
 
 def _hint(name: str, columns: Sequence[str]) -> str:
     return nearest(name, [*columns]) or f"; there are {', '.join(columns[:20])}"
-
-
-def _parquet_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
-    file = parquet_file(shard.path)
-    names = known_columns(shard.path, file, columns)
-    return ((f"\0: row {number}", row) for number, row in parquet_rows(shard.path, file, names))
 
 
 def known_columns(path: Path, file: Any, columns: Sequence[str] | None) -> list[str] | None:

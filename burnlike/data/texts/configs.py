@@ -54,11 +54,6 @@ class TextRowsConfig(DatasetConfig["TextRows"], builds=".rows"):
         if problem := tokenizer_problem(self.tokenizer):
             yield "tokenizer", problem
 
-    def init_with(self, facts: Mapping[str, Any], directory: Path) -> "TextRows":
-        from .rows import TextRows
-
-        return TextRows(self, facts, directory)
-
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .rows import unlabeled
 

@@ -111,7 +111,7 @@ class TextRows(Splits):
         """Read the rows.
 
         Args:
-            known: what a run has learned of its data, in place of what is learned of this one.
+            facts: what a run has learned of its data, in place of what is learned of this one.
             directory: where the run has its tokenizer.
         """
         path = tokenizer_at(config, directory)
