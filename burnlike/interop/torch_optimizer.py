@@ -28,11 +28,11 @@ from ..optim.states.matching import StateOwner, noted_layouts
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import LoadReport, Record
 from ..record.methods import RecordMethods
-from .live_states import LiveStates
 from .state_dicts import options_for, plain_state_dict, read_state_dict, warn_of_left_out
 from .torch_groups import (
     OPTIONS,
     GroupRule,
+    LiveStates,
     Members,
     common_options,
     group_in_config,
