@@ -1,6 +1,6 @@
-"""What a TorchOptimizer shows of itself as `torch.optim` does: its parameter groups, and its states by parameter.
+"""The parameter groups and the states of a TorchOptimizer, as `torch.optim` shows them.
 
-Groups have their parameters, rules, and options under torch's names; states are dicts of fields.
+Groups have their parameters, rules, and options under torch's names; states are dicts of fields by parameter.
 """
 
 import copy

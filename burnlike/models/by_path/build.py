@@ -27,8 +27,9 @@ from ...record.files.stored_tensors import dtype_in, shape_in
 from ...record.materialize import init_from
 from ..pretrained import DTYPES, load_pretrained, pretrained_config
 from ..weights.table import WeightTable, weight_tables
+from .catalog import MISSING
 from .configs import PretrainedConfig
-from .directory import CONFIG_NAME, GENERATION_NAME, MISSING, is_run, model_classes, read_description, weights_of
+from .directory import CONFIG_NAME, GENERATION_NAME, is_run, model_classes, read_description, weights_of
 
 _MOST_PARTS = 10_000
 _CODE = ("auto_map", "fusion_config", "kernel_config", "transformers_weights")

@@ -13,7 +13,7 @@ from transformers.models.auto import configuration_auto
 from burnlike.interop import save_adapter
 from burnlike.interop.adapters.layers import adapted
 from burnlike.models import LoRAConfig, PretrainedConfig
-from burnlike.models.by_path.directory import catalog
+from burnlike.models.by_path.catalog import catalog
 
 from ..families.tiny_transformers import VARIANTS, inputs_of, tiny_config
 

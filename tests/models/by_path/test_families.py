@@ -9,7 +9,7 @@ import transformers
 from transformers.models.auto import configuration_auto
 
 from burnlike.models import PretrainedConfig, save_for_transformers
-from burnlike.models.by_path.directory import catalog
+from burnlike.models.by_path.catalog import catalog
 
 from ...interop.families.tiny_transformers import VARIANTS, inputs_of, tiny_config
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from burnlike.errors import ConfigError, RecordIOError
 from burnlike.models import BertClassifier, DecoderLm, PretrainedConfig, load_pretrained, save_for_transformers
-from burnlike.models.by_path.directory import catalog
+from burnlike.models.by_path.catalog import catalog
 
 from .directories import bert, built, changed, llama, tokens, vit
 
