@@ -50,7 +50,7 @@ def packed(lengths: Sequence[int], capacity: int, seed: int) -> list[list[int]]:
     return rows
 
 
-class TokenRows:
+class ConversationTokens:
     """Conversations one after the other in memory, 5 bytes a token."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Conversations(Fingerprinted):
 
     unreadable: Sequence[str] = ()
 
-    def __init__(self, rows: TokenRows, indices: Sequence[int], fingerprint: Fingerprint = None) -> None:
+    def __init__(self, rows: ConversationTokens, indices: Sequence[int], fingerprint: Fingerprint = None) -> None:
         self.rows, self.indices = rows, indices
         self.fingerprint = fingerprint
         self.lengths = rows.lengths()[torch.as_tensor(indices, dtype=torch.int64)]

@@ -15,7 +15,7 @@ from ..sources.rows import pieces
 from ..sources.splits import Splits, drawn, histogram, marked_text, named_parts
 from .codec import ChatCodec, template_of
 from .configs import ChatConfig
-from .conversations import ConversationBatcher, Conversations, PackedConversations, TokenRows
+from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
 from .files import Source, sources_of
 from .formats import Conversation, Format, WrongRow, expect_texts, format_of
 from .templates import Encoded, WrongConversation
@@ -99,8 +99,8 @@ class ChatData(Splits):
         if size < self.vocab_size:
             raise DataError(f"data.tokenizer has {self.vocab_size} tokens, and the model knows {size}")
 
-    def _read(self, sources: Sequence[Source]) -> TokenRows:
-        rows = TokenRows()
+    def _read(self, sources: Sequence[Source]) -> ConversationTokens:
+        rows = ConversationTokens()
         for piece in pieces(chain.from_iterable(sources), _AT_ONCE):
             self.counts["read"] += len(piece)
             read = [
@@ -156,7 +156,7 @@ class ChatData(Splits):
             return None
         return row
 
-    def _split(self, rows: Mapping[str, TokenRows], fingerprint: FileFingerprint) -> tuple[Any, ...]:
+    def _split(self, rows: Mapping[str, ConversationTokens], fingerprint: FileFingerprint) -> tuple[Any, ...]:
         """The arguments of `Splits`."""
         config = self._config
         whole, valid, rest = named_parts(config, rows, self._config.path)

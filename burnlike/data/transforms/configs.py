@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ...config import Meta, TransformConfig
 from ...config.base import built
 from ...config.bounds import Count, Finite, NotNegative, Positive, Size, at_most
+from ..sources.configs import Seed
 
 if TYPE_CHECKING:
     from . import datasets, mixing
 
 Part = Literal["train", "valid"]
 Parts = Annotated[tuple[Part, ...], Meta(min_length=1)]
-Seed = Annotated[int, Meta(ge=0, lt=2**32)]
 Probability = Annotated[float, Meta(ge=0, le=1)]
 Index = Annotated[int, Meta(ge=0, lt=2**62)]
 HeightAndWidth = Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)]

@@ -102,7 +102,7 @@ FIXED: dict[str, Fields] = {
 """For all items."""
 
 
-class _TorchvisionConfig(_OfImages, builds=".torchvision_transforms:Torchvision"):
+class _TorchvisionConfig(_OfImages, builds=".images:Torchvision"):
     """Images, and masks with them, changed by torchvision; it needs the extra `torchvision`."""
 
 
