@@ -63,8 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def _draw(file: Output, config: str, model: Model, module: Any, shapes: dict[str, str]) -> None:
     from pathlib import Path
 
-    from ...models.views.drawing import svg
-    from ...models.views.flows import Drawn, flow_of
+    from ...models.views.drawing import Drawn, flow_of, svg
 
     count = sum(it.numel() for it in module.parameters())
     title = f"{Path(config).stem}: {type(module).__name__}, {count:,} parameters"

@@ -10,8 +10,7 @@ from torch import nn
 from ..._atomic import replace_file
 from ..._regular_file import read_regular
 from ...interop import load_adapter, save_adapter
-from ...interop.adapters.layers import ABOUT
-from ...interop.adapters.tables import filled_tables
+from ...interop.adapters.layers import ABOUT, filled_tables
 from ...module import ParamGroup
 from ...record import Precision, Record, SafetensorsRecorder, load
 from ..parallel.single_process import SingleProcess
