@@ -13,6 +13,7 @@ from .._regular_file import read_regular, regular_size
 from ..errors import DataError
 from .codec import TextCodec
 from .configs import TextCorpusConfig
+from .sources.splits import existing, visible
 
 
 class TokenWindows:
@@ -174,11 +175,9 @@ def _choose_validation(sizes: dict[str, int], fraction: float) -> set[str]:
 
 def _read_all(path: str, pattern: str, field: str) -> dict[str, bytes]:
     """Text of the file or of each file of the directory at `path`, by its name below `path`, sorted by name."""
-    root = Path(path).expanduser()
-    if not root.exists():
-        raise DataError(f"{field}: there is no file or directory {root.absolute()}; check the path")
+    root = existing(path, field, "any")
     if root.is_dir():
-        files = sorted(file for file in root.glob(pattern) if _is_taken(file.relative_to(root), file))
+        files = [it for it in visible(root, pattern) if it.is_file()]
         if not files:
             raise DataError(f"{field}: the directory {root} has no file that matches data.pattern '{pattern}'")
     else:
@@ -189,10 +188,6 @@ def _read_all(path: str, pattern: str, field: str) -> dict[str, bytes]:
     if not texts:
         raise DataError(f"{field}: {root} is empty; give a file or directory with text in it")
     return texts
-
-
-def _is_taken(name: Path, file: Path) -> bool:
-    return file.is_file() and not any(part.startswith(".") for part in name.parts)
 
 
 def _check_fits(files: list[Path], what: str) -> None:

@@ -76,7 +76,7 @@ class ChatData(Splits):
         lines = [
             f"format    {named}; chat template {self.template.name}; loss on {self._config.loss.replace('_', ' ')}",
             f"examples  {self.counts['read']:,} read{f'; {left_out}' if left_out else ''}",
-            "parts     " + ", ".join(f"{_count(it)} {name}" for name, it in parts.items()),
+            "parts     " + ", ".join(f"{len(getattr(it, 'conversations', it)):,} {name}" for name, it in parts.items()),
             f"tokens    {tokens:,} of {self.vocab_size:,} different ones, {counted / tokens:.1%} with loss",
         ]
         least, bars = histogram(lengths)
@@ -192,11 +192,6 @@ class ChatData(Splits):
             facts.pop(name, None)
         tokenizer = self.template.tokenizer.backend_tokenizer.to_str()
         return FileFingerprint(files, facts, self.template.text, tokenizer)
-
-
-def _count(dataset: Any) -> str:
-    conversations = getattr(dataset, "conversations", dataset)
-    return f"{len(conversations):,}"
 
 
 def _format_of(config: ChatConfig, source: Source) -> Format:

@@ -73,7 +73,11 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
     }
     facts = {name: value for name, value in config.to_dict().items() if name != "path"}
     fingerprint = FileFingerprint(files, facts)
-    parts = {name: _part(path, name, it, config.columns, fingerprint) for name, it in parts.items()}
+    for name, part in parts.items():
+        try:
+            parts[name] = HuggingFaceDataset(part, config.columns, fingerprint)
+        except DataError as error:
+            raise DataError(f"{path / name}: {error}") from error
     if is_one:
         train, valid = split(parts[""], config.validation_fraction, config.split_seed, config.path)
         return Splits(train, valid, fingerprint=fingerprint)
@@ -81,14 +85,6 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
     if valid is None:
         train, valid = split(train, config.validation_fraction, config.split_seed, config.path)
     return Splits(train, valid, splits=rest, fingerprint=fingerprint)
-
-
-def _part(path: Path, name: str, dataset: Any, columns: Sequence[str], fingerprint: Fingerprint) -> HuggingFaceDataset:
-    """A part of the data set at `path`; its name is empty where there is only one."""
-    try:
-        return HuggingFaceDataset(dataset, columns, fingerprint)
-    except DataError as error:
-        raise DataError(f"{path / name}: {error}") from error
 
 
 def opened(path: Path) -> Any:

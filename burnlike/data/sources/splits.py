@@ -194,12 +194,18 @@ def drawn(count: int, fraction: float, seed: int) -> tuple[list[int], list[int]]
     return sorted(order[n_valid:]), sorted(order[:n_valid])
 
 
-def existing(path: str, field_name: str, kind: Literal["file", "directory"]) -> Path:
-    """The path of a regular file or of a directory, `~` expanded."""
+def visible(root: Path, pattern: str = "**/*", *, hidden: tuple[str, ...] = (".",)) -> list[Path]:
+    """The paths below a directory that fit a pattern, sorted; none of which a part begins as hidden ones do."""
+    below = (it for it in root.glob(pattern) if not any(part.startswith(hidden) for part in it.relative_to(root).parts))
+    return sorted(below)
+
+
+def existing(path: str, field_name: str, kind: Literal["file", "directory", "any"]) -> Path:
+    """The path of a regular file or of a directory, `~` expanded; `any` may be anything that is there."""
     expanded = Path(path).expanduser()
     if not expanded.exists():
         raise DataError(f"{field_name}: there is no file or directory {expanded.absolute()}; check the path")
-    if not (expanded.is_file() if kind == "file" else expanded.is_dir()):
+    if kind != "any" and not (expanded.is_file() if kind == "file" else expanded.is_dir()):
         wanted = "regular file" if kind == "file" else kind
         raise DataError(f"{field_name}: expected a {wanted}, got {expanded.absolute()}, which is none")
     return expanded

@@ -118,7 +118,13 @@ def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, A
             table = Rows(file, list(file))
             values = [column.read(table) for column in columns]
             for column, column_values in zip(columns, values, strict=True):
-                _expect_values(column, table, column_values)
+                absent = column_values.isnan().any(1)
+                if column.rule.missing == "drop" and absent.any():
+                    line, _ = table.rows[int(absent.int().argmax())]
+                    raise DataError(
+                        f"{table.file.place(line, column.name)}: '{column.name}': expected a value, got none; rows"
+                        " without one were left out of the training (missing: drop), and can't be predicted"
+                    )
             features.append(_features(columns, table, values))
             names += [f"{file.path}:{line}" for line, _ in table.rows]
     inputs = torch.cat(features) if features else torch.zeros(0, len(facts["features"]), dtype=torch.float32)
@@ -163,15 +169,6 @@ def _kept(config: TableConfig, table: Rows, columns: Sequence[Column]) -> Rows:
     if not kept:
         raise DataError(f"{file.path}: each of its {len(rows)} rows lacks a value in one of {', '.join(names)}")
     return Rows(file, kept)
-
-
-def _expect_values(column: Column, table: Rows, values: Tensor) -> None:
-    if column.rule.missing == "drop" and values.isnan().any():
-        line, _ = table.rows[int(values.isnan().any(1).int().argmax())]
-        raise DataError(
-            f"{table.file.place(line, column.name)}: '{column.name}': expected a value, got none; rows without one were"
-            " left out of the training (missing: drop), and can't be predicted"
-        )
 
 
 def _features(columns: Sequence[Column], table: Rows, values: Sequence[Tensor]) -> Tensor:

@@ -144,7 +144,8 @@ class RowSource:
 
     def item(self, row: Any) -> Any:
         """A row with tensors for numbers and for lists of them."""
-        return self._pair({name: _tensor(value) for name, value in row.items()})
+        numbers = float | bool | int | list
+        return self._pair({name: torch.tensor(it) if isinstance(it, numbers) else it for name, it in row.items()})
 
     def collate(self, rows: Sequence[Any]) -> Any:
         """A batch of rows: numbers as a tensor for each column, text as lists."""
@@ -152,10 +153,6 @@ class RowSource:
 
     def _pair(self, row: dict[str, Any]) -> Any:
         return tuple(row[it] for it in self.columns) if len(self.columns) == 2 else row
-
-
-def _tensor(value: Any) -> Any:
-    return torch.tensor(value) if isinstance(value, float | bool | int | list) else value
 
 
 def _column(name: str, values: list[Any]) -> Any:
