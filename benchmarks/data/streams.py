@@ -23,7 +23,7 @@ import torch
 
 from benchmarks._harness import Comparison, compare, main
 from burnlike.data import DataLoader, StreamConfig
-from burnlike.data.tokenizer import TextTokenizer, train_tokenizer
+from burnlike.data.codec import TextTokenizer, train_tokenizer
 
 ROWS, SHARDS, BATCH = 40_000, 8, 64
 LENGTH, WINDOWS = 512, 16

@@ -62,10 +62,11 @@ class ConfigMeta(type(msgspec.Struct)):
 
         Args:
             name, bases, namespace: as of every class.
-            builds: the target that `init` calls, with the config as `config`: `"package.module"`, or `".module"` beside
-                the config's own, which is imported at the first call. Its name there is the one in the brackets of
-                the base, or stands behind a colon: `".module:name"`. The class or function itself will do, too. Left
-                out where the brackets have a module beside the config's own: `ModuleConfig["module.Name"]`.
+            builds: the target that `init` calls with the config, or with its fields if it has no argument `config`:
+                `"package.module"`, or `".module"` beside the config's own, which is imported at the first call. Its
+                name there is the one in the brackets of the base, or stands behind a colon: `".module:name"`. The class
+                or function itself will do, too. Left out where the brackets have a module beside the config's own:
+                `ModuleConfig["module.Name"]`.
             options: `tag="Name"`, which YAML writes as `type: Name`, and those of `msgspec.Struct`.
         """
         bracket = next((it.built for it in namespace.get("__orig_bases__", ()) if isinstance(it, _Building)), "")
@@ -288,14 +289,18 @@ C = TypeVar("C", bound=Config)
 def built(config: Config, method: str, **context: Any) -> Any:
     """Call the target of the class line of `config`, with the config and the `context` that it has arguments for.
 
-    Without a target in the class line, the class has to define `method`.
+    A target without an argument `config` gets the fields that it has arguments for. Without a target in the class line,
+    the class has to define `method`.
     """
     builds = type(config).__builds__
     if not builds:
         raise NotImplementedError(f"{type(config).__name__} does not define {method}; its class line has no builds=")
     target = resolve(builds) if isinstance(builds, str) else builds
-    context["config"] = config
     names = _arguments(target)
+    if "config" in names:
+        context["config"] = config
+    else:
+        context |= {name: getattr(config, name) for name in config.__struct_fields__}
     return target(**{name: value for name, value in context.items() if name in names})
 
 

@@ -89,7 +89,10 @@ def from_burn(tree: Tree, cls: ConfigType) -> Tree:
 
 def _written(config: msgspec.Struct, path: str) -> Any:
     cls = type(config)
-    dims, renamed = _dimensions(cls), _FIELDS.get(cls.__name__, {})
+    match = re.search(r"(\d)dConfig$", cls.__name__)
+    # The number of dimensions that sizes of a layer have; Fold4d has images, of two.
+    dims = 0 if match is None else {"4": 2}.get(match[1], int(match[1]))
+    renamed = _FIELDS.get(cls.__name__, {})
     missing = {name for base in cls.__mro__ for name in ONLY_HERE.get(base.__name__, ())}
     written: dict[str, Any] = {}
     for key, field in fields_of(cls).items():
@@ -113,12 +116,6 @@ def _written(config: msgspec.Struct, path: str) -> Any:
             value = [value] * dims
         written[renamed.get(key, key)] = _value(value, field.type, here)
     return written | {key: value for key, value in _ALWAYS.get(cls.__name__, {}).items() if key not in written}
-
-
-def _dimensions(cls: ConfigType) -> int:
-    """The number of dimensions that sizes of a layer have, by the name of its config; 0 for other configs."""
-    match = re.search(r"(\d)dConfig$", cls.__name__)
-    return 0 if match is None else {"4": 2}.get(match[1], int(match[1]))  # Fold4d has images, of two
 
 
 def _value(value: Any, wanted: mi.Type | None, path: str) -> Any:

@@ -114,7 +114,10 @@ def plain_value(node: Node, wanted: mi.Type) -> Any:
         case mi.LiteralType():
             return _choice(value, wanted.values)
         case mi.EnumType():
-            return _member(value, wanted.cls)
+            if isinstance(value, wanted.cls):
+                return value
+            option = _choice(value, [member.value for member in wanted.cls])
+            return INVALID if option is INVALID else wanted.cls(option)
     raise TypeError(f"a config can't have a field of the type {wanted}")
 
 
@@ -183,13 +186,6 @@ def is_unicode(text: str) -> bool:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
         return False
-
-
-def _member(value: Any, cls: type[enum.Enum]) -> Any:
-    if isinstance(value, cls):
-        return value
-    option = _choice(value, [member.value for member in cls])
-    return INVALID if option is INVALID else cls(option)
 
 
 def _anything(node: Node) -> Any:

@@ -182,13 +182,16 @@ class DatasetConfig(Config, Builds[Built]):
         return built(self, "init()")
 
     def init_with(self, facts: "Mapping[str, Any]", directory: "Path") -> Built:
-        """Build the data set by what a run has learned of its training data, such as the numbers of classes and means;
-        arguments as of `unlabeled`. Here, where nothing is learned but classes, which are compared, it is `init`.
+        """Build the data set by what a run has learned of its training data, such as the numbers of classes and means.
+
+        Arguments as of `unlabeled`: the target of the class line gets those that it takes.
         """
-        return self.init()
+        if type(self).init is not DatasetConfig.init:
+            return self.init()
+        return built(self, "init()", facts=facts, directory=directory)
 
     def unlabeled(self, sources: "Sequence[Any]", facts: "Mapping[str, Any]", directory: "Path") -> Any:
-        """Read new inputs for predictions, as a `burnlike.data.sources.unlabeled.Unlabeled`.
+        """Read new inputs for predictions, as a `burnlike.data.sources.splits.Unlabeled`.
 
         Args:
             sources: paths of files or directories, and a text stream for standard input.

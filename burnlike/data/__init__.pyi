@@ -20,7 +20,7 @@ from .sources.configs import (
 )
 from .sources.hugging_face import HuggingFaceDataset as HuggingFaceDataset
 from .sources.images import ImageFolderDataset as ImageFolderDataset
-from .sources.splits import Splits as Splits
+from .sources.splits import Splits as Splits, transformed as transformed
 from .sources.table_configs import (
     ColumnConfig as ColumnConfig,
     CsvConfig as CsvConfig,
@@ -41,10 +41,16 @@ from .texts.configs import (
 )
 from .texts.rows import TextRows as TextRows
 from .transforms.configs import (
+    CenterCropConfig as CenterCropConfig,
+    ColorJitterConfig as ColorJitterConfig,
+    CutMixConfig as CutMixConfig,
+    MixUpConfig as MixUpConfig,
     NormalizeConfig as NormalizeConfig,
     PartialConfig as PartialConfig,
     RandomCropConfig as RandomCropConfig,
     RandomHorizontalFlipConfig as RandomHorizontalFlipConfig,
+    RandomResizedCropConfig as RandomResizedCropConfig,
+    ResizeConfig as ResizeConfig,
     SamplerConfig as SamplerConfig,
     SelectionConfig as SelectionConfig,
     ShuffledConfig as ShuffledConfig,
@@ -59,12 +65,3 @@ from .transforms.datasets import (
     ShuffledDataset as ShuffledDataset,
     WindowsDataset as WindowsDataset,
 )
-from .transforms.image_configs import (
-    CenterCropConfig as CenterCropConfig,
-    ColorJitterConfig as ColorJitterConfig,
-    CutMixConfig as CutMixConfig,
-    MixUpConfig as MixUpConfig,
-    RandomResizedCropConfig as RandomResizedCropConfig,
-    ResizeConfig as ResizeConfig,
-)
-from .transforms.transformed import transformed as transformed

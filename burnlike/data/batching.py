@@ -104,7 +104,9 @@ class BatchMaker:
                 None, tuple(skipped.items()), f"none of {_shown(indices)} of {self._name} can be read; {reason}"
             )
         try:
-            return Made(self._collated(items, device), tuple(skipped.items()))
+            if self.batcher is not None:
+                return Made(self.batcher.batch(items, device), tuple(skipped.items()))
+            return Made(to_device(default_collate(items), device), tuple(skipped.items()))
         except Exception as error:
             taken = [index for index in indices if index not in skipped]
             text = f"{_shown(taken)} of {self._name} make no batch: {_said(error)}"
@@ -132,11 +134,6 @@ class BatchMaker:
 
     def _why(self, index: int, error: Exception) -> str:
         return f"item {index} of {self._name}: {_said(error)}"
-
-    def _collated(self, items: list[Any], device: torch.device) -> Any:
-        if self.batcher is not None:
-            return self.batcher.batch(items, device)
-        return to_device(default_collate(items), device)
 
     @property
     def _name(self) -> str:

@@ -165,7 +165,9 @@ def _remembered(files: list[Path]) -> str:
     if key not in digests:
         digests[key] = _hash_of(files)
         if is_settled(files, before):
-            _write_cache(cache, dict([*digests.items()][-_MOST_REMEMBERED:]))
+            with contextlib.suppress(OSError):  # a cache that can't be written costs time only
+                cache.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(cache, json.dumps(dict([*digests.items()][-_MOST_REMEMBERED:])).encode())
     return digests[key]
 
 
@@ -209,9 +211,3 @@ def _read_cache(path: Path) -> dict[str, str]:
         if isinstance(digests, dict):
             return {name: value for name, value in digests.items() if isinstance(value, str)}
     return {}
-
-
-def _write_cache(path: Path, digests: Mapping[str, str]) -> None:
-    with contextlib.suppress(OSError):  # a cache that can't be written costs time only
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, json.dumps(digests).encode())

@@ -23,8 +23,19 @@ from ..module.transforms.placement import copy_with
 from ..module.tree.traversal import slots_of
 from ..nn.tensor_source import TensorRecipe, TensorSource
 from ..nn.torch_counterpart import AnyLibrary, Call, Counterpart
-from .custom_modules import OtherClass, function_around, replaced_method, tensors_held, why_not
-from .layer_conversion import Direction, FromTorch, ToTorch, Twin, owner_of, tensors_of
+from .layer_conversion import (
+    Direction,
+    FromTorch,
+    OtherClass,
+    ToTorch,
+    Twin,
+    function_around,
+    owner_of,
+    replaced_method,
+    tensors_held,
+    tensors_of,
+    why_not,
+)
 from .torch_counterparts import KEPT
 
 Place = Literal["root", "sequential", "program"]

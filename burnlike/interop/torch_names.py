@@ -142,7 +142,10 @@ def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
     if not _fits_burnlike(module, record):
         raise RecordMismatchError(f"{record.source} does not fit {type(module).__name__}: expected a record of its own")
     form = TorchLayout(module)
-    values = {param.path: _loaded(param, record.tensors[param.path]) for param in params(module)}
+    values = {}
+    for param in params(module):
+        mapper, saved = meta_of(*param.home).load_mapper, record.tensors[param.path]
+        values[param.path] = saved if mapper is None else mapper(saved)
     values |= {alias: values[path] for alias, path in form.tied.items()}
     recipes = inverse(whole(form.places))
     aliases = {
@@ -193,11 +196,6 @@ def _fits_burnlike(module: nn.Module, record: Record) -> bool:
         for param in all_params
         if param.path in record.tensors
     )
-
-
-def _loaded(param: Param, values: Tensor) -> Tensor:
-    mapper = meta_of(*param.home).load_mapper
-    return values if mapper is None else mapper(values)
 
 
 def _saved(param: Param, values: Tensor) -> Tensor:

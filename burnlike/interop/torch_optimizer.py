@@ -28,11 +28,10 @@ from ..optim.states.matching import StateOwner, noted_layouts
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import LoadReport, Record
 from ..record.methods import RecordMethods
-from .live_states import LiveStates
-from .state_dicts import options_for, plain_state_dict, read_state_dict, warn_of_left_out
 from .torch_groups import (
     OPTIONS,
     GroupRule,
+    LiveStates,
     Members,
     common_options,
     group_in_config,
@@ -44,7 +43,15 @@ from .torch_groups import (
     rule_set,
 )
 from .torch_module_optimizer import TorchLbfgs, TorchModuleOptimizer
-from .torch_states import from_torch_dict, is_of_torch, to_torch_dict
+from .torch_states import (
+    from_torch_dict,
+    is_of_torch,
+    options_for,
+    plain_state_dict,
+    read_state_dict,
+    to_torch_dict,
+    warn_of_left_out,
+)
 
 # What torch's own optimizers say of how they compute; looked up by libraries, of no effect here.
 _INERT = {"foreach": None, "fused": None, "capturable": False, "differentiable": False}

@@ -115,7 +115,8 @@ def generate(
     if longest is not None and tokens.shape[1] + max_new_tokens > longest:
         got = f"a prompt of {tokens.shape[1]} and max_new_tokens of {max_new_tokens}"
         raise ArgumentError(f"generate: expected at most {longest} tokens together (max_sequence_length), got {got}")
-    at_once = _at_once(tokens.device)
+    # The host asks whether all sequences have ended after so many tokens: it waits for all that a GPU still runs.
+    at_once = 1 if tokens.device.type == "cpu" else 16
     added = [*_added(model, next_logits, tokens, max_new_tokens, at_once, pad_token=pad_token, **options)]
     whole, stops = torch.cat((tokens, *added), 1), options.get("stop_tokens")
     if not stops or at_once == 1 or not added:
@@ -270,11 +271,6 @@ def _added(
     finally:
         for part, training in modes.items():
             part.training = training
-
-
-def _at_once(device: torch.device) -> int:
-    """After how many tokens the host asks whether all sequences have ended: it waits for all that a GPU still runs."""
-    return 1 if device.type == "cpu" else 16
 
 
 def _on_device(stop_tokens: tuple[int, ...], tokens: Tensor) -> Tensor:

@@ -8,8 +8,7 @@ import torch
 
 from burnlike.cli.main import main
 from burnlike.config import ModuleConfig
-from burnlike.models.views.drawing import place, svg
-from burnlike.models.views.flows import Arrow, Drawn, Flow, Row, flow_of
+from burnlike.models.views.drawing import Arrow, Drawn, Flow, Row, flow_of, place, svg
 from burnlike.module.printing.tree import branch_of, tree_lines
 
 SVG = "{http://www.w3.org/2000/svg}"

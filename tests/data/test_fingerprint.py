@@ -27,8 +27,8 @@ from burnlike.data import (
     TokensConfig,
     dataset,
 )
+from burnlike.data.codec import train_tokenizer
 from burnlike.data.dataset import FileFingerprint
-from burnlike.data.tokenizer import train_tokenizer
 from burnlike.errors import CheckpointError, DataError
 from burnlike.train import Job, PlainRenderer, RunDir, TrainConfig
 

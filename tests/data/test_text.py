@@ -10,7 +10,7 @@ import torch
 from burnlike.config import Config, DatasetConfig
 from burnlike.data import TextCorpusConfig
 from burnlike.data.codec import TextCodec, text_pieces, until
-from burnlike.data.stdlib_files import TRAINING_FILES, VALIDATION_FILES, stdlib_files
+from burnlike.data.text import TRAINING_FILES, VALIDATION_FILES, stdlib_files
 from burnlike.errors import ConfigError, DataError
 
 TEXT = "".join(f"line {i}: the quick brown fox\n" for i in range(400))

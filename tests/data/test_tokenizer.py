@@ -7,7 +7,7 @@ import torch
 
 from burnlike.cli.main import main
 from burnlike.data import TextCorpusConfig
-from burnlike.data.tokenizer import PIECE_CHARACTERS, TextTokenizer, pieces_of
+from burnlike.data.codec import PIECE_CHARACTERS, TextTokenizer, pieces_of
 from burnlike.errors import ConfigError, DataError
 from burnlike.train import Job
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from burnlike.config import Config, TransformConfig
 from burnlike.data import InMemDataset
-from burnlike.data.transforms import mixing, photos, torchvision_configs as ours
+from burnlike.data.transforms import images as photos, mixing, torchvision_configs as ours
 from burnlike.errors import ConfigError
 from tests.interop.families.sweep import load
 

@@ -11,7 +11,7 @@ import torch
 from burnlike import nn
 from burnlike.errors import ConfigError
 from burnlike.models import pretrained_config, save_pretrained
-from burnlike.models.pretrained_description import described
+from burnlike.models.pretrained import described
 from burnlike.models.weights.describing import description_of
 
 from ..nn.cases import tensors_of

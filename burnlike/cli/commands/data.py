@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     registry.import_modules(args.imports)
     config = load_config(args.file, args.overrides)
     from burnlike.data import transformed
-    from burnlike.data.describing import MASKED, UNMASKED, described, shown
+    from burnlike.data.sources.splits import MASKED, UNMASKED, described, shown
 
     data = config.data.init()
     describe, examples = getattr(data, "describe", None), getattr(data, "examples", None)

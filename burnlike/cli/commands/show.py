@@ -49,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--input: {traced.failed.path or 'the model'}: {traced.message}")
         shapes = {call.path: call.output for call in reversed(traced.calls) if call.output}
     if drawing is not None:
-        from ...models.views.drawing import svg
-        from ...models.views.flows import Drawn, flow_of
+        from ...models.views.drawing import Drawn, flow_of, svg
 
         count = sum(it.numel() for it in module.parameters())
         title = f"{Path(args.config).stem}: {type(module).__name__}, {count:,} parameters"

@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from burnlike.data.codec import SMALLEST, TextTokenizer, train_tokenizer
     from burnlike.data.configs import TextCorpusConfig
     from burnlike.data.text import read_texts
-    from burnlike.data.tokenizer import SMALLEST, TextTokenizer, train_tokenizer
 
     if args.vocab_size < SMALLEST:
         raise ArgumentError(f"--vocab-size: expected at least {SMALLEST}, a token for each byte, got {args.vocab_size}")

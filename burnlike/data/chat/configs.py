@@ -5,19 +5,20 @@ from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ...config import Config, DatasetConfig, Meta, field
+from ...config import Config, DatasetConfig, field
 from ...config.bounds import Size
 from ...config.file_paths import FilePath, file_or
+from ..sources.configs import Fraction, Name, Seed
 from .tokenizers import tokenizer_problem
 
 if TYPE_CHECKING:
-    from ..sources.unlabeled import Unlabeled
+    from ..sources.splits import Unlabeled
     from .codec import ChatCodec
     from .splits import ChatData
 
-Fraction = Annotated[float, Meta(gt=0, lt=1)]
-Name = Annotated[str, Meta(min_length=1)]
-Text = Annotated[str, Meta(min_length=1)]
+RowFormat = Literal["messages", "prompt_completion", "alpaca", "sharegpt"]
+Loss = Literal["answers", "all", "last_answer"]
+OnLong = Literal["truncate", "drop", "error"]
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 TEMPLATES = ("chatml", "alpaca", "plain")
 """Names of templates that burnlike has: see `templates.py`."""
@@ -34,9 +35,9 @@ class ChatFormatConfig(Config):
         roles: what the column calls a role -> `system`, `user`, `assistant` or `tool`.
     """
 
-    system: Text | None = None
-    user: Text | None = None
-    assistant: Text | None = None
+    system: Name | None = None
+    user: Name | None = None
+    assistant: Name | None = None
     messages: Name | None = None
     role: Name = "role"
     content: Name = "content"
@@ -111,18 +112,18 @@ class ChatConfig(DatasetConfig["ChatData"], tag="Chat", builds=".splits:ChatData
 
     path: FilePath
     tokenizer: FilePath
-    format: Literal["messages", "prompt_completion", "alpaca", "sharegpt"] | ChatFormatConfig | None = None
+    format: RowFormat | ChatFormatConfig | None = None
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
-    system: Text | None = None
-    loss: Literal["answers", "all", "last_answer"] = "answers"
+    system: Name | None = None
+    loss: Loss = "answers"
     max_length: Size = 1024
-    on_long: Literal["truncate", "drop", "error"] = "truncate"
+    on_long: OnLong = "truncate"
     packing: bool = False
     validation_path: FilePath | None = None
     validation_fraction: Fraction = 0.1
     train_split: Name = "train"
     valid_split: Name = "validation"
-    split_seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+    split_seed: Seed = 0
 
     def file_problems(self) -> Iterable[tuple[str, str]]:
         if problem := tokenizer_problem(self.tokenizer):
@@ -133,13 +134,8 @@ class ChatConfig(DatasetConfig["ChatData"], tag="Chat", builds=".splits:ChatData
         """Tokens that the model sees at once at most."""
         return self.max_length
 
-    def init_with(self, facts: Mapping[str, Any], directory: Path) -> "ChatData":
-        from .splits import ChatData
-
-        return ChatData(self, directory)
-
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
-        from .prompts import prompts
+        from .codec import prompts
 
         return prompts(self, sources, directory)
 

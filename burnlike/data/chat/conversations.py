@@ -1,6 +1,7 @@
-"""Data sets of conversations as tokens: one in a row, or several; and batches of rows."""
+"""Data sets of conversations as tokens: one in a row, or several, packed; and batches of rows."""
 
 from array import array
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,46 @@ from torch import Tensor
 from ...errors import DataError
 from ..configs import NO_TARGET
 from ..dataset import Fingerprint, Fingerprinted
-from .packing import packed
 from .templates import Encoded
 
 
-class TokenRows:
+def packed(lengths: Sequence[int], capacity: int, seed: int) -> list[list[int]]:
+    """Rows of at most `capacity` tokens, each a list of indices: best-fit decreasing (Johnson 1973).
+
+    It leaves little of a row empty.
+
+    The longest item comes first, each into the fullest row that has room for it; those of one length come in an order
+    of the seed.
+
+    Args:
+        lengths: of the items, each at most `capacity`.
+    """
+    shuffled = torch.randperm(len(lengths), generator=torch.Generator().manual_seed(seed))
+    sizes = torch.as_tensor(lengths)[shuffled]
+    rows: list[list[int]] = []
+    with_room: dict[int, list[int]] = {}
+    rooms: list[int] = []  # sorted, those that `with_room` has rows for
+    for place in sizes.argsort(descending=True, stable=True).tolist():
+        size, index = int(sizes[place]), int(shuffled[place])
+        fitting = bisect_left(rooms, size)
+        if fitting < len(rooms):
+            room = rooms[fitting]
+            row = with_room[room].pop()
+            if not with_room[room]:
+                del with_room[room], rooms[fitting]
+        else:
+            room, row = capacity, len(rows)
+            rows.append([])
+        rows[row].append(index)
+        left = room - size
+        if left:
+            if left not in with_room:
+                insort(rooms, left)
+            with_room.setdefault(left, []).append(row)
+    return rows
+
+
+class ConversationTokens:
     """Conversations one after the other in memory, 5 bytes a token."""
 
     def __init__(self) -> None:
@@ -53,7 +89,7 @@ class Conversations(Fingerprinted):
 
     unreadable: Sequence[str] = ()
 
-    def __init__(self, rows: TokenRows, indices: Sequence[int], fingerprint: Fingerprint = None) -> None:
+    def __init__(self, rows: ConversationTokens, indices: Sequence[int], fingerprint: Fingerprint = None) -> None:
         self.rows, self.indices = rows, indices
         self.fingerprint = fingerprint
         self.lengths = rows.lengths()[torch.as_tensor(indices, dtype=torch.int64)]

@@ -4,12 +4,11 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ..._regular_file import open_regular, read_regular
 from ...errors import DataError
-from ..sources.row_files import KINDS, row_file, row_parts
-from ..sources.rows import CsvFile, JsonLinesFile, Row, RowFile
+from ..sources.rows import KINDS, CsvFile, JsonLinesFile, Row, RowFile, row_file, row_parts
+from ..sources.splits import existing, visible
 
 SUFFIXES = (*KINDS, ".json")
 _NOT_ROWS = ("dataset_infos.json", "dataset_info.json", "state.json", "dataset_dict.json")
@@ -40,20 +39,19 @@ def sources_of(path: str, field: str) -> dict[str, list[Source]]:
     Raises:
         DataError: there is nothing, or nothing that can hold conversations.
     """
-    root = Path(path).expanduser()
-    if not root.exists():
-        raise DataError(f"{field}: there is no file or directory {root.absolute()}; check the path")
+    root = existing(path, field, "any")
     if root.is_file():
         return {"train": [file_source(root)]}
     if (root / "dataset_dict.json").exists() or (root / "state.json").exists():
         parts = {name or "train": rows for name, rows in row_parts(root).items()}
-        return {name: [Source(rows, _saved_files(rows))] for name, rows in parts.items()}
+        return {
+            name: [Source(rows, sorted(rows.path.glob("*.arrow")) or sorted(rows.path.parent.glob("*.arrow")))]
+            for name, rows in parts.items()
+        }
     by_split: dict[str, list[Source]] = {}
-    for file in sorted(root.rglob("*")):
-        name = file.relative_to(root)
-        hidden = any(part.startswith(".") for part in name.parts)
-        if file.is_file() and file.suffix.lower() in SUFFIXES and file.name not in _NOT_ROWS and not hidden:
-            by_split.setdefault(_part_of(name), []).append(file_source(file))
+    for file in visible(root):
+        if file.is_file() and file.suffix.lower() in SUFFIXES and file.name not in _NOT_ROWS:
+            by_split.setdefault(_part_of(file.relative_to(root)), []).append(file_source(file))
     if not by_split:
         raise DataError(f"{field}: the directory {root} has no file of {', '.join(SUFFIXES)}")
     return by_split
@@ -103,7 +101,3 @@ def _part_of(name: Path) -> str:
             if re.search(rf"(?<![a-z0-9])({words})(?![a-z0-9])", text.lower()):
                 return part
     return "train"
-
-
-def _saved_files(rows: Any) -> list[Path]:
-    return sorted(file for file in rows.path.glob("*.arrow")) or sorted(rows.path.parent.glob("*.arrow"))

@@ -93,13 +93,12 @@ def _found(columns: Sequence[str], first: Mapping[str, Any]) -> str:
             f"data.format: the columns {', '.join(columns[:_LISTED])} {what} ({formats}). Name one, or write how they"
             ' become messages: format: {user: "{question}", assistant: "{answer}"}'
         )
-    return "conversations" if fitting == ["sharegpt"] and not _is_sharegpt(first["conversations"]) else fitting[0]
-
-
-def _is_sharegpt(value: Any) -> bool:
-    value = _parsed(value)
-    first = value[0] if isinstance(value, list) and value else {}
-    return not (isinstance(first, Mapping) and "role" in first and "from" not in first)
+    if fitting == ["sharegpt"]:
+        value = _parsed(first["conversations"])
+        message = value[0] if isinstance(value, list) and value else {}
+        if isinstance(message, Mapping) and "role" in message and "from" not in message:
+            return "conversations"  # of messages, in the column that ShareGPT has
+    return fitting[0]
 
 
 def _of_messages(name: str = "messages", column: str = "messages", role: str = "role", content: str = "content",
@@ -137,15 +136,12 @@ def _prompt_completion() -> Format:
 def _turn(column: str, row: Mapping[str, Any], role: str) -> Messages:
     """The messages of a column that has a text, or a list of messages."""
     value, parsed = row.get(column), _parsed(row.get(column))
-    if isinstance(value, str) and not _are_messages(parsed):  # an answer may be JSON
+    are_messages = isinstance(parsed, list) and any(isinstance(it, Mapping) and "role" in it for it in parsed)
+    if isinstance(value, str) and not are_messages:  # an answer may be JSON
         return [{"role": role, "content": value}]
     role_of = {it: it for it in _ROLES}
     listed = _list_of(row, column)
     return [_message(f"{column}[{place}]", it, "role", "content", role_of) for place, it in enumerate(listed)]
-
-
-def _are_messages(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(it, Mapping) and "role" in it for it in value)
 
 
 def _alpaca() -> Format:

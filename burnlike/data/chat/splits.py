@@ -11,12 +11,11 @@ import torch
 from ...errors import DataError
 from ..configs import NO_TARGET
 from ..dataset import FileFingerprint
-from ..describing import MASKED, UNMASKED, histogram
 from ..sources.rows import pieces
-from ..sources.splits import Splits, drawn
+from ..sources.splits import Splits, drawn, histogram, marked_text, named_parts
 from .codec import ChatCodec, template_of
 from .configs import ChatConfig
-from .conversations import ConversationBatcher, Conversations, PackedConversations, TokenRows
+from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
 from .files import Source, sources_of
 from .formats import Conversation, Format, WrongRow, expect_texts, format_of
 from .templates import Encoded, WrongConversation
@@ -57,9 +56,8 @@ class ChatData(Splits):
                 config.valid_split: validation_sources.get(config.valid_split)
                 or [*chain(*validation_sources.values())],
             }
-        if config.train_split not in by_split:
-            raise DataError(f"{config.path}: there is no part '{config.train_split}'; it has {', '.join(by_split)}")
-        self.format = _format_of(config, by_split)
+        train, *_ = named_parts(config, by_split, config.path)
+        self.format = _format_of(config, train[0])
         rows = {name: self._read(sources) for name, sources in by_split.items()}
         super().__init__(*self._split(rows, self._fingerprint_of(by_split)))
         self.facts = {"format": self.format.name, "vocab_size": self.vocab_size}
@@ -74,11 +72,11 @@ class ChatData(Splits):
         lengths = self._train_rows.lengths.tolist()
         tokens, counted = self._train_rows.rows.n_tokens()
         left_out = ", ".join(f"{count:,} {what}" for what, count in self.counts.items() if count and what != "read")
-        named = self.format.name
+        named, parts = self.format.name, {"train": self.train, "valid": self.valid, **self.splits}
         lines = [
             f"format    {named}; chat template {self.template.name}; loss on {self._config.loss.replace('_', ' ')}",
             f"examples  {self.counts['read']:,} read{f'; {left_out}' if left_out else ''}",
-            "parts     " + ", ".join(f"{_count(it)} {name}" for name, it in self._named_parts().items()),
+            "parts     " + ", ".join(f"{len(getattr(it, 'conversations', it)):,} {name}" for name, it in parts.items()),
             f"tokens    {tokens:,} of {self.vocab_size:,} different ones, {counted / tokens:.1%} with loss",
         ]
         least, bars = histogram(lengths)
@@ -90,15 +88,19 @@ class ChatData(Splits):
         return lines
 
     def examples(self, count: int) -> list[str]:
-        return [self._shown(self._train_rows[it]) for it in range(min(count, len(self._train_rows)))]
+        def decode(tokens: torch.Tensor) -> str:
+            return self.template.tokenizer.decode(tokens.tolist())
+
+        items = [self._train_rows[it] for it in range(min(count, len(self._train_rows)))]
+        return [marked_text(it["input_ids"], (it["labels"] != NO_TARGET).tolist(), decode) for it in items]
 
     def expect_vocabulary(self, size: int) -> None:
         """Refuse a model that does not know all tokens of the tokenizer."""
         if size < self.vocab_size:
             raise DataError(f"data.tokenizer has {self.vocab_size} tokens, and the model knows {size}")
 
-    def _read(self, sources: Sequence[Source]) -> TokenRows:
-        rows = TokenRows()
+    def _read(self, sources: Sequence[Source]) -> ConversationTokens:
+        rows = ConversationTokens()
         for piece in pieces(chain.from_iterable(sources), _AT_ONCE):
             self.counts["read"] += len(piece)
             read = [
@@ -154,17 +156,15 @@ class ChatData(Splits):
             return None
         return row
 
-    def _split(self, rows: Mapping[str, TokenRows], fingerprint: FileFingerprint) -> tuple[Any, ...]:
+    def _split(self, rows: Mapping[str, ConversationTokens], fingerprint: FileFingerprint) -> tuple[Any, ...]:
         """The arguments of `Splits`."""
-        config, rest = self._config, dict(rows)
-        whole = rest.pop(config.train_split)
+        config = self._config
+        whole, valid, rest = named_parts(config, rows, self._config.path)
         unreadable = [*self._unreadable, *[""] * (self.counts["unreadable"] - len(self._unreadable))]
-        if config.valid_split in rest:
-            valid = rest.pop(config.valid_split)
+        if valid is not None:
             parts = [(whole, [*range(len(whole))]), (valid, [*range(len(valid))])]
         else:
-            drawn_parts = drawn(len(whole), config.validation_fraction, config.split_seed)
-            parts = [(whole, it) for it in drawn_parts]
+            parts = [(whole, it) for it in drawn(len(whole), config.validation_fraction, config.split_seed)]
         for name, (_, indices) in zip(_PARTS, parts, strict=True):
             if not indices:
                 told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + unreadable[:1])
@@ -193,28 +193,8 @@ class ChatData(Splits):
         tokenizer = self.template.tokenizer.backend_tokenizer.to_str()
         return FileFingerprint(files, facts, self.template.text, tokenizer)
 
-    def _named_parts(self) -> dict[str, Any]:
-        return {"train": self.train, "valid": self.valid, **self.splits}
 
-    def _shown(self, item: Mapping[str, torch.Tensor]) -> str:
-        """The text of an item, with what has no loss marked."""
-        pieces, labels = [], item["labels"].tolist()
-        begin = 0
-        for place in range(1, len(labels) + 1):
-            if place == len(labels) or (labels[place] == NO_TARGET) != (labels[begin] == NO_TARGET):
-                text = self.template.tokenizer.decode(item["input_ids"][begin:place].tolist())
-                pieces.append(f"{MASKED}{text}{UNMASKED}" if labels[begin] == NO_TARGET else text)
-                begin = place
-        return "".join(pieces)
-
-
-def _count(dataset: Any) -> str:
-    conversations = getattr(dataset, "conversations", dataset)
-    return f"{len(conversations):,}"
-
-
-def _format_of(config: ChatConfig, sources: Mapping[str, Sequence[Source]]) -> Format:
-    source = sources[config.train_split][0]
+def _format_of(config: ChatConfig, source: Source) -> Format:
     try:
         _, first = next(iter(source))
     except StopIteration as error:

@@ -52,7 +52,8 @@ def tokenizer_files(directory: Path) -> dict[str, Path]:
     A DataError names a link out of the directory, which may be a stranger's; but in the cache of the Hugging Face Hub
     all files are links to `blobs` of the same model.
     """
-    files = [it for it in directory.iterdir() if it.is_file() and it.suffix in _KINDS and _is_small(it.name)]
+    files = [it for it in directory.iterdir() if it.is_file() and it.suffix in _KINDS and not it.name.startswith(".")]
+    files = [it for it in files if not any(name in it.name for name in _WEIGHTS)]
     files += [it for it in (directory / "additional_chat_templates").glob("*.jinja") if it.is_file()]
     blobs = hub_blobs(directory)
     for file in files:
@@ -61,10 +62,6 @@ def tokenizer_files(directory: Path) -> dict[str, Path]:
         except OSError as error:
             raise DataError(f"data.tokenizer: {file}: {error.strerror}; put a copy of the file there") from error
     return {it.relative_to(directory).as_posix(): it for it in sorted(files)}
-
-
-def _is_small(name: str) -> bool:
-    return not any(it in name for it in _WEIGHTS) and not name.startswith(".")
 
 
 _MESSAGES = "{% for message in messages %}"

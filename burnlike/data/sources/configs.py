@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from .splits import Splits
+    from .splits import Splits, Unlabeled
     from .tokens import TokenFile
-    from .unlabeled import Unlabeled
 
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Seed = Annotated[int, Meta(ge=0, lt=2**32)]
 Name = Annotated[str, Meta(min_length=1)]
+NumberType = Literal["uint8", "uint16", "uint32", "int32", "int64"]
 
 
 class DigitsConfig(DatasetConfig["Splits"], tag="Digits", builds=".images:digits"):
@@ -104,7 +104,7 @@ class TokensConfig(DatasetConfig["TokenFile"], tag="Tokens", builds=".tokens"):
     """
 
     path: FilePath
-    dtype: Literal["uint8", "uint16", "uint32", "int32", "int64"] = "uint16"
+    dtype: NumberType = "uint16"
     validation_path: FilePath | None = None
     validation_fraction: Fraction = 0.1
     context_length: Size = 128

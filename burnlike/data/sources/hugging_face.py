@@ -11,7 +11,7 @@ from ..._regular_file import read_regular, regular_size
 from ...errors import DataError, nearest
 from ..dataset import FileFingerprint, Fingerprint, Fingerprinted
 from .configs import HuggingFaceConfig
-from .splits import Splits, existing, split
+from .splits import Splits, existing, named_parts, split
 
 
 class HuggingFaceDataset(Fingerprinted):
@@ -73,25 +73,18 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
     }
     facts = {name: value for name, value in config.to_dict().items() if name != "path"}
     fingerprint = FileFingerprint(files, facts)
-    parts = {name: _part(path, name, it, config.columns, fingerprint) for name, it in parts.items()}
+    for name, part in parts.items():
+        try:
+            parts[name] = HuggingFaceDataset(part, config.columns, fingerprint)
+        except DataError as error:
+            raise DataError(f"{path / name}: {error}") from error
     if is_one:
         train, valid = split(parts[""], config.validation_fraction, config.split_seed, config.path)
         return Splits(train, valid, fingerprint=fingerprint)
-    if config.train_split not in parts:
-        raise DataError(f"{path}: there is no part '{config.train_split}'; it has {', '.join(parts)}")
-    whole = parts.pop(config.train_split)
-    if config.valid_split in parts:
-        return Splits(whole, parts.pop(config.valid_split), splits=parts, fingerprint=fingerprint)
-    train, valid = split(whole, config.validation_fraction, config.split_seed, config.path)
-    return Splits(train, valid, splits=parts, fingerprint=fingerprint)
-
-
-def _part(path: Path, name: str, dataset: Any, columns: Sequence[str], fingerprint: Fingerprint) -> HuggingFaceDataset:
-    """A part of the data set at `path`; its name is empty where there is only one."""
-    try:
-        return HuggingFaceDataset(dataset, columns, fingerprint)
-    except DataError as error:
-        raise DataError(f"{path / name}: {error}") from error
+    train, valid, rest = named_parts(config, parts, path)
+    if valid is None:
+        train, valid = split(train, config.validation_fraction, config.split_seed, config.path)
+    return Splits(train, valid, splits=rest, fingerprint=fingerprint)
 
 
 def opened(path: Path) -> Any:

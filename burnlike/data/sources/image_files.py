@@ -75,7 +75,9 @@ def read_image(path: Path, mode: str, size: tuple[int, int] | None) -> Tensor:
                 f" (the mode {image.mode})"
             )
         grey = _pixels(_resized(image.convert("F"), size, pillow.Resampling.BILINEAR), torch.float32) / largest
-        grey = 1 - grey if _is_inverted(image) else grey
+        # 0 is white, which Pillow minds only in images of up to 8 bits.
+        is_inverted = getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO
+        grey = 1 - grey if is_inverted else grey
         return grey.permute(2, 0, 1).clamp(0, 1).repeat(3 if mode == "RGB" else 1, 1, 1)
 
 
@@ -195,11 +197,6 @@ def _check_unsigned(path: Path, image: Any) -> None:
     formats = getattr(image, "tag_v2", {}).get(_SAMPLE_FORMAT, _UNSIGNED[:1])
     if any(it not in _UNSIGNED for it in formats):
         raise DataError(f"{path}: expected numbers without a sign, got the sample format {formats[0]} of TIFF")
-
-
-def _is_inverted(image: Any) -> bool:
-    """True if 0 is white, which Pillow minds only in images of up to 8 bits."""
-    return getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO
 
 
 def _resized(image: Any, size: tuple[int, int] | None, resample: Any) -> Any:

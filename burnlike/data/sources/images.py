@@ -9,12 +9,10 @@ from torch import Tensor
 
 from ...errors import DataError
 from ..dataset import FileFingerprint, Fingerprint, Fingerprinted, TensorDataset
-from ..describing import shown
 from ..transforms.datasets import SelectionDataset
 from .configs import DigitsConfig, ImageFolderConfig
 from .image_files import EXTENSIONS, image_size, read_image, read_mask
-from .splits import Splits, existing, split
-from .unlabeled import Unlabeled
+from .splits import Splits, Unlabeled, existing, shown, split, visible
 
 
 class ImageFolderDataset(Fingerprinted):
@@ -139,8 +137,7 @@ class ImageSplits(Splits):
 
 def images_in(path: Path) -> list[Path]:
     """The images in a folder at any depth, sorted by name, without hidden ones."""
-    images = (it for it in path.rglob("*") if it.suffix.lower() in EXTENSIONS and it.is_file())
-    return sorted(it for it in images if not any(part.startswith(".") for part in it.relative_to(path).parts))
+    return [it for it in visible(path) if it.suffix.lower() in EXTENSIONS and it.is_file()]
 
 
 def _by_name(folder: Path) -> dict[Path, Path]:

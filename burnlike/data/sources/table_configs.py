@@ -12,8 +12,8 @@ from ...config.registry import fields_of
 from .configs import Fraction, Name, Seed
 
 if TYPE_CHECKING:
+    from .splits import Unlabeled
     from .tables import Table
-    from .unlabeled import Unlabeled
 
 Kind = Literal["number", "category", "boolean", "date"]
 Missing = Literal["drop", "mean", "median", "mode", "flag"]
@@ -131,11 +131,6 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
             one = rule.kind == "category"
             count += (len(rule.parts) if rule.kind == "date" else 1) + (rule.missing == "flag" and not one)
         return (count,)
-
-    def init_with(self, facts: Mapping[str, Any], directory: Path) -> "Table":
-        from .tables import Table
-
-        return Table(self, facts)
 
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .tables import unlabeled

@@ -14,13 +14,11 @@ from ...errors import DataError
 from ..dataset import TensorDataset
 from ..transforms.datasets import SelectionDataset
 from .columns import Column, Rows
-from .row_files import KINDS, row_file, stream_rows
-from .rows import Dialect, RowFile
-from .splits import Splits, existing, split
+from .rows import KINDS, Dialect, RowFile, row_file, stream_rows
+from .splits import Splits, Unlabeled, existing, split
 from .table_cells import cell, is_missing, shown, too_large
 from .table_configs import CsvConfig, JsonLinesConfig, TableConfig
 from .targets import Targets
-from .unlabeled import Unlabeled
 
 _EXACT = 2**24
 """Up to this float32 has every whole number."""
@@ -35,11 +33,11 @@ class Table(Splits):
             numbers.
     """
 
-    def __init__(self, config: TableConfig, learned: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, config: TableConfig, facts: Mapping[str, Any] | None = None) -> None:
         """Read a table.
 
         Args:
-            known: what a run has learned of its table, in place of what is learned of this one.
+            facts: what a run has learned of its table, in place of what is learned of this one.
         """
         fraction, seed = config.validation_fraction, config.split_seed
         files = [_file(config, existing(config.path, "data.path", "file"))]
@@ -49,19 +47,19 @@ class Table(Splits):
         for file, rows in tables:
             if not rows:
                 raise DataError(f"{file.path}: expected at least one row, got none")
-        columns = _columns(config, tables[0], learned)
+        columns = _columns(config, tables[0], facts)
         counts = [len(table.rows) for table in tables]
         tables = [_kept(config, table, columns) for table in tables]
         self._dropped = sum(counts) - sum(len(table.rows) for table in tables)
         targets = Targets(config.targets, config.kind, config.separator, getattr(config, "decimal", "."))
-        classes, goals = targets.read(tables, None if learned is None else learned["classes"])
-        if learned is None:
+        classes, goals = targets.read(tables, None if facts is None else facts["classes"])
+        if facts is None:
             for column in columns:
                 if column.is_category:
                     column.learn_categories(tables[0])
         values = [[column.read(table) for column in columns] for table in tables]
         chosen = None if len(tables) > 1 else split(tables[0].rows, fraction, seed, config.path)
-        if learned is None:
+        if facts is None:
             taken = slice(None) if chosen is None else torch.tensor([*chosen[0].indices])
             for column, column_values in zip(columns, values[0], strict=True):
                 column.learn(column_values[taken])
@@ -71,12 +69,12 @@ class Table(Splits):
         self.fingerprint = _hash((self.features, config.target, classes, fraction, seed, len(files)), *inputs, *goals)
         datasets = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, goals, strict=True)]
         train, valid = datasets if chosen is None else (SelectionDataset(datasets[0], it.indices) for it in chosen)
-        facts = {
+        learned = {
             "features": self.features,
             "columns": {column.name: column.facts for column in columns},
             "targets": [*config.targets] if config.kind == "numbers" else [],
         }
-        super().__init__(train, valid, fingerprint=self.fingerprint, classes=classes, facts=facts)
+        super().__init__(train, valid, fingerprint=self.fingerprint, classes=classes, facts=learned)
         self._columns = {
             it.name: it.described(column_values) for it, column_values in zip(columns, values[0], strict=True)
         }
@@ -120,7 +118,13 @@ def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, A
             table = Rows(file, list(file))
             values = [column.read(table) for column in columns]
             for column, column_values in zip(columns, values, strict=True):
-                _expect_values(column, table, column_values)
+                absent = column_values.isnan().any(1)
+                if column.rule.missing == "drop" and absent.any():
+                    line, _ = table.rows[int(absent.int().argmax())]
+                    raise DataError(
+                        f"{table.file.place(line, column.name)}: '{column.name}': expected a value, got none; rows"
+                        " without one were left out of the training (missing: drop), and can't be predicted"
+                    )
             features.append(_features(columns, table, values))
             names += [f"{file.path}:{line}" for line, _ in table.rows]
     inputs = torch.cat(features) if features else torch.zeros(0, len(facts["features"]), dtype=torch.float32)
@@ -165,15 +169,6 @@ def _kept(config: TableConfig, table: Rows, columns: Sequence[Column]) -> Rows:
     if not kept:
         raise DataError(f"{file.path}: each of its {len(rows)} rows lacks a value in one of {', '.join(names)}")
     return Rows(file, kept)
-
-
-def _expect_values(column: Column, table: Rows, values: Tensor) -> None:
-    if column.rule.missing == "drop" and values.isnan().any():
-        line, _ = table.rows[int(values.isnan().any(1).int().argmax())]
-        raise DataError(
-            f"{table.file.place(line, column.name)}: '{column.name}': expected a value, got none; rows without one were"
-            " left out of the training (missing: drop), and can't be predicted"
-        )
 
 
 def _features(columns: Sequence[Column], table: Rows, values: Sequence[Tensor]) -> Tensor:

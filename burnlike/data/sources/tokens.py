@@ -66,21 +66,12 @@ class MappedTokens(Fingerprinted):
             raise IndexError(f"window {index} of {len(self)}")
         first = index * self.length
         window = torch.from_numpy(self.tokens[first : first + self.length + 1].astype("int64"))
-        if self.vocab_size is not None:
-            self._check(window, first, self.vocab_size)
+        expect_known(window, self.vocab_size, self.path, self.start + first)
         return window
 
     def batch(self, indices: Sequence[int], device: torch.device) -> Tensor:
         """`[n, length + 1]` int64 on `device`."""
         return torch.stack([self[index] for index in indices]).to(device, non_blocking=True)
-
-    def _check(self, window: Tensor, first: int, vocab_size: int) -> None:
-        wrong = ((window < 0) | (window >= vocab_size)).nonzero().flatten().tolist()
-        if wrong:
-            raise DataError(
-                f"{self.path}: expected tokens in 0..{vocab_size - 1} (model.vocab_size), got"
-                f" {window[wrong[0]].item()} as token {self.start + first + wrong[0]} of the file, counted from 0"
-            )
 
 
 class TokenFile(Fingerprinted):
@@ -108,6 +99,18 @@ class TokenFile(Fingerprinted):
     def expect_vocabulary(self, size: int) -> None:
         """Make tokens that a model of so many doesn't know errors of the data, which name their places."""
         self.train.vocab_size = self.valid.vocab_size = size
+
+
+def expect_known(tokens: Tensor, vocab_size: int | None, path: Path, first: int) -> None:
+    """Refuse tokens `[n]` that are not below `vocab_size`; the first of them is token `first` of the file."""
+    if vocab_size is None:
+        return
+    wrong = ((tokens < 0) | (tokens >= vocab_size)).nonzero().flatten().tolist()
+    if wrong:
+        raise DataError(
+            f"{path}: expected tokens in 0..{vocab_size - 1} (model.vocab_size), got"
+            f" {tokens[wrong[0]].item()} as token {first + wrong[0]} of the file, counted from 0"
+        )
 
 
 def mapped(path: Path, dtype: str) -> Any:

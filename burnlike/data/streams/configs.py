@@ -2,19 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...config import Config, DatasetConfig, Meta
 from ...config.bounds import Count, Size, at_most
 from ...config.file_paths import FilePath, file_or
-from ..chat.configs import TEMPLATES, ChatFormatConfig
+from ..chat.configs import TEMPLATES, ChatFormatConfig, Loss, OnLong, RowFormat
+from ..sources.configs import Name, NumberType
 
 if TYPE_CHECKING:
     from ..chat.codec import ChatCodec
     from ..codec import TextCodec
     from .stream import Stream
 
-Name = Annotated[str, Meta(min_length=1)]
 _MIXED = at_most(65536, "more than 64 GiB that are mixed at a time is a shuffle of everything")
 
 
@@ -44,11 +44,11 @@ class StreamChatConfig(Config):
         format, chat_template, system, loss, on_long: as of `Chat`; `context_length` is the most tokens of one.
     """
 
-    format: Literal["messages", "prompt_completion", "alpaca", "sharegpt"] | ChatFormatConfig | None = None
+    format: RowFormat | ChatFormatConfig | None = None
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
-    loss: Literal["answers", "all", "last_answer"] = "answers"
-    on_long: Literal["truncate", "drop", "error"] = "truncate"
+    loss: Loss = "answers"
+    on_long: OnLong = "truncate"
 
 
 class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
@@ -92,7 +92,7 @@ class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
     chat: StreamChatConfig | None = None
     context_length: Size = 128
     packing: bool = False
-    dtype: Literal["uint8", "uint16", "uint32", "int32", "int64"] = "uint16"
+    dtype: NumberType = "uint16"
     validation_path: FilePath | None = None
     validation_items: Count | None = None
     shuffle_window_mib: Annotated[int, Meta(ge=1), _MIXED] = 64

@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 
 from ..._regular_file import digest_of, regular_size
 from ...errors import DataError
+from ..sources.splits import existing, visible
 from .cache import made, remembered
 
 _MOST_OPEN = 64
+_NO_DATA = (".", "_")
+"""How names begin of files that are no data: hidden ones, `_SUCCESS` and the like."""
 KINDS = {
     ".jsonl": "rows",
     ".ndjson": "rows",
@@ -79,11 +82,9 @@ def _changed(path: Path) -> DataError:
 
 def shards_of(path: str, pattern: str, field: str) -> list[Shard]:
     """The shards of a file or a directory, by name; a DataError if there are none, or one is of no known kind."""
-    root = Path(path).expanduser()
-    if not root.exists():
-        raise DataError(f"{field}: there is no file or directory {root.absolute()}; check the path")
+    root = existing(path, field, "any")
     if root.is_dir():
-        files = sorted(it for it in root.glob(pattern) if _is_taken(it.relative_to(root)) and not it.is_dir())
+        files = [it for it in visible(root, pattern, hidden=_NO_DATA) if not it.is_dir()]
         files = [it for it in files if it.suffix != ".idx"]  # beside a .bin
         if not files:
             raise DataError(f"{field}: the directory {root} has no file that matches '{pattern}'")
@@ -95,10 +96,6 @@ def shards_of(path: str, pattern: str, field: str) -> list[Shard]:
         one, other = kinds.pop("tokens"), next(iter(kinds.values()))
         raise DataError(f"{field}: {root} has tokens ({one.name}) and rows ({other.name}); set `pattern` to one kind")
     return shards
-
-
-def _is_taken(name: Path) -> bool:
-    return not any(part.startswith((".", "_")) for part in name.parts)  # `_SUCCESS` and the like are no data
 
 
 def _shard(path: Path, name: str, field: str) -> Shard:
@@ -124,12 +121,6 @@ def _hash_of(path: Path) -> str:
         return digest_of(path)[1]
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}") from error
-
-
-def contents_of(shards: Sequence[Shard]) -> list[str]:
-    """The hash of each; by threads, as hashing releases the interpreter."""
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(Shard.content, shards))
 
 
 class OpenFiles:
@@ -192,7 +183,8 @@ class Known:
 
     def __call__(self) -> str:
         if self._value is None:
-            contents = contents_of(self._shards)
+            with ThreadPoolExecutor() as pool:  # hashing releases the interpreter
+                contents = list(pool.map(Shard.content, self._shards))
             names = [it.name for it in self._shards]
             total = hashlib.sha256(repr((self._facts, names, contents)).encode()).hexdigest()
             self._value = f"{total}-{''.join(it[:_DIGITS] for it in contents)}"

@@ -1,18 +1,23 @@
-"""Rows of JSON lines and of Parquet, one after the other."""
+"""Rows of JSON lines and of Parquet in shards: one after the other, and by index."""
 
 import gzip
+import math
 import zlib
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import torch
+from torch import Tensor
 
 from ..._regular_file import open_regular
 from ...errors import DataError, nearest
-from ..sources.parquet import parquet_file, parquet_rows
-from .files import Shard
+from ..sources.parquet import group_sizes, parquet_file, parquet_rows, read_group
+from .files import OpenFiles, Shard
 
 _LONGEST_LINE = 2**28
 _decode = msgspec.json.Decoder().decode
@@ -26,7 +31,11 @@ class Damaged(NamedTuple):
 
 def values_of(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
     """The place of each row, `\\0` standing for the path, and its columns, or what is wrong with it."""
-    return _parquet_values(shard, columns) if shard.kind == "parquet" else _json_values(shard, columns)
+    if shard.kind != "parquet":
+        return _json_values(shard, columns)
+    file = parquet_file(shard.path)
+    names = known_columns(shard.path, file, columns)
+    return ((f"\0: row {number}", row) for number, row in parquet_rows(shard.path, file, names))
 
 
 def _json_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
@@ -65,12 +74,6 @@ def _hint(name: str, columns: Sequence[str]) -> str:
     return nearest(name, [*columns]) or f"; there are {', '.join(columns[:20])}"
 
 
-def _parquet_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
-    file = parquet_file(shard.path)
-    names = known_columns(shard.path, file, columns)
-    return ((f"\0: row {number}", row) for number, row in parquet_rows(shard.path, file, names))
-
-
 def known_columns(path: Path, file: Any, columns: Sequence[str] | None) -> list[str] | None:
     names = file.schema_arrow.names
     missing = next((it for it in columns or () if it not in names), None)
@@ -95,3 +98,194 @@ def gathered(indices: Sequence[int], ends: Sequence[int], read: Callable[[int, l
         for place, row in zip(places, read(number, [indices[it] - begin for it in places]), strict=True):
             rows[place] = row
     return rows
+
+
+_LINES_OF_BLOCK = 1024
+_COUNTED_BYTES = 2**20
+_VERSION = 2
+
+
+class RowSource:
+    """Rows of several shards by index: mappings of the columns, or with two chosen columns pairs."""
+
+    def __init__(self, shards: Sequence[Shard], columns: Sequence[str], window_bytes: int) -> None:
+        """Index the shards; a DataError if one can't be read."""
+        self.columns = tuple(columns)
+        self.vocab_size: int | None = None  # rows have no tokens
+        opened = OpenFiles()
+        self._groups = _Groups(window_bytes)
+        self._shards = [
+            _ParquetRows(it, self.columns, self._groups)
+            if it.kind == "parquet"
+            else _JsonRows(it, self.columns, opened)
+            for it in shards
+        ]
+        self._shards = [it for it in self._shards if len(it)]
+        self._ends = [*accumulate(map(len, self._shards))]
+        if not self._shards:
+            raise DataError(f"{shards[0].path.parent}: expected shards with rows, got {len(shards)} without any")
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def blocks(self, first: int, last: int) -> tuple[Tensor, Tensor]:
+        edges, costs = [], []
+        for shard, end in zip(self._shards, self._ends, strict=True):
+            begin = end - len(shard)
+            for start, stop, cost in shard.blocks():
+                start, stop = max(first, begin + start), min(last, begin + stop)
+                if start < stop:
+                    edges.append(start)
+                    costs.append(cost)
+        return torch.tensor([*edges, last]), torch.tensor(costs)
+
+    def read(self, indices: Sequence[int]) -> list[Any]:
+        return gathered(indices, self._ends, lambda number, inside: self._shards[number].read(inside))
+
+    def item(self, row: Any) -> Any:
+        """A row with tensors for numbers and for lists of them."""
+        numbers = float | bool | int | list
+        return self._pair({name: torch.tensor(it) if isinstance(it, numbers) else it for name, it in row.items()})
+
+    def collate(self, rows: Sequence[Any]) -> Any:
+        """A batch of rows: numbers as a tensor for each column, text as lists."""
+        return self._pair({name: _column(name, [it[name] for it in rows]) for name in rows[0]})
+
+    def _pair(self, row: dict[str, Any]) -> Any:
+        return tuple(row[it] for it in self.columns) if len(self.columns) == 2 else row
+
+
+def _column(name: str, values: list[Any]) -> Any:
+    if isinstance(values[0], str):
+        return values
+    try:
+        return torch.tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"column '{name}': expected numbers, or lists of numbers of one length: {error}") from error
+
+
+def _chosen(row: Any, columns: Sequence[str], place: str) -> Any:
+    """The columns of a row, each of which has a value."""
+    if isinstance(row, Damaged):
+        raise DataError(f"{place}: {row.message}")
+    for name in columns:
+        if row[name] is None:
+            raise DataError(f"{place}: '{name}': expected a value, got none")
+    return {name: row[name] for name in columns}
+
+
+class _JsonRows:
+    """JSON lines by the places of their beginnings, which are found once and kept in the cache."""
+
+    def __init__(self, shard: Shard, columns: Sequence[str], opened: OpenFiles) -> None:
+        if shard.path.suffix == ".gz":
+            raise DataError(
+                f"{shard.path}: a compressed file has no places to go to: unpack it first (gunzip '{shard.path}'), or"
+                " write Parquet. Text that becomes tokens may be compressed"
+            )
+        self._shard, self._columns, self._open = shard, columns, opened
+        directory = shard.made("lines", _VERSION, lambda it: _write_lines(it, shard))
+        assert directory is not None  # it was waited for
+        self._index = directory / "places"
+        self._count = self._index.stat().st_size // 8 - 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def blocks(self) -> Iterator[tuple[int, int, int]]:
+        mean = math.ceil(self._shard.status[0] / max(1, self._count))
+        for start in range(0, self._count, _LINES_OF_BLOCK):
+            stop = min(self._count, start + _LINES_OF_BLOCK)
+            yield start, stop, (stop - start) * mean
+
+    def read(self, indices: Sequence[int]) -> list[Any]:
+        return [self._row(it) for it in indices]
+
+    def _row(self, index: int) -> Any:
+        places = memoryview(self._open.read(self._index, index * 8, 16)).cast("q")
+        line = self._open.read(self._shard.path, places[0], places[1] - places[0], self._shard.status)
+        row = object_of(line, self._columns)
+        if isinstance(row, Damaged) or any(row[it] is None for it in self._columns):
+            row = _chosen(row, self._columns, f"{self._shard.path}:{self._line(places[0])}")
+        return {name: row[name] for name in self._columns}
+
+    def _line(self, place: int) -> int:
+        """The number of the line that begins at a place, counted from 1."""
+        number = 1
+        for start in range(0, place, _COUNTED_BYTES):
+            number += self._open.read(self._shard.path, start, min(_COUNTED_BYTES, place - start)).count(b"\n")
+        return number
+
+
+def _write_lines(directory: Path, shard: Shard) -> None:
+    """Write the bytes at which lines begin that are not empty, and that at which the last ends."""
+    import numpy
+
+    size = begin = 0
+    try:
+        with open_regular(shard.path) as file, (directory / "places").open("wb") as places:
+            while piece := file.read(_COUNTED_BYTES):
+                ends = numpy.flatnonzero(numpy.frombuffer(piece, numpy.uint8) == ord("\n")) + size + 1
+                starts = numpy.concatenate([[begin], ends[:-1]]) if len(ends) else ends
+                has_text = ends - starts > 2  # more than the end of a line
+                places.write(starts[has_text].astype("<i8").tobytes())
+                begin, size = (int(ends[-1]) if len(ends) else begin), size + len(piece)
+            if size > begin:
+                places.write(begin.to_bytes(8, "little"))
+            places.write(size.to_bytes(8, "little"))
+    except OSError as error:
+        raise DataError(f"{shard.path} can't be read: {error.strerror}") from error
+
+
+class _ParquetRows:
+    """Rows of a Parquet file, read by row groups."""
+
+    def __init__(self, shard: Shard, columns: Sequence[str], groups: "_Groups") -> None:
+        file = parquet_file(shard.path)
+        known_columns(shard.path, file, columns)
+        self._shard, self._columns, self._read = shard, columns, groups
+        sizes = group_sizes(shard.path, file, columns)
+        self._sizes, self._costs = [rows for rows, _ in sizes], [cost for _, cost in sizes]
+        self._ends = [*accumulate(self._sizes)]
+        file.close()
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def blocks(self) -> Iterator[tuple[int, int, int]]:
+        for size, end, cost in zip(self._sizes, self._ends, self._costs, strict=True):
+            yield end - size, end, cost
+
+    def read(self, indices: Sequence[int]) -> list[Any]:
+        rows = gathered(indices, self._ends, self._of_group)
+        places = (f"{self._shard.path}: row {it + 1}" for it in indices)
+        return [_chosen(row, self._columns, place) for row, place in zip(rows, places, strict=True)]
+
+    def _of_group(self, group: int, inside: list[int]) -> list[Any]:
+        return self._read.table(self._shard, group, self._columns).take(inside).to_pylist()
+
+
+class _Groups:
+    """Row groups in memory, those that were read last: two windows of them, and at least one."""
+
+    def __init__(self, window_bytes: int) -> None:
+        self._most = 2 * window_bytes
+        self._tables: OrderedDict[Any, Any] = OrderedDict()
+
+    def __reduce__(self) -> Any:
+        return _Groups, (self._most // 2,)
+
+    def table(self, shard: Shard, group: int, columns: Sequence[str]) -> Any:
+        key = shard.path, group
+        shard.expect_unchanged()
+        if key in self._tables:
+            self._tables.move_to_end(key)
+            return self._tables[key]
+        file = parquet_file(shard.path)
+        table = read_group(shard.path, file, group, columns)
+        file.close()
+        shard.expect_unchanged()
+        self._tables[key] = table
+        while len(self._tables) > 1 and sum(it.nbytes for it in self._tables.values()) > self._most:
+            self._tables.popitem(last=False)
+        return table

@@ -15,8 +15,7 @@ from ..chat.templates import TEMPLATE_NAME, TOKENIZER_FOLDER
 from ..chat.tokenizers import tokenizer_files
 from ..codec import TextCodec
 from ..configs import NO_TARGET
-from ..describing import MASKED, UNMASKED, shown
-from ..sources.splits import Splits
+from ..sources.splits import Splits, marked_text, shown
 from ..sources.tokens import mapped
 from .configs import StreamConfig
 from .encoders import (
@@ -28,12 +27,12 @@ from .encoders import (
     chat_format,
     codec_of,
     identity_of,
+    tokenized,
     tokenizer_path,
 )
 from .files import Known, Shard, shards_of
 from .parts import Part, StreamDataset
-from .row_source import RowSource
-from .tokenized import tokenized
+from .rows import RowSource
 from .windows import Documents, Numbers, WindowSource
 
 _PLACES = ("sources", "tokenizer", "validation_path")
@@ -59,6 +58,10 @@ class Stream(Splits):
             self._source(it.path, it.pattern, f"data.sources.{place}.path") for place, it in enumerate(config.sources)
         ]
         train, valid = self._parts()
+        batcher = None
+        if config.chat is not None and isinstance(self._codec, ChatCodec):
+            length = config.context_length if config.packing else 0
+            batcher = ConversationBatcher(self._codec.template.pad_token, length)
         facts = {name: value for name, value in config.to_dict().items() if name not in _PLACES}
         weights = [it.weight for it in config.sources if it.weight is not None] or None
         known_facts = Known(self._shards, facts, weights, identity_of(config))
@@ -66,7 +69,7 @@ class Stream(Splits):
         super().__init__(
             StreamDataset(train, weights, window_bytes, known_facts, self._unreadable),
             StreamDataset(valid, None, window_bytes, known_facts),
-            batcher=self._batcher(),
+            batcher=batcher,
             fingerprint=known_facts,
             files=_files_of(config),
         )
@@ -102,19 +105,7 @@ class Stream(Splits):
             return shown(item)
         tokens: Tensor = item if isinstance(item, Tensor) else item["input_ids"]
         has_loss = [True] * len(tokens) if isinstance(item, Tensor) else (item["labels"] != NO_TARGET).tolist()
-        pieces, begin = [], 0
-        for place in range(1, len(tokens) + 1):
-            if place == len(tokens) or has_loss[place] != has_loss[begin]:
-                text = self._codec.decode(tokens[begin:place])
-                pieces.append(text if has_loss[begin] else f"{MASKED}{text}{UNMASKED}")
-                begin = place
-        return "".join(pieces)
-
-    def _batcher(self) -> Any:
-        config = self._config
-        if config.chat is None or not isinstance(self._codec, ChatCodec):
-            return None
-        return ConversationBatcher(self._codec.template.pad_token, config.context_length if config.packing else 0)
+        return marked_text(tokens, has_loss, self._codec.decode)
 
     def _parts(self) -> tuple[list[Part], list[Part]]:
         """The parts to train on, and those to validate on."""

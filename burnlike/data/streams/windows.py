@@ -12,6 +12,7 @@ from torch.utils.data import default_collate
 
 from ...errors import DataError
 from ..configs import NO_TARGET
+from ..sources.tokens import expect_known
 from .files import OpenFiles
 
 BEGINS, COUNTS, PADS = 1, 2, 4
@@ -103,13 +104,7 @@ class WindowSource:
         dtype = numpy.dtype(file.dtype)
         data = self._open.read(file.path, file.start + first * dtype.itemsize, count * dtype.itemsize, file.status)
         tokens = torch.from_numpy(numpy.frombuffer(data, dtype).astype("int64"))
-        if self.vocab_size is not None:
-            wrong = ((tokens < 0) | (tokens >= self.vocab_size)).nonzero().flatten().tolist()
-            if wrong:
-                raise DataError(
-                    f"{file.path}: expected tokens in 0..{self.vocab_size - 1} (model.vocab_size), got"
-                    f" {tokens[wrong[0]].item()} as token {first + wrong[0]} of the file, counted from 0"
-                )
+        expect_known(tokens, self.vocab_size, file.path, first)
         return tokens
 
 

@@ -12,9 +12,9 @@ from ..sources.configs import Fraction, Name, Seed
 from ..sources.table_configs import Character, Encoding
 
 if TYPE_CHECKING:
-    from ..sources.unlabeled import Unlabeled
-    from .codec import RowCodec
+    from ..sources.splits import Unlabeled
     from .rows import TextRows
+    from .tokenizers import RowCodec
 
 
 class TextRowsConfig(DatasetConfig["TextRows"], builds=".rows"):
@@ -54,18 +54,13 @@ class TextRowsConfig(DatasetConfig["TextRows"], builds=".rows"):
         if problem := tokenizer_problem(self.tokenizer):
             yield "tokenizer", problem
 
-    def init_with(self, facts: Mapping[str, Any], directory: Path) -> "TextRows":
-        from .rows import TextRows
-
-        return TextRows(self, facts, directory)
-
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
-        from .unlabeled import unlabeled
+        from .rows import unlabeled
 
         return unlabeled(self, sources, facts, directory)
 
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "RowCodec":
-        from .codec import RowCodec
+        from .tokenizers import RowCodec
 
         return RowCodec(self, directory)
 

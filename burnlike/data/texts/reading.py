@@ -7,9 +7,20 @@ from typing import Any
 
 from ...errors import DataError
 from ..sources.columns import Rows
-from ..sources.row_files import KINDS, bytes_of, row_file, row_parts, stream_rows
-from ..sources.rows import CSV, TABS, Dialect, Row, RowFile, text_lines
-from ..sources.splits import existing
+from ..sources.rows import (
+    CSV,
+    KINDS,
+    TABS,
+    Dialect,
+    Row,
+    RowFile,
+    bytes_of,
+    row_file,
+    row_parts,
+    stream_rows,
+    text_lines,
+)
+from ..sources.splits import existing, named_parts
 from ..sources.table_cells import cell, shown
 from .configs import TaggedWordsConfig, TextRowsConfig, TextsConfig
 
@@ -78,13 +89,9 @@ def parts_of(config: TextRowsConfig) -> dict[str, RowFile]:
     named_files = _named(config, root)
     if "" in named_files:
         parts = {"train": named_files[""]}
-    elif config.train_split not in named_files:
-        raise DataError(f"{root}: there is no part '{config.train_split}'; it has {', '.join(named_files)}")
     else:
-        parts = {"train": named_files.pop(config.train_split)}
-        if config.valid_split in named_files:
-            parts["validation"] = named_files.pop(config.valid_split)
-        parts |= named_files
+        train, valid, rest = named_parts(config, named_files, root)
+        parts = {"train": train, **({} if valid is None else {"validation": valid}), **rest}
     if config.validation_path is not None:
         place = Path(config.validation_path).expanduser()
         other = existing(config.validation_path, "data.validation_path", "directory" if place.is_dir() else "file")

@@ -1,4 +1,4 @@
-"""TextRows: rows of text as tokens, in parts."""
+"""TextRows: rows of text as tokens, in parts; batches of them, padded; and new texts for predictions."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -10,16 +10,91 @@ from torch import Tensor
 
 from ...errors import DataError
 from ..configs import NO_TARGET
-from ..describing import histogram
+from ..dataset import Fingerprint, Fingerprinted
 from ..sources.columns import Rows
-from ..sources.rows import NO_TEXT, RowFile, lone_surrogate
-from ..sources.splits import Splits, split
+from ..sources.rows import KINDS, NO_TEXT, RowFile, lone_surrogate
+from ..sources.splits import Splits, Unlabeled, histogram, split
 from ..sources.table_cells import order, shown
 from ..sources.targets import Targets
-from .batches import PaddingBatcher, Ragged, TokenRows
 from .configs import TaggedWordsConfig, TextClassificationConfig, TextPairsConfig, TextRowsConfig
-from .reading import lists_of, parts_of, texts_of
+from .reading import lists_of, opened, parts_of, streamed, texts_of
 from .tokenizers import RowTokenizer, kept_files, tokenizer_at
+
+
+class Ragged:
+    """Lists of whole numbers of different lengths, in one tensor."""
+
+    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
+        self.lengths = torch.tensor([len(it) for it in rows], dtype=torch.int64)
+        self._ends = self.lengths.cumsum(0).tolist()
+        self.values = torch.tensor([it for row in rows for it in row], dtype=torch.int32)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.values[self._ends[index - 1] if index else 0 : self._ends[index]].long()
+
+
+class TokenRows(Fingerprinted):
+    """Items are mappings of tensors, by the names of the columns, and lists of text.
+
+    Attributes:
+        columns: of each item, a list of numbers (`Ragged`), a row of a tensor, or anything else as it is.
+        unreadable: rows that could not be read, and why.
+        targets: the class of each item; None where they are none.
+    """
+
+    draws = False
+    unreadable: Sequence[str] = ()
+
+    def __init__(self, columns: Mapping[str, Any], fingerprint: Fingerprint = None) -> None:
+        self.columns = dict(columns)
+        self.fingerprint = fingerprint
+
+    @property
+    def targets(self) -> Tensor | None:
+        labels = self.columns.get("labels")
+        return labels if isinstance(labels, Tensor) and labels.dim() == 1 and not labels.is_floating_point() else None
+
+    @property
+    def lengths(self) -> Tensor:
+        """The tokens of each item."""
+        return self.columns["input_ids"].lengths
+
+    def __len__(self) -> int:
+        return len(self.columns["input_ids"])
+
+    def __getitem__(self, index: int, /) -> dict[str, Any]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"item {index} of {len(self)}")
+        return {name: column[index] for name, column in self.columns.items()}
+
+
+class PaddingBatcher:
+    """Makes batches of mappings: rows of different lengths are filled up at their ends to the longest of the batch."""
+
+    def __init__(self, pad_token: int) -> None:
+        self._padding = {"input_ids": pad_token, "labels": NO_TARGET, "special_tokens_mask": 1, "word_ids": -1}
+
+    def batch(self, items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Any]:
+        """`[n, length]` int64 of each column of rows, with an `attention_mask`; other tensors are stacked."""
+        batch: dict[str, Any] = {}
+        for name, first in items[0].items():
+            values = [it[name] for it in items]
+            if not isinstance(first, Tensor):
+                batch[name] = values
+            elif first.dim() == 1 and not first.is_floating_point():
+                batch[name] = _padded(values, self._padding.get(name, 0)).to(device)
+            else:
+                batch[name] = torch.stack(values).to(device)
+        mask = _padded([torch.ones_like(it["input_ids"]) for it in items], 0).to(device)
+        labels = {name: batch.pop(name) for name in ("labels",) if name in batch}
+        return {"input_ids": batch.pop("input_ids"), "attention_mask": mask, **batch, **labels}
+
+
+def _padded(rows: Sequence[Tensor], value: int) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence([*rows], batch_first=True, padding_value=value)
 
 
 class TextRows(Splits):
@@ -36,7 +111,7 @@ class TextRows(Splits):
         """Read the rows.
 
         Args:
-            known: what a run has learned of its data, in place of what is learned of this one.
+            facts: what a run has learned of its data, in place of what is learned of this one.
             directory: where the run has its tokenizer.
         """
         path = tokenizer_at(config, directory)
@@ -212,3 +287,39 @@ def _hash(identity: Any, parts: Any) -> str:
             for tensor in tensors:
                 digest.update(tensor.numpy().data if isinstance(tensor, torch.Tensor) else repr(tensor).encode())
     return digest.hexdigest()
+
+
+def unlabeled(config: TextRowsConfig, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> Unlabeled:
+    """New texts, whose targets are ignored: files of rows, of lines (`.txt`), and streams of either."""
+    tokenizer = RowTokenizer(tokenizer_at(config, directory))
+    names: list[str] = []
+    columns: dict[str, list[Any]] = {}
+    for source in sources:
+        for file in _files(config, source):
+            part = Rows(file, list(file))
+            names += [f"{file.path}:{line}" for line, _ in part.rows]
+            encoding = columns_of(config, tokenizer, part) if part.rows else {}
+            if isinstance(config, TaggedWordsConfig):
+                encoding |= {"words": lists_of(part, config.tokens)}  # all of them, also those without a token
+            for name, column in encoding.items():
+                columns.setdefault(name, []).extend(column[place] for place in range(len(column)))
+    batch_columns: dict[str, Any] = {
+        name: Ragged([it.tolist() for it in rows]) if isinstance(rows[0], torch.Tensor) else rows
+        for name, rows in columns.items()
+    }
+    if isinstance(config, TextClassificationConfig):
+        batch_columns["labels"] = Targets(config.target_names, config.kind).placeholder(len(names), facts)
+    elif isinstance(config, TaggedWordsConfig) and names:
+        marks = (first_tokens(batch_columns["word_ids"][place].tolist()) for place in range(len(names)))
+        batch_columns["labels"] = Ragged([[0 if it else NO_TARGET for it in row_marks] for row_marks in marks])
+    elif names and config.targets:
+        batch_columns["labels"] = Ragged([[0]] * len(names))
+    return Unlabeled(TokenRows(batch_columns or {"input_ids": Ragged([])}), names, PaddingBatcher(tokenizer.pad_token))
+
+
+def _files(config: TextRowsConfig, source: Any) -> list[Any]:
+    if not isinstance(source, Path):
+        return [streamed(config, source)]
+    endings = (*KINDS, ".txt", ".conll")
+    paths = sorted(it for it in source.iterdir() if it.suffix in endings) if source.is_dir() else [source]
+    return [opened(config, it, has_targets=False) for it in paths]

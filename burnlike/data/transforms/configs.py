@@ -1,23 +1,34 @@
-"""Configs of transforms, for `transforms:` of a training config."""
+"""Configs of transforms, for `transforms:` of a training config: of data sets, of images, and of batches of these.
+
+A class line names what is called with the fields of the config: a data set of another one, a function of an image, or
+one of a batch of images.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...config import Meta, TransformConfig
-from ...config.bounds import Count, Finite, Positive, Size
+from ...config.base import built
+from ...config.bounds import Count, Finite, NotNegative, Positive, Size, at_most
+from ..sources.configs import Seed
 
 if TYPE_CHECKING:
-    from . import datasets
+    from . import datasets, mixing
 
 Part = Literal["train", "valid"]
 Parts = Annotated[tuple[Part, ...], Meta(min_length=1)]
-Seed = Annotated[int, Meta(ge=0, lt=2**32)]
 Probability = Annotated[float, Meta(ge=0, le=1)]
 Index = Annotated[int, Meta(ge=0, lt=2**62)]
+HeightAndWidth = Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)]
+Range = Annotated[tuple[Positive, ...], Meta(min_length=2, max_length=2)]
+Factor = Annotated[float, Meta(ge=0), at_most(100, "an image is white then")]
+Factors = Annotated[tuple[NotNegative, ...], Meta(min_length=2, max_length=2)]
+Turn = Annotated[float, Meta(ge=-0.5, le=0.5)]
+Turns = Annotated[tuple[Turn, ...], Meta(min_length=2, max_length=2)]
 _TRAIN: tuple[Part, ...] = ("train",)
 
 
-class ShuffledConfig(TransformConfig, tag="Shuffled"):
+class ShuffledConfig(TransformConfig["datasets.ShuffledDataset"], tag="Shuffled"):
     """All items once, in an order drawn from a seed. Loaders shuffle anyway; this is for what comes after it.
 
     Attributes:
@@ -27,13 +38,8 @@ class ShuffledConfig(TransformConfig, tag="Shuffled"):
     seed: Seed = 0
     parts: Parts = _TRAIN
 
-    def init(self, dataset: Any) -> "datasets.ShuffledDataset[Any]":
-        from . import datasets
 
-        return datasets.ShuffledDataset(dataset, self.seed)
-
-
-class SamplerConfig(TransformConfig, tag="Sampler"):
+class SamplerConfig(TransformConfig["datasets.SamplerDataset"], tag="Sampler"):
     """Items drawn by a seed.
 
     Attributes:
@@ -53,14 +59,8 @@ class SamplerConfig(TransformConfig, tag="Sampler"):
         if (self.size is None) == (self.ratio is None):
             yield "size", "expected either `size` or `ratio`"
 
-    def init(self, dataset: Any) -> "datasets.SamplerDataset[Any]":
-        from . import datasets
 
-        replaced = self.with_replacement
-        return datasets.SamplerDataset(dataset, self.size, ratio=self.ratio, with_replacement=replaced, seed=self.seed)
-
-
-class SelectionConfig(TransformConfig, tag="Selection"):
+class SelectionConfig(TransformConfig["datasets.SelectionDataset"], tag="Selection"):
     """The items at some indices, in their order.
 
     Attributes:
@@ -69,11 +69,6 @@ class SelectionConfig(TransformConfig, tag="Selection"):
 
     indices: Annotated[tuple[Index, ...], Meta(min_length=1)]
     parts: Parts = _TRAIN
-
-    def init(self, dataset: Any) -> "datasets.SelectionDataset[Any]":
-        from . import datasets
-
-        return datasets.SelectionDataset(dataset, list(self.indices))
 
 
 class PartialConfig(TransformConfig, tag="Partial"):
@@ -98,7 +93,7 @@ class PartialConfig(TransformConfig, tag="Partial"):
         return datasets.PartialDataset(dataset, self.start, len(dataset) if self.end is None else self.end)
 
 
-class WindowsConfig(TransformConfig, tag="Windows"):
+class WindowsConfig(TransformConfig["datasets.WindowsDataset"], tag="Windows"):
     """Lists of neighbouring items.
 
     Attributes:
@@ -109,13 +104,22 @@ class WindowsConfig(TransformConfig, tag="Windows"):
     size: Count
     stride: Count = 1
 
-    def init(self, dataset: Any) -> "datasets.WindowsDataset[Any]":
+
+class _OfImages(TransformConfig):
+    """Changes each image by a function: what the class line names is called with the fields."""
+
+    def init(self, dataset: Any) -> "datasets.MapperDataset[Any, Any]":
         from . import datasets
 
-        return datasets.WindowsDataset(dataset, self.size, self.stride)
+        return datasets.MapperDataset(dataset, built(self, "init(dataset)"))
+
+    def item_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of an item's input, where it was `shape` before."""
+        size = getattr(self, "size", None)
+        return (*shape[:-2], *size) if isinstance(size, tuple) and len(size) == 2 else shape
 
 
-class NormalizeConfig(TransformConfig, tag="Normalize"):
+class NormalizeConfig(_OfImages, tag="Normalize", builds=".images:Normalize"):
     """`(image - mean) / std` for each channel; of rows of features, for each column.
 
     Attributes:
@@ -127,13 +131,8 @@ class NormalizeConfig(TransformConfig, tag="Normalize"):
     mean: Annotated[tuple[Finite, ...], Meta(min_length=1)]
     std: Annotated[tuple[Positive, ...], Meta(min_length=1)]
 
-    def init(self, dataset: Any) -> "datasets.MapperDataset[Any, Any]":
-        from . import datasets, images
 
-        return datasets.MapperDataset(dataset, images.Normalize(self.mean, self.std))
-
-
-class RandomHorizontalFlipConfig(TransformConfig, tag="RandomHorizontalFlip"):
+class RandomHorizontalFlipConfig(_OfImages, tag="RandomHorizontalFlip", builds=".images:RandomHorizontalFlip"):
     """Images, and masks with them, of which a part is mirrored.
 
     Attributes:
@@ -143,13 +142,8 @@ class RandomHorizontalFlipConfig(TransformConfig, tag="RandomHorizontalFlip"):
     prob: Probability = 0.5
     parts: Parts = _TRAIN
 
-    def init(self, dataset: Any) -> "datasets.MapperDataset[Any, Any]":
-        from . import datasets, images
 
-        return datasets.MapperDataset(dataset, images.RandomHorizontalFlip(self.prob))
-
-
-class RandomCropConfig(TransformConfig, tag="RandomCrop"):
+class RandomCropConfig(_OfImages, tag="RandomCrop", builds=".images:RandomCrop"):
     """A part of each image, and of its mask, at a random place.
 
     Attributes:
@@ -157,7 +151,7 @@ class RandomCropConfig(TransformConfig, tag="RandomCrop"):
         padding: pixels of zeros around the image, of which masks have class 0.
     """
 
-    size: Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)] | None = None
+    size: HeightAndWidth | None = None
     padding: Annotated[int, Meta(ge=0, le=4096)] = 0
     parts: Parts = _TRAIN
 
@@ -165,11 +159,114 @@ class RandomCropConfig(TransformConfig, tag="RandomCrop"):
         if self.size is None and self.padding == 0:
             yield "size", "expected `size`, `padding`, or both: without them nothing is changed"
 
-    def init(self, dataset: Any) -> "datasets.MapperDataset[Any, Any]":
-        from . import datasets, images
 
-        return datasets.MapperDataset(dataset, images.RandomCrop(self.size, self.padding))
+class ResizeConfig(_OfImages, tag="Resize", builds=".images:Resize"):
+    """Images, and masks with them, in another size.
 
-    def item_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of an item's input, where it was `shape` before."""
-        return shape if self.size is None else (*shape[:-2], *self.size)
+    Attributes:
+        size: height and width; or one number for the shorter side.
+    """
+
+    size: Size | HeightAndWidth
+
+
+class CenterCropConfig(_OfImages, tag="CenterCrop", builds=".images:CenterCrop"):
+    """The middle of each image, and of its mask.
+
+    Attributes:
+        size: height and width.
+    """
+
+    size: HeightAndWidth
+
+
+class RandomResizedCropConfig(_OfImages, tag="RandomResizedCrop", builds=".images:RandomResizedCrop"):
+    """A part of each image, and of its mask, of a random place, area and ratio, resized (Szegedy et al. 2014).
+
+    Attributes:
+        size: height and width that the part is resized to.
+        scale: the least and the largest share of the image's area.
+        ratio: the least and the largest width / height.
+    """
+
+    size: HeightAndWidth
+    scale: Range = (0.08, 1.0)
+    ratio: Range = (3 / 4, 4 / 3)
+    parts: Parts = _TRAIN
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        for name in ("scale", "ratio"):
+            low, high = getattr(self, name)
+            if low > high:
+                yield name, f"expected the smaller number first, got {low} and {high}"
+        if self.scale[1] > 1:
+            yield "scale", f"expected shares of the area up to 1, got {self.scale[1]}"
+
+
+class ColorJitterConfig(_OfImages, tag="ColorJitter", builds=".images:ColorJitter"):
+    """Images whose colours are changed, in a random order.
+
+    Attributes:
+        brightness: factors are drawn from 1 - brightness to 1 + brightness, or from this range; None changes nothing.
+        contrast: likewise.
+        saturation: likewise.
+        hue: turns of the circle of colours, from -hue to hue, or from this range, within -0.5 and 0.5.
+    """
+
+    brightness: Factor | Factors | None = None
+    contrast: Factor | Factors | None = None
+    saturation: Factor | Factors | None = None
+    hue: Turn | Turns | None = None
+    parts: Parts = _TRAIN
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if not any((self.brightness, self.contrast, self.saturation, self.hue)):
+            yield "brightness", "expected `brightness`, `contrast`, `saturation` or `hue`: nothing is changed without"
+        for name in ("brightness", "contrast", "saturation", "hue"):
+            value = getattr(self, name)
+            if isinstance(value, tuple) and value[0] > value[1]:
+                yield name, f"expected the smaller number first, got {value[0]} and {value[1]}"
+        if isinstance(self.hue, float | int) and self.hue < 0:
+            yield "hue", f"expected a number >= 0 or a range, got {self.hue}"
+
+
+class _Mixing(TransformConfig):
+    """Mixes the images of a batch; it is the last of the transforms, wherever it stands."""
+
+    alpha: Annotated[float, Meta(gt=0), at_most(1e6, "all shares are a half then")]
+    prob: Probability = 1.0
+    parts: Annotated[tuple[Literal["train"], ...], Meta(min_length=1)] = ("train",)
+
+    is_of_batches = True
+
+    def init(self, dataset: Any) -> "mixing.MixedDataset":
+        from . import mixing
+
+        ways = [(built(self, "init(dataset)"), self.prob)]
+        if isinstance(dataset, mixing.MixedDataset):  # one of them for each batch
+            return mixing.MixedDataset(dataset.dataset, [*dataset.ways, *ways])
+        return mixing.MixedDataset(dataset, ways)
+
+
+class MixUpConfig(_Mixing, tag="MixUp", builds=".mixing:MixUp"):
+    """Each image, and its class, is a mean of two (Zhang et al. 2017); beside CutMix, one of both for each batch.
+
+    Attributes:
+        alpha: of the Beta distribution of the shares; small ones are near 0 and 1.
+        prob: probability that a batch is mixed.
+        parts: the items to train on; others are never mixed.
+    """
+
+    alpha: Annotated[float, Meta(gt=0), at_most(1e6, "all shares are a half then")] = 0.2
+
+
+class CutMixConfig(_Mixing, tag="CutMix", builds=".mixing:CutMix"):
+    """A part of each image is another's, and so is a share of its class (Yun et al. 2019).
+
+    Attributes:
+        alpha: of the Beta distribution of the shares of the area.
+        prob: probability that a batch is mixed.
+        parts: the items to train on; others are never mixed.
+    """
+
+    alpha: Annotated[float, Meta(gt=0), at_most(1e6, "all shares are a half then")] = 1.0

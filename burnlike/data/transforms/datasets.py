@@ -15,15 +15,20 @@ Item = TypeVar("Item")
 Mapped = TypeVar("Mapped")
 
 
-class _OfOne:
-    """Has items of one other dataset, as they are."""
+class OfOne:
+    """Has the items of one other dataset, some of them, or what is made of them, and says of them what that one says.
+
+    Attributes:
+        computes: whether items are what a function makes of them, which may draw random numbers.
+    """
 
     dataset: Any
+    computes = False
 
     @property
     def draws(self) -> bool:
-        """True if the other dataset draws random numbers."""
-        return getattr(self.dataset, "draws", True)
+        """True if an item depends on random numbers, or may."""
+        return self.computes or getattr(self.dataset, "draws", True)
 
     @property
     def unreadable(self) -> Sequence[str]:
@@ -32,16 +37,33 @@ class _OfOne:
 
     @property
     def fingerprint(self) -> Any:
-        """A hash of the other dataset's and of what is taken of it; None where that has none."""
+        """A hash of the other dataset's and of what is done with its items; None where that has none."""
         fingerprint = getattr(self.dataset, "fingerprint", None)
-        return fingerprint and hashlib.sha256(f"{fingerprint} {self._facts}".encode()).hexdigest()
+        facts = self._facts()
+        return hashlib.sha256(f"{fingerprint} {facts}".encode()).hexdigest() if fingerprint and facts else fingerprint
+
+    def _facts(self) -> str:
+        """The choice of items, as text, if the fingerprint is to depend on it."""
+        return ""
 
     @property
-    def _facts(self) -> str:
-        raise NotImplementedError(f"{type(self).__name__} does not say which items it takes")
+    def targets(self) -> Any:
+        """The classes of the items, where the other dataset says them."""
+        return self._of_each("targets")
+
+    @property
+    def lengths(self) -> Any:
+        """The lengths of the items, where the other dataset says them."""
+        return self._of_each("lengths")
+
+    def _of_each(self, name: str) -> Any:
+        return getattr(self.dataset, name, None)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
 
 
-class SelectionDataset(_OfOne, Generic[Item]):
+class SelectionDataset(OfOne, Generic[Item]):
     """The items at some indices, in their order; an index may come several times.
 
     Example:
@@ -59,22 +81,11 @@ class SelectionDataset(_OfOne, Generic[Item]):
         self.dataset = dataset
         self.indices = indices
 
-    @property
     def _facts(self) -> str:
         return str([*self.indices])
 
-    @property
-    def targets(self) -> Any:
-        """The classes of the items, where the other dataset says them."""
-        return self._chosen("targets")
-
-    @property
-    def lengths(self) -> Any:
-        """The lengths of the items, where the other dataset says them."""
-        return self._chosen("lengths")
-
-    def _chosen(self, name: str) -> Any:
-        values = getattr(self.dataset, name, None)
+    def _of_each(self, name: str) -> Any:
+        values = super()._of_each(name)
         return None if values is None else torch.as_tensor(values)[torch.tensor([*self.indices], dtype=torch.int64)]
 
     def __len__(self) -> int:
@@ -231,7 +242,7 @@ class ComposedDataset(Generic[Item]):
         return self.datasets[place][index - (self._ends[place - 1] if place else 0)]
 
 
-class WindowsDataset(_OfOne, Generic[Item]):
+class WindowsDataset(OfOne, Generic[Item]):
     """Lists of `size` items that stand side by side; a window begins at each item, or at every `stride`-th.
 
     Example:
@@ -247,9 +258,11 @@ class WindowsDataset(_OfOne, Generic[Item]):
         self.size = size
         self.stride = stride
 
-    @property
     def _facts(self) -> str:
         return f"{self.size} {self.stride}"
+
+    def _of_each(self, name: str) -> None:
+        """Nothing: a window has several items."""
 
     def __len__(self) -> int:
         return max(0, (len(self.dataset) - self.size) // self.stride + 1)
@@ -261,7 +274,7 @@ class WindowsDataset(_OfOne, Generic[Item]):
         return [self.dataset[place] for place in range(start, start + self.size)]
 
 
-class MapperDataset(Generic[Item, Mapped]):
+class MapperDataset(OfOne, Generic[Item, Mapped]):
     """`function(item)` for each item of another dataset, computed when it is read.
 
     A function that draws random numbers takes them from the global generators of Python, torch or NumPy: a DataLoader
@@ -272,37 +285,16 @@ class MapperDataset(Generic[Item, Mapped]):
         [10, 20, 30]
     """
 
+    computes = True
+
     def __init__(self, dataset: Dataset[Item], function: Callable[[Item], Mapped]) -> None:
         self.dataset = dataset
         self.function = function
 
     @property
-    def fingerprint(self) -> Any:
-        """The dataset's own fingerprint."""
-        return getattr(self.dataset, "fingerprint", None)
-
-    @property
     def order_of_pass(self) -> Any:
         """The dataset's own order; None where the loader makes it."""
         return getattr(self.dataset, "order_of_pass", None)
-
-    @property
-    def unreadable(self) -> Sequence[str]:
-        """The rows that the dataset has left out already."""
-        return getattr(self.dataset, "unreadable", ())
-
-    @property
-    def targets(self) -> Any:
-        """The dataset's targets, before the function."""
-        return getattr(self.dataset, "targets", None)
-
-    @property
-    def lengths(self) -> Any:
-        """The dataset's lengths, before the function."""
-        return getattr(self.dataset, "lengths", None)
-
-    def __len__(self) -> int:
-        return len(self.dataset)
 
     def __getitem__(self, index: int, /) -> Mapped:
         return self.function(self.dataset[index])

@@ -11,6 +11,7 @@ from torch.utils.data import default_collate
 from ...errors import ConfigError, DataError
 from ..batching import to_device
 from ..dataset import Dataset
+from .datasets import OfOne
 
 
 class Mixer(Protocol):
@@ -51,36 +52,19 @@ def _share(alpha: float) -> float:
     return float(torch.distributions.Beta(torch.tensor([alpha]), torch.tensor([alpha])).sample())
 
 
-class MixedDataset:
+class MixedDataset(OfOne):
     """Batches of a data set, mixed by one of several ways, which is drawn for each batch.
 
     Targets `[n]` of classes become shares `[n, classes]`; those of several labels stay of this shape.
     """
 
-    draws = True
+    computes = True
 
     def __init__(self, dataset: Dataset[Any], ways: Sequence[tuple[Mixer, float]]) -> None:
         """Take the ways with the probability that each mixes a batch."""
         self.dataset = dataset
         self.ways = list(ways)
         self.n_classes: int | None = None
-
-    @property
-    def fingerprint(self) -> Any:
-        return getattr(self.dataset, "fingerprint", None)
-
-    @property
-    def unreadable(self) -> Sequence[str]:
-        """The rows that the dataset has left out already."""
-        return getattr(self.dataset, "unreadable", ())
-
-    @property
-    def targets(self) -> Any:
-        """The classes of the items, before they are mixed."""
-        return getattr(self.dataset, "targets", None)
-
-    def __len__(self) -> int:
-        return len(self.dataset)
 
     def __getitem__(self, index: int, /) -> Any:
         """The item as it is; `batch` mixes."""

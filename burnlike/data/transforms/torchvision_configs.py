@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal
 
 from ...config import Meta, TransformConfig
 from ...config.bounds import Count, Finite, NotNegative, Positive, Size
-from ...config.registry import tag_of
-from .configs import Parts, Probability
-from .image_configs import HeightAndWidth, Turn, _OfImages
+from .configs import HeightAndWidth, Parts, Probability, Turn, _OfImages
 
 Sides = Size | HeightAndWidth
 Pair = Annotated[tuple[Finite, ...], Meta(min_length=2, max_length=2)]
@@ -104,14 +102,8 @@ FIXED: dict[str, Fields] = {
 """For all items."""
 
 
-class _TorchvisionConfig(_OfImages):
+class _TorchvisionConfig(_OfImages, builds=".images:Torchvision"):
     """Images, and masks with them, changed by torchvision; it needs the extra `torchvision`."""
-
-    def function(self) -> Any:
-        from .torchvision_transforms import Torchvision
-
-        name = (tag_of(type(self)) or "").removeprefix("torchvision.")
-        return Torchvision(name, {key: getattr(self, key) for key in {**RANDOM, **FIXED}[name]})
 
 
 def _made(name: str, fields: Fields, parts: tuple[str, ...]) -> type[TransformConfig]:

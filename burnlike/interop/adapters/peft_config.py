@@ -14,8 +14,7 @@ from ..._patterns import Pattern, pattern_problem
 from ..._regular_file import read_regular
 from ...errors import RecordFormatError, RecordIOError, nearest
 from .adding import AdapterOptions
-from .layers import ALL_LINEAR, AdaptedLayer, module_paths, select
-from .tables import tied_together
+from .layers import ALL_LINEAR, AdaptedLayer, module_paths, select, tied_together
 
 CONFIG_NAME, WEIGHTS_NAME = "adapter_config.json", "adapter_model.safetensors"
 _MOST_BYTES, _MOST_PATTERNS, _HIGHEST = 4 << 20, 4096, 1 << 30

@@ -14,9 +14,20 @@ from ...errors import ModuleTreeError, RecordIOError, RecordMismatchError, neare
 from ...record import Record, SafetensorsRecorder, open_record
 from ...record.files.stored_tensors import dtype_in, shape_in
 from .adding import AdapterOptions, add_adapters
-from .layers import AdaptedLayer, adapted, inside_of, trained_modules
+from .layers import (
+    FILLED,
+    AdaptedLayer,
+    adapted,
+    filled_tables,
+    inside_of,
+    parameters_of,
+    resize_tables,
+    shared_with_the_rest,
+    tables_of,
+    tied_tables,
+    trained_modules,
+)
 from .peft_config import CONFIG_NAME, WEIGHTS_NAME, PeftConfig, read_config, written_config
-from .tables import FILLED, filled_tables, parameters_of, resize_tables, shared_with_the_rest, tables_of, tied_tables
 
 PREFIX = "base_model.model."
 _ROUNDING = 2.0**-6  # of bfloat16, twice

@@ -22,7 +22,7 @@ from ...ops._function import is_transformed
 from ...ops._library import cpu_isa
 from .functions import takes_attention
 from .lazy_logits import LazyTensor
-from .rebinding import is_plain, uses_of_globals
+from .rebinding import helpers_unchanged, is_plain
 from .trials import numbers, same_attention
 
 _LEAST_SEEN = -1e4
@@ -35,13 +35,11 @@ def with_soft_cap(stock: Any) -> Callable[..., Any] | None:
     """transformers' steps of attention with the op where there is a soft cap; None where they compute anything else."""
     if not is_plain(stock) or tuple(inspect.signature(stock).parameters) != _ARGUMENTS or not _is_same(stock):
         return None
-    names = stock.__globals__
-    helpers = {name: names.get(name) for name in uses_of_globals(stock.__code__)}
+    is_proven = helpers_unchanged(stock)
 
     def attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **keywords: Any) -> Any:
         # A program may replace a helper (`repeat_kv`) after the proof; then its own code runs.
-        is_proven = all(names.get(name) is helper for name, helper in helpers.items())
-        if not is_proven or not _takes(module, query, key, value, attention_mask, keywords):
+        if not is_proven() or not _takes(module, query, key, value, attention_mask, keywords):
             return stock(module, query, key, value, attention_mask, **keywords)
         output = _attended(module, query, key, value, attention_mask, **keywords)
         shape = (*query.shape[:-1], key.shape[-2])

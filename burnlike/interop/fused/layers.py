@@ -129,14 +129,6 @@ def _is_linear(module: Any) -> bool:
     return is_linear and machine_gains(module.weight)
 
 
-def _is_dropout(module: nn.Module) -> bool:
-    return isinstance(module, nn.Dropout) and type(module).forward is nn.Dropout.forward
-
-
-def _prove_dropout(*_: Any) -> tuple[Any, str]:
-    return (), "" if draws_as_torch() else "torch draws its numbers in another way on this machine"
-
-
 def _dropout(module: Any, x: Any) -> Tensor | None:
     if module.training is not True or module.inplace or not takes_dropout(x, module.p):
         return None
@@ -257,7 +249,13 @@ _RULES = (
     LayerRule("experts", "experts", is_experts, prove_experts, experts_forward, 3),
     LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: _linear),
     LayerRule("convolution", "convolution", _is_slow_convolution, lambda *_: ((), ""), lambda _: _convolution),
-    LayerRule("dropout", "dropout", _is_dropout, _prove_dropout, lambda _: _dropout),
+    LayerRule(
+        "dropout",
+        "dropout",
+        lambda it: isinstance(it, nn.Dropout) and type(it).forward is nn.Dropout.forward,
+        lambda *_: ((), "" if draws_as_torch() else "torch draws its numbers in another way on this machine"),
+        lambda _: _dropout,
+    ),
     LayerRule("conv1d", "linear", _is_conv1d, _prove_conv1d, lambda _: conv1d_forward),
     LayerRule(
         "gelu_tanh",

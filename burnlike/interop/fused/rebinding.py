@@ -150,6 +150,13 @@ def uses_of_globals(code: types.CodeType) -> dict[str, list[Use]]:
     return uses
 
 
+def helpers_unchanged(function: types.FunctionType) -> Callable[[], bool]:
+    """A question: whether the globals that a function uses are what they are now; a program may replace one."""
+    names = function.__globals__
+    helpers = {name: names.get(name) for name in uses_of_globals(function.__code__)}
+    return lambda: all(names.get(name) is helper for name, helper in helpers.items())
+
+
 def _use(instructions: list[dis.Instruction], place: int) -> Use:
     # A call needs a NULL beside the function: before all of it (to 3.12) or after it, or of one of its instructions.
     called = bool((instructions[place].arg or 0) & 1)

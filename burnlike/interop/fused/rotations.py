@@ -19,7 +19,7 @@ from ..._torch_compat.tensors import times_written
 from ...ops._arguments import autocast_dtype
 from ...ops._function import is_transformed
 from .functions import takes
-from .rebinding import is_plain, uses_of_globals
+from .rebinding import helpers_unchanged, is_plain
 from .trials import numbers, same_rotation
 
 Turned = tuple[Tensor, Tensor]
@@ -139,19 +139,14 @@ def rotation_of(function: Any) -> Rotation | None:
 
 def rotating(stock: Any, rotation: Rotation) -> Callable[..., Any]:
     """The function with the op for what this takes, while its helpers are what they were."""
-    names = stock.__globals__
-    helpers = {name: names.get(name) for name in uses_of_globals(stock.__code__)}
+    are_helpers_same = helpers_unchanged(stock)
 
     def apply(q: Any, k: Any, cos: Any, sin: Any, *dim: Any, **keywords: Any) -> Any:
         if len(dim) == 1:
             keywords["unsqueeze_dim"], dim = dim[0], ()
-        is_proven = not dim and all(names.get(name) is value for name, value in helpers.items())
-        unsqueeze_dim = keywords.get("unsqueeze_dim", 1)
-        turned = (
-            rotation.turned(q, k, cos, sin, unsqueeze_dim)
-            if is_proven and keywords.keys() <= {"unsqueeze_dim"}
-            else None
-        )
+        turned = None
+        if not dim and keywords.keys() <= {"unsqueeze_dim"} and are_helpers_same():
+            turned = rotation.turned(q, k, cos, sin, keywords.get("unsqueeze_dim", 1))
         return stock(q, k, cos, sin, *dim, **keywords) if turned is None else turned
 
     return apply

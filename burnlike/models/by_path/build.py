@@ -1,28 +1,35 @@
-"""Builds the model of a directory."""
+"""Builds the model of a directory: by transformers' code, of a run, or by burnlike's own tables of weights.
 
+Of transformers' it says what of the weights was read; a head that burnlike's tables lack is a new one.
+"""
+
+import importlib
 import logging as std_logging
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..._env import in_one_thread
 from ..._lazy import resolve
 from ...backend.devices import find_device
-from ...errors import BurnlikeError, ConfigError
+from ...config import ModuleConfig
+from ...errors import BurnlikeError, ConfigError, nearest
 from ...interop import fuse
-from ...interop.fused.fuse import FuseReport
-from ...record import open_record
+from ...module.torch_objects.deferred import current
+from ...record import Record, open_record
+from ...record.files.stored_tensors import dtype_in, shape_in
 from ...record.materialize import init_from
-from ..pretrained_description import DTYPES
+from ..pretrained import DTYPES, load_pretrained, pretrained_config
+from ..weights.table import WeightTable, weight_tables
+from .catalog import MISSING
 from .configs import PretrainedConfig
 from .directory import CONFIG_NAME, GENERATION_NAME, is_run, model_classes, read_description, weights_of
-from .of_tables import of_tables
-from .reading import dtype_of, read_model
 
 _MOST_PARTS = 10_000
 _CODE = ("auto_map", "fusion_config", "kernel_config", "transformers_weights")
@@ -147,20 +154,16 @@ def keep_cache(model: Any, wanted: bool) -> None:
 
 def _fused(model: Any, config: PretrainedConfig) -> Any:
     if config.fuse:
-        model.burnlike_origin = (*getattr(model, "burnlike_origin", ()), f"fused     {_line(fuse(model))}")
+        report = fuse(model)
+        counts = Counter(op for it in report.fused for op in it.ops).most_common()
+        line = f"fused     {len(report.fused)} of {len(report.fused) + len(report.kept)} modules"
+        line += f": {', '.join(f'{op} {count}' for op, count in counts)}" if counts else ""
+        model.burnlike_origin = (*getattr(model, "burnlike_origin", ()), line)
     return model
-
-
-def _line(report: FuseReport) -> str:
-    ops = Counter(op for it in report.fused for op in it.ops)
-    named = ", ".join(f"{op} {count}" for op, count in ops.most_common())
-    return f"{len(report.fused)} of {len(report.fused) + len(report.kept)} modules" + (f": {named}" if named else "")
 
 
 def _merged(values: Mapping[str, Any], options: Mapping[str, Any], defaults: Mapping[str, Any], path: str) -> Any:
     """The values with the options in their places; a ConfigError for one that the model does not have."""
-    from ...errors import nearest
-
     merged = dict(values)
     for key, value in options.items():
         if key not in defaults or key in _CODE:
@@ -190,13 +193,9 @@ def quiet() -> Iterator[None]:
     """Keep transformers from printing bars and tables, which a run says in a line, and from drawing Python's random
     numbers.
     """
-    import importlib
-
     try:
         logging = importlib.import_module("transformers.utils.logging")
     except ImportError as error:
-        from .catalog import MISSING
-
         raise ConfigError(MISSING) from error
     level, bars, state = logging.get_verbosity(), logging.is_progress_bar_enabled(), random.getstate()
     disabled = std_logging.root.manager.disable
@@ -211,3 +210,168 @@ def quiet() -> Iterator[None]:
         if bars:
             logging.enable_progress_bar()
         random.setstate(state)
+
+
+_SHOWN = 5
+Part = tuple[bool, str]
+"""Whether it is a part of the model below the head, and the name of the module in it."""
+
+
+def dtype_of(wanted: str | None, values: Mapping[str, Any], record: Record | None) -> torch.dtype:
+    """The type of a model's parameters: what is wanted, or what `config.json` says, or that of most weights."""
+    dtype_name = values.get("dtype") or values.get("torch_dtype")
+    for name in (wanted, dtype_name):
+        if isinstance(name, str) and name in DTYPES:
+            return DTYPES[name]
+    sizes = Counter[torch.dtype]()
+    tensors = {} if record is None else record.tensors
+    for name in tensors:
+        if (dtype := dtype_in(tensors, name)) in DTYPES.values():
+            sizes[dtype] += shape_in(tensors, name).numel()
+    return max(sizes, key=sizes.__getitem__, default=torch.float32)
+
+
+def read_model(
+    model_class: Any, description: Any, record: Record, values: Mapping[str, Any], *, strict: bool, **options: Any
+) -> Any:
+    """A model of transformers with the weights of a record; its `burnlike_origin` says what was read and what drawn, of
+    which `_burnlike_drawn` has the names.
+
+    Raises:
+        ConfigError: the weights are not those of the model; with `strict` also if some are missing below its head, or
+            are left there.
+    """
+    tensors = {name: record.tensors[name] for name in record.tensors}
+    tensors |= {alias: tensors[name] for alias, name in record.aliases.items() if name in tensors}
+    with in_one_thread() if current.get() is not None else nullcontext():  # what is deferred is of one thread
+        options |= {"state_dict": tensors, "ignore_mismatched_sizes": True, "output_loading_info": True}
+        model, info = model_class.from_pretrained(None, config=description, **options)
+    missing, unexpected = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
+    mismatched = {name: (list(theirs), list(ours)) for name, theirs, ours in sorted(info["mismatched_keys"])}
+    saved = model.state_dict().keys()
+    names = [name for part in (model.named_parameters(), model.named_buffers()) for name, _ in part if name in saved]
+    read = [name for name in names if name not in {*missing, *mismatched}]
+    is_same = (values.get("architectures") or [None])[0] == model_class.__name__
+    parts = {_part(model, name) for name in read}
+    if not any(below for below, _ in parts):
+        raise ConfigError(
+            f"{record.source}: has nothing of a {model_class.__name__}, but {_listed(unexpected)}; the weights are of"
+            " another model"
+        )
+    wrong = [
+        *(f"no {it}" for it in missing if is_same or _part(model, it) in parts),
+        *(f"'{it}', which the model does not have" for it in unexpected if (True, _part(model, it)[1]) in parts),
+        *(
+            f"'{it}' of {theirs} where the model has {ours}"
+            for it, (theirs, ours) in mismatched.items()
+            if not _is_of_classes(theirs, ours, description.num_labels)
+        ),
+    ]
+    if wrong and strict:
+        raise ConfigError(
+            f"{record.source}: the weights are not those of the {model_class.__name__} that config.json describes:"
+            f" {_listed(wrong)}; with `strict: false` they are drawn, or left out"
+        )
+    drawn, left = sorted({*missing, *mismatched}), Counter(_part(model, it)[1] for it in unexpected)
+    vars(model)["_burnlike_drawn"] = tuple(drawn)
+    text = f"weights   {len(read)} of {len(names)} tensors of {record.source}"
+    text += f"; drawn: {_listed(drawn)}" if drawn else ""
+    model.burnlike_origin = (
+        text + (f"; left out: {_listed([f'{it} ({count})' for it, count in left.items()])}" if left else ""),
+    )
+    return model
+
+
+def _part(model: Any, name: str) -> Part:
+    prefix = model.base_model_prefix
+    has_head = bool(prefix) and isinstance(getattr(model, prefix, None), torch.nn.Module)
+    first, _, rest = name.partition(".")
+    if has_head and first == prefix:
+        return True, rest.partition(".")[0]
+    return not has_head, first
+
+
+def _is_of_classes(theirs: Sequence[int], ours: Sequence[int], count: int) -> bool:
+    """True if two shapes are heads for different numbers of classes."""
+    pairs = list(zip(theirs, ours, strict=False))
+    return len(theirs) == len(ours) and all(one == other or other == count for one, other in pairs)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
+    return (", ".join(names[:_SHOWN]) + more) or "nothing"
+
+
+_ENDS = {
+    "SequenceClassification": ("ForSequenceClassification", "ForImageClassification"),
+    "CausalLM": ("ForCausalLM", "LMHeadModel"),
+    "Seq2SeqLM": ("ForConditionalGeneration", "WithLMHeadModel"),
+}
+"""How the names of architectures end that have a head; of the others as `ForMaskedLM`."""
+
+
+def of_tables(config: PretrainedConfig, directory: str, target: torch.device) -> nn.Module:
+    """The model of burnlike with the weights of a directory, in training mode; a head that these lack is drawn."""
+    saved_config = own_config(config, directory)
+    if target.type == "meta" or config.weights == "random":
+        return saved_config.init(target)
+    dtype = None if config.dtype is None else DTYPES[config.dtype]
+    if saved_config == pretrained_config(directory):
+        model: Any = load_pretrained(directory, target, dtype=dtype)
+        model.burnlike_origin = (f"weights   all tensors of {directory}",)
+        return model.train()
+    base = _backbone(directory, dtype)
+    model = saved_config.init("cpu")
+    path, part = next((it for it in model.named_modules() if type(it[1]) is type(base)), ("", None))
+    if part is None:
+        raise ConfigError(f"{directory}: burnlike's {type(model).__name__} has no {type(base).__name__} in it")
+    report = part.load_record(base.into_record(), strict=False)
+    read = {f"{path}.{name}" if path else name for name in report.applied}
+    drawn = [name for name, _ in model.named_parameters() if name not in read]
+    count = sum(1 for _ in model.parameters())
+    rest = f"; drawn: {', '.join(drawn)}" if drawn else ""
+    vars(model)["_burnlike_drawn"] = tuple(drawn)
+    model.burnlike_origin = (f"weights   {count - len(drawn)} of {count} tensors of {directory}{rest}",)
+    return model.to(target, next(base.parameters()).dtype).train()
+
+
+def own_config(config: PretrainedConfig, directory: str) -> ModuleConfig:
+    """The config of burnlike's model for a directory, with the head and the classes of `config`."""
+    description = pretrained_config(directory, _architecture(config, directory))
+    count = len(config.classes) if config.classes is not None else config.n_classes
+    field = next((it for it in ("n_classes", "num_classes") if hasattr(description, it)), None)
+    if count is None or field is None:
+        return description
+    return description.replace(**{field: count})
+
+
+def _architecture(config: PretrainedConfig, directory: str) -> str | None:
+    """The architecture of the table that has the head; None for the one that the directory names."""
+    values = read_description(directory)
+    table = next((it for it in weight_tables().values() if values.get("model_type") in it.model_types), None)
+    if config.head is None or table is None:  # without a table it is an error of `pretrained_config`
+        return None
+    ends = _ENDS.get(config.head, (f"For{config.head}",))
+    named = [name for name in values.get("architectures") or table.architectures[:1] if name in table.architectures]
+    fitting = [name for name in (*named, *table.architectures) if name.endswith(ends)]
+    if not fitting:
+        raise ConfigError(
+            f"library: burnlike has no {config.head} of a {table.name}, but {', '.join(table.architectures)}; leave out"
+            " `library: burnlike`"
+        )
+    return fitting[0]
+
+
+def _backbone(directory: str, dtype: torch.dtype | None) -> Any:
+    """The model of a directory without its head."""
+    values = read_description(directory)
+    table: WeightTable = next(it for it in weight_tables().values() if values["model_type"] in it.model_types)
+    name = next((it for it in table.architectures if it.endswith("Model") and not it.endswith("HeadModel")), None)
+    if name is None:
+        raise ConfigError(f"{directory}: burnlike's model of a {table.name} takes no new head; leave out `library`")
+    config: Any = pretrained_config(directory, name)
+    if getattr(config, "pooler", False) and not any(
+        "pooler" in it for it in open_record(weights_of(directory)).tensors
+    ):
+        config = config.replace(pooler=False)
+    return load_pretrained(directory, "cpu", dtype=dtype, config=config, architecture=name)

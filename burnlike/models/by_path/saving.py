@@ -12,10 +12,9 @@ from ..._regular_file import check_within, read_regular
 from ...errors import ConfigError, RecordIOError
 from ...record.files.sharded import INDEX_SUFFIX, shard_pattern
 from ...record.formats import SINGLE_NAME
-from .build import class_of, described, keep_cache, quiet
+from .build import class_of, described, keep_cache, own_config, quiet
 from .configs import PretrainedConfig
 from .directory import CONFIG_NAME, GENERATION_NAME, OWN_NAME, is_run, read_description
-from .of_tables import own_config
 
 
 def description_files(config: PretrainedConfig, module: Any = None) -> Mapping[str, bytes]:

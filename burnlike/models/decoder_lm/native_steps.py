@@ -1,7 +1,7 @@
 """Tokens of a DecoderLm one by one on the CPU, each by one native call, where its parts compute what that computes."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from operator import attrgetter, is_, itemgetter
 from typing import Any, TypeVar
@@ -162,7 +162,8 @@ class _Parts:
         self._modules = [*model.modules()]
         self._kinds = {*map(type, self._modules)}
         self._attributes = [vars(it) for it in self._modules]
-        self._settings = [_settings_of(it) for it in self._attributes]
+        names = ([name for name, it in vars(part).items() if not isinstance(it, dict | set)] for part in self._modules)
+        self._settings = [itemgetter("training", *it) for it in names]
         # Parameters, buffers, children and hooks of calls.
         inner = [
             value
@@ -194,11 +195,6 @@ class _Parts:
 _FORWARD, _DTYPE = attrgetter("forward"), attrgetter("dtype")
 
 
-def _settings_of(attributes: dict[str, Any]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    names = [name for name, value in attributes.items() if not isinstance(value, dict | set)]
-    return itemgetter("training", *names)
-
-
 def _facts_of(tensors: list[Tensor]) -> list[tuple[object, ...]]:
     """Identity of a parameter's data: `tensor.data = other` and `model.to()` change it, and the object stays."""
     return [(it.dtype, it.shape, it.stride(), it.device) for it in tensors]
@@ -223,7 +219,9 @@ def _is_plain(model: nn.Module) -> bool:
         return False
     kinds: set[type[nn.Module]] = set()
     for module in model.modules():
-        if is_changed(module) or _hides_a_method(module):
+        kind = type(module)
+        own_functions = (name for name, it in vars(module).items() if callable(it))
+        if is_changed(module) or any(inspect.isfunction(getattr(kind, name, None)) for name in own_functions):
             return False
         if type(module) in _CONTAINERS:
             continue
@@ -236,11 +234,6 @@ def _is_plain(model: nn.Module) -> bool:
 
 _CONTAINERS = (nn.ModuleDict, torch.nn.utils.parametrize.ParametrizationList, Dequantized)
 """Of the parts of quantized weights, which `_quantized` looks at."""
-
-
-def _hides_a_method(module: nn.Module) -> bool:
-    kind = type(module)
-    return any(callable(it) and inspect.isfunction(getattr(kind, name, None)) for name, it in vars(module).items())
 
 
 def is_changed(module: nn.Module) -> bool:

@@ -18,7 +18,7 @@ from ...module.torch_objects.wrappers import parametrizations_of
 from ...record import Record
 from ...record.loading.meta_modules import compute_unsaved, registered
 from ..conversion import tensors_for
-from ..pretrained_description import described
+from ..pretrained import described
 from .configs import DecoderLmConfig, RotaryPositions
 from .native_steps import computes, is_changed
 
@@ -66,9 +66,8 @@ def _is_stock(model: nn.Module) -> bool:
             return False
     tensors = (*model.parameters(), *model.buffers())
     same_dtype = len({it.dtype for it in model.parameters()}) == 1
-    return (
-        same_dtype and all(_is_plain(it) for it in tensors) and all(map(_is_own, {type(it) for it in model.modules()}))
-    )
+    are_plain = all(type(it) in (Tensor, nn.Parameter) and it.device.type == "cpu" for it in tensors)
+    return same_dtype and are_plain and all(map(_is_own, {type(it) for it in model.modules()}))
 
 
 def _is_own(kind: type[nn.Module]) -> bool:
@@ -87,7 +86,10 @@ def _is_own(kind: type[nn.Module]) -> bool:
 
 def _is_as_configured(model: Any) -> bool:
     """True if the parts of a model, their settings and their buffers equal those of a new model of its config."""
-    if not _has_own_attention(model.config):
+    # An attention function of transformers: a program may register others.
+    attention = getattr(model.config, "_attn_implementation", None)
+    functions = sys.modules["transformers.modeling_utils"].ALL_ATTENTION_FUNCTIONS
+    if attention != "eager" and (attention != "sdpa" or functions["sdpa"].__module__.split(".")[0] not in _OWN_CODE):
         return False
     config = deepcopy(model.config)
     try:
@@ -99,13 +101,6 @@ def _is_as_configured(model: Any) -> bool:
         )
     except Exception:  # any that code of transformers raises for a config that was changed
         return False
-
-
-def _has_own_attention(config: Any) -> bool:
-    """True if a model calls an attention function of transformers: a program may register others."""
-    name = getattr(config, "_attn_implementation", None)
-    functions = sys.modules["transformers.modeling_utils"].ALL_ATTENTION_FUNCTIONS
-    return name == "eager" or (name == "sdpa" and functions[name].__module__.split(".")[0] in _OWN_CODE)
 
 
 def _is_same(module: nn.Module, new: nn.Module, config: Any) -> bool:
@@ -139,7 +134,3 @@ def _is_equal(one: Any, other: Any) -> bool:
         return one is other
     plain = bool | int | float | str | tuple | list | dict | None
     return one == other if isinstance(one, plain) or isinstance(other, plain) else type(one) is type(other)
-
-
-def _is_plain(tensor: Tensor) -> bool:
-    return type(tensor) in (Tensor, nn.Parameter) and tensor.device.type == "cpu"

@@ -9,9 +9,16 @@ from torch import nn
 
 from ...errors import ArgumentError, ConfigError, ModuleTreeError
 from ...interop.adapters.adding import AdapterOptions, add_adapters
-from ...interop.adapters.layers import ABOUT, AdaptedLayer, module_paths, output_layers, select
+from ...interop.adapters.layers import (
+    ABOUT,
+    AdaptedLayer,
+    module_paths,
+    output_layers,
+    select,
+    tied_tables,
+    tied_together,
+)
 from ...interop.adapters.peft_files import load_adapter, resize_for_adapter
-from ...interop.adapters.tables import tied_tables, tied_together
 from ...interop.quantize import quantize_
 from ..by_path.configs import PretrainedConfig
 from .configs import LoRAConfig, adapter_in

@@ -138,17 +138,15 @@ def _tied_heads(module: nn.Module, calls: list[Call], running: list[int]) -> Any
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
             tensors = [it for it in args if isinstance(it, torch.Tensor)]
-            tables = [it for it in map(_table, tensors) if it is not None]
+            keys = (StorageWeakRef(it.untyped_storage()) for it in tensors)
+            named = [tables[it] for it in keys if it in tables]
             is_product = len(tensors) > 1 and isinstance(result, torch.Tensor) and result.dim() > 1
-            if tables and is_product and result.shape[-1] == tables[0][1].weight.shape[0]:
-                path, child = tables[0]
+            if named and is_product and result.shape[-1] == named[0][1].weight.shape[0]:
+                path, child = named[0]
                 flops = 2 * result.numel() * child.weight.shape[1]
                 row = Call(f"{path} (tied)", len(running), type(child).__name__, shape_text(tensors[0]))
                 calls.append(row._replace(output=shape_text(result), flops=flops))
             return result
-
-    def _table(tensor: torch.Tensor) -> tuple[str, Any] | None:
-        return tables.get(StorageWeakRef(tensor.untyped_storage()))
 
     return TiedHeads()
 

@@ -23,12 +23,10 @@ from ..._regular_file import read_regular
 from ...config import ModuleConfig
 from ...config.overrides import Option
 from ...data import ComposedDataset, DataLoader
-from ...data.sources.splits import classes_of, outputs_of
-from ...data.transforms.transformed import measured
+from ...data.sources.splits import classes_of, measured, outputs_of
 from ...errors import ArgumentError, CheckpointError, ConfigError, DataError, RunDirError, nearest
 from ...interop import load_adapter, save_adapter
-from ...interop.adapters.layers import ABOUT
-from ...interop.adapters.tables import filled_tables
+from ...interop.adapters.layers import ABOUT, filled_tables
 from ...module import ParamGroup
 from ...optim import SgdConfig
 from ...record import Precision, Record, SafetensorsRecorder, load

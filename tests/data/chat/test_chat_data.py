@@ -11,7 +11,7 @@ import torch
 
 from burnlike.cli.main import main
 from burnlike.data import ChatConfig, ChatData, DataLoader
-from burnlike.data.describing import MASKED, UNMASKED
+from burnlike.data.sources.splits import MASKED, UNMASKED
 from burnlike.errors import DataError
 
 from .samples import CHATML, conversations, tokenizer, tokenizer_in, turns, write_lines

@@ -18,7 +18,7 @@ import torch
 
 from burnlike.data import StreamConfig
 from burnlike.data.sources import parquet
-from burnlike.data.streams import tokenized
+from burnlike.data.streams import encoders as tokenized
 from burnlike.data.streams.cache import made
 from burnlike.errors import ConfigError, DataError
 
