@@ -20,7 +20,7 @@ from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
 from ..bytes.source import FileSource
 from ..bytes.values import BLOCK_BYTES, MAX_WORKERS, CudaSideStream, bytes_at, copy_converted, pieces, run_steps
-from ..files.stored_tensors import FileValues, LazyTensors, StoredTensors, read_box
+from ..files.stored_tensors import FileValues, LazyTensors, read_box
 from ..formats import StoredTensor
 from .matching import TensorMatch, replacing_type
 
@@ -108,7 +108,7 @@ def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: 
         targets.append(target := _target(match, tensors, device, as_saved))
         # A tensor that was made in inference mode can be changed only there.
         inference = inference or target.into.is_inference()
-    if not isinstance(tensors, StoredTensors):
+    if not isinstance(tensors, LazyTensors):
         targets = _apart(targets, tensors)
     reshard(match.param.tensor for match in matches)
     try:

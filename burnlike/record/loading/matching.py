@@ -17,7 +17,7 @@ from ...module.groups.param_group import selected
 from ...module.identity.field_metadata import meta_of
 from ...module.torch_objects.wrappers import bare_name, elsewhere, is_distributed
 from ..bytes.values import can_lose, check_kept, in_dtype
-from ..files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
+from ..files.stored_tensors import LazyTensors, dtype_in, shape_in
 from ..precision import kind_of, plain, shown
 from ..record import Record
 from ..state_dict.module_state import expected_form, map_tensor, part_names, tensor_part
@@ -214,7 +214,7 @@ def mismatches(
     Parameters of torch's lazy modules get the shapes that the record has, as from `load_state_dict`; `undo` takes them.
     """
     saved = dict(part_names(values)) if values else {}
-    in_file = isinstance(tensors, StoredTensors)
+    in_file = isinstance(tensors, LazyTensors)
     for match in matches:
         path, target = match.param.path, match.param.tensor
         if is_shapeless(target) and not match.own:
