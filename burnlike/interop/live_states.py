@@ -9,7 +9,7 @@ from torch import Tensor
 from ..errors import ArgumentError
 from ..module import Param
 from ..optim.core.state import flatten, unflatten
-from ..optim.states.persistence import StatefulOptimizer
+from ..optim.step.adaptor import OptimizerAdaptor
 
 
 class LiveState(MutableMapping[str, Any]):
@@ -20,7 +20,7 @@ class LiveState(MutableMapping[str, Any]):
     """
 
     def __init__(
-        self, fields: Mapping[str, Any] | None = None, of: tuple[StatefulOptimizer, Param] | None = None
+        self, fields: Mapping[str, Any] | None = None, of: tuple[OptimizerAdaptor[Any], Param] | None = None
     ) -> None:
         self._fields, self._of = dict(fields or {}), of
 
@@ -70,7 +70,7 @@ class LiveStates(MutableMapping[Tensor, Any]):
 
     def __init__(
         self,
-        optimizer: StatefulOptimizer,
+        optimizer: OptimizerAdaptor[Any],
         param_of: Callable[[Tensor], Param | None],
         members: Callable[[], Iterable[tuple[Tensor, Param]]],
     ) -> None:
@@ -122,7 +122,7 @@ class LiveStates(MutableMapping[Tensor, Any]):
         return param
 
 
-def write_fields(optimizer: StatefulOptimizer, param: Param, fields: Mapping[str, Any]) -> None:
+def write_fields(optimizer: OptimizerAdaptor[Any], param: Param, fields: Mapping[str, Any]) -> None:
     """Make `fields`, which have to be those of its rule's states, the state of `param`; without any it has none."""
     if not fields:
         optimizer.set_state(param, None)
