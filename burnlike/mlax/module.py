@@ -14,9 +14,8 @@ from ..module.module import Module as BaseModule
 from ..module.transforms import placement
 from ..module.tree.param import Param
 from . import applying, structure, transforms
-from .data import DataTree
+from .data import DataTree, Unbound, share
 from .guards import guard_holes, guarding
-from .holding import Unbound, share
 from .module_pytrees import register_pytree
 from .moving import converting, forking
 from .parameter import Parameter

@@ -15,10 +15,9 @@ from ..module.torch_objects.lazy_parameter import is_lazy
 from ..module.transforms import mapping
 from ..module.transforms.mapping import Memory
 from ..module.tree.param import Param
-from .data import as_data, check_trainable, tensors_in
+from .data import as_data, check_trainable, is_hole, share, tensors_in
 from .filters import Filter, Predicate, as_predicate, is_trainable
 from .guards import guard_holes
-from .holding import is_hole, share
 from .parameter import Parameter
 from .pytrees import level_of, map_items
 from .static_part import check_same_structure
