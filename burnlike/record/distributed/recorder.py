@@ -29,8 +29,7 @@ from ..safetensors.format import build_header
 from ..safetensors.parts import FILES, check_directory, part_checksums, read_parts
 from ..saving.writing import plain_tensor
 from ..state_dict.module_state import entries_of, kept_tensors
-from .shared_directory import fingerprint, not_one_directory, not_the_same_files
-from .together import Together, is_several, send_file
+from .together import Together, fingerprint, is_several, not_one_directory, not_the_same_files, send_file
 
 
 class DistributedRecorder(Recorder):

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from ...errors import CheckpointError
-from ...record.distributed.shared_directory import (
+from ...record.distributed.together import (
     fingerprints,
     not_one_directory,
     not_the_same_files,
     place_of,
     ranks_elsewhere,
+    send_file,
 )
-from ...record.distributed.together import send_file
 from ..checkpoint.checkpointer import (
     Checkpoint,
     Checkpointer,
