@@ -18,7 +18,6 @@ from ..rules.simple_optimizer import SimpleOptimizer
 from .matching import (
     LAYOUTS,
     OptimizerLoadReport,
-    StateEntry,
     StateMatch,
     StateOwner,
     entries_of,
@@ -96,10 +95,6 @@ class KeptStates:
         modules = [module for it in self.modules if (module := it()) is not None]
         return {**(self.layouts or {}), **noted_layouts(modules)} if modules else self.layouts
 
-    def without_modules(self) -> "KeptStates":
-        """The same for copies and pickles."""
-        return replace(self, layouts=self.how_they_lie(), modules=())
-
     def into_record(self, rule_of: RuleOf, name: str) -> Record:
         tensors: dict[str, Tensor] = {}
         states: dict[str, Any] = {}
@@ -157,7 +152,12 @@ def read_states(
     for entry, target in matches:
         param_id, path = (entry.id, entry.path) if target is None else (target.id, target.param.path)
         rule = rule_of(param_id, path)
-        state = _state_of(entry, record, rule)
+        try:
+            state = unflatten(rule.state_type, tensors_of(entry, record), entry.values)
+        except RecordMismatchError as error:
+            raise RecordMismatchError(
+                f"the state of {entry} in {record.source} is none of {type(rule).__name__}: {error}"
+            ) from error
         if target is not None:
             tensor = target.param.tensor
             loaded.note(target.param, param_id)
@@ -185,12 +185,3 @@ def _mismatches(matches: Sequence[StateMatch], record: Record, rule_of: RuleOf) 
             if shape and None not in wanted and shape not in wanted:
                 expected = " or ".join(str(list(it)) for it in wanted if it is not None)
                 yield Mismatch(f"{target.param.path}, {part}", expected, str(list(shape)))
-
-
-def _state_of(entry: StateEntry, record: Record, rule: Rule) -> Any:
-    try:
-        return unflatten(rule.state_type, tensors_of(entry, record), entry.values)
-    except RecordMismatchError as error:
-        raise RecordMismatchError(
-            f"the state of {entry} in {record.source} is none of {type(rule).__name__}: {error}"
-        ) from error

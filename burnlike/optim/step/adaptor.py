@@ -452,7 +452,7 @@ class OptimizerAdaptor(Optimizer, Generic[State]):
             "_checked": None,
             "_meshes": (None, []),
         }
-        fresh["_kept"] = self._kept.without_modules()
+        fresh["_kept"] = replace(self._kept, layouts=self._kept.how_they_lie(), modules=())
         return {**self.__dict__, **fresh}
 
     def _take_back_skipped(self) -> None:

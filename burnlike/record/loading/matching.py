@@ -61,7 +61,12 @@ class Matching:
 def match(params: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:
     """Find the tensor of each parameter."""
     if len({*record.ids.values()}) < len(record.ids):
-        raise _id_twice(record)
+        names: dict[ParamId, str] = {}
+        name, twice = next(it for it in record.ids.items() if names.setdefault(it[1], it[0]) != it[0])
+        raise RecordMismatchError(
+            f"{record.source} gives both '{names[twice]}' and '{name}' the ParamId {twice}; nothing was loaded;"
+            " Record(record.tensors) is the same without ids"
+        )
     by_id = options.match == "id"
     is_averaged = _AVERAGED in record.tensors and not any(param.path == _AVERAGED for param in params)
     is_averaged = is_averaged and all(it == _AVERAGED or it.startswith("module.") for it in record.tensors)
@@ -111,15 +116,6 @@ def match(params: Sequence[Param], record: Record, module: nn.Module, options: L
 
 def _any(name: str, new_name: str) -> bool:
     return True
-
-
-def _id_twice(record: Record) -> RecordMismatchError:
-    names: dict[ParamId, str] = {}
-    name, param_id = next(it for it in record.ids.items() if names.setdefault(it[1], it[0]) != it[0])
-    return RecordMismatchError(
-        f"{record.source} gives both '{names[param_id]}' and '{name}' the ParamId {param_id}; nothing was loaded;"
-        " Record(record.tensors) is the same without ids"
-    )
 
 
 def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:
