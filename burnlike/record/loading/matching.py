@@ -61,10 +61,10 @@ class Matching:
 def match(params: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:
     """Find the tensor of each parameter."""
     if len({*record.ids.values()}) < len(record.ids):
-        names: dict[ParamId, str] = {}
-        name, twice = next(it for it in record.ids.items() if names.setdefault(it[1], it[0]) != it[0])
+        name_of: dict[ParamId, str] = {}
+        name, twice = next(it for it in record.ids.items() if name_of.setdefault(it[1], it[0]) != it[0])
         raise RecordMismatchError(
-            f"{record.source} gives both '{names[twice]}' and '{name}' the ParamId {twice}; nothing was loaded;"
+            f"{record.source} gives both '{name_of[twice]}' and '{name}' the ParamId {twice}; nothing was loaded;"
             " Record(record.tensors) is the same without ids"
         )
     by_id = options.match == "id"
