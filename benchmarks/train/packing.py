@@ -15,7 +15,7 @@ import torch
 
 from benchmarks._harness import Comparison, compare, main
 from burnlike.data import DataLoader
-from burnlike.data.chat.conversations import ConversationBatcher, Conversations, PackedConversations, TokenRows
+from burnlike.data.chat.conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
 from burnlike.data.chat.templates import Encoded
 from burnlike.optim import AdamWConfig
 from burnlike.train import Learner
@@ -32,7 +32,7 @@ BAR = 1.5
 def conversations() -> Conversations:
     generator = torch.Generator().manual_seed(0)
     lengths = (torch.randn(COUNT, generator=generator) * SPREAD + MEDIAN).exp().long().clamp(8, LONGEST)
-    rows = TokenRows()
+    rows = ConversationTokens()
     for length in lengths.tolist():
         tokens = torch.randint(VOCABULARY, (length,), generator=generator).tolist()
         rows.append(Encoded(tokens, [place >= length // 2 for place in range(length)]))

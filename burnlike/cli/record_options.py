@@ -11,7 +11,7 @@ from burnlike.config.document import parse_plain, read_text
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
 from burnlike.record.bytes.source import FileSource
-from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
+from burnlike.record.files.reading import INDEX_SUFFIX, find_record
 from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, directory_reader, format_of_path
 
 from .options import add_repeated, add_shared, read_model

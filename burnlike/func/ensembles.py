@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from ..errors import ArgumentError, StructureMismatchError
 from ..mlax.static_part import check_same_structure
 from ..mlax.structure import leaves as mlax_leaves
+from ..mlax.tensor_leaves import Leaf, leaves
 from ..module.identity.field_ids import drop_id
 from ..module.identity.field_metadata import Meta, change_field, fields_of, fields_with, meta_of, set_meta
 from ..module.identity.param_id import ParamId
 from ..module.torch_objects.wrappers import unwrap
 from ..module.transforms.structural_copy import shell
-from .leaves import Leaf, leaves
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from ..errors import ArgumentError, AutodiffError, DTypeError
 from ..mlax import apply, combine
 from ..mlax.structure import leaves
+from ..mlax.tensor_leaves import Leaf, weight_places, with_detached_leaves
 from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId
 from ..module.tree.param import IS_GRADIENT, differentiable
-from .leaves import Leaf, weight_places, with_detached_leaves
 from .packing import Inputs, Outputs, tensors_of, with_tensors
 
 Argnums = int | tuple[int, ...]

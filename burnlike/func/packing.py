@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from .._torch_compat.pytree import tree_flatten, tree_unflatten
 from .._torch_compat.transforms import transforming
 from ..mlax import Parameter
-from .leaves import Leaf, check_no_leak, leaves, with_detached_leaves, with_leaves
+from ..mlax.tensor_leaves import Leaf, check_no_leak, leaves, with_detached_leaves, with_leaves
 
 
 def is_module(value: Any) -> bool:

@@ -21,7 +21,7 @@ from ..optim.rules.config_base import ModuleOptimizerConfig, MomentumConfig
 from ..optim.rules.rule_set import OptimizerGroup, RuleSet
 from ..optim.rules.simple_optimizer import SimpleOptimizer
 from ..optim.schedules.learning_rates import BASE, last_match
-from ..optim.states.persistence import StatefulOptimizer
+from ..optim.step.adaptor import OptimizerAdaptor
 
 Options = dict[str, Any]
 
@@ -270,7 +270,7 @@ class LiveState(MutableMapping[str, Any]):
     """
 
     def __init__(
-        self, fields: Mapping[str, Any] | None = None, of: tuple[StatefulOptimizer, Param] | None = None
+        self, fields: Mapping[str, Any] | None = None, of: tuple[OptimizerAdaptor[Any], Param] | None = None
     ) -> None:
         self._fields, self._of = dict(fields or {}), of
 
@@ -320,7 +320,7 @@ class LiveStates(MutableMapping[Tensor, Any]):
 
     def __init__(
         self,
-        optimizer: StatefulOptimizer,
+        optimizer: OptimizerAdaptor[Any],
         param_of: Callable[[Tensor], Param | None],
         members: Callable[[], Iterable[tuple[Tensor, Param]]],
     ) -> None:
@@ -372,7 +372,7 @@ class LiveStates(MutableMapping[Tensor, Any]):
         return param
 
 
-def write_fields(optimizer: StatefulOptimizer, param: Param, fields: Mapping[str, Any]) -> None:
+def write_fields(optimizer: OptimizerAdaptor[Any], param: Param, fields: Mapping[str, Any]) -> None:
     """Make `fields`, which have to be those of its rule's states, the state of `param`; without any it has none."""
     if not fields:
         optimizer.set_state(param, None)

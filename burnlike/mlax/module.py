@@ -7,7 +7,6 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from .._lazy import resolve
 from ..module.attributes.constants import MarkedConstant
 from ..module.containers.user_containers import holds_part, is_container
 from ..module.identity.field_metadata import fields_of, fields_with, set_meta
@@ -15,9 +14,9 @@ from ..module.module import Module as BaseModule
 from ..module.transforms import placement
 from ..module.tree.param import Param
 from . import applying, structure, transforms
-from .data import DataTree
+from .data import DataTree, Unbound, share
 from .guards import guard_holes, guarding
-from .holding import Unbound, share
+from .module_pytrees import register_pytree
 from .moving import converting, forking
 from .parameter import Parameter
 from .pytrees import register_handle
@@ -59,7 +58,7 @@ class Module(BaseModule):
             cls.__call__ = guarding(cls.__call__)
         cls._forward_arguments = applying.arguments_of(cls)
         if not any(base.__name__ == "FSDPModule" for base in cls.__mro__):  # whose instances can't be copied
-            resolve("burnlike.func.pytrees:register_pytree")(cls)
+            register_pytree(cls)
 
     def __getattr__(self, name: str) -> Any:
         parts = self.__dict__

@@ -1,5 +1,7 @@
-"""Parameter, the handle of an attribute of an `mlax.Module`."""
+"""Parameter, the handle of an attribute of an `mlax.Module`, with the operators and attributes of its tensor."""
 
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,13 +12,24 @@ from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.identity.param_id import ParamId
 from ..module.torch_objects.lazy_parameter import initialize_param, is_lazy
 from ..module.tree.param import Kind, Param
-from .data import DataTree, as_data, check_trainable
-from .holding import TracedProperty, content, declared, holders, id_at, is_hole, kind_at, share, write
-from .operators import Operators
+from .data import (
+    DataTree,
+    TracedProperty,
+    as_data,
+    check_trainable,
+    content,
+    declared,
+    holders,
+    id_at,
+    is_hole,
+    kind_at,
+    share,
+    write,
+)
 from .pytrees import register_handle
 
 
-class Parameter(Operators, Param):
+class Parameter(Param):
     """A named place for data in a module: it reads and writes the module, and holds no tensor itself.
 
     One that was made by the program becomes a module's when it is assigned to an attribute; `module.name` is then a
@@ -35,6 +48,7 @@ class Parameter(Operators, Param):
     """
 
     __slots__ = ("home", "owners")
+    __array_priority__ = 1000  # as Tensor's: NumPy leaves operators to it
 
     def __init__(
         self,
@@ -228,6 +242,27 @@ class Parameter(Operators, Param):
         named = {key: _value(argument) for key, argument in (kwargs or {}).items()}
         return func(*values, **named)
 
+    def __getattr__(self, name: str) -> Any:
+        """The tensor's attribute `name`; an error for a hole, as any use."""
+        if name.startswith("__") or not hasattr(Tensor, name) or hasattr(type(self), name):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.tensor, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.val()[index]
+
+    def __len__(self) -> int:
+        return len(self.val())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.val())
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self.val()
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        return self.tensor.__array__(*args, **options)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Parameter) and self.owners[0] == other.owners[0]
 
@@ -249,6 +284,31 @@ class Parameter(Operators, Param):
 
 
 register_handle(Parameter, Parameter)
+
+
+def _add_operator(name: str, function: Callable[..., Any], reflected: bool = False) -> None:
+    def method(handle: Parameter, *others: Any) -> Any:
+        operands = [_operand(it) for it in (handle, *others)]
+        return function(*(reversed(operands) if reflected else operands))
+
+    setattr(Parameter, f"__{name}__", method)
+
+
+def _operand(value: Any) -> Any:
+    if not isinstance(value, Parameter):
+        return value
+    value.tensor  # refuses what is no single tensor  # noqa: B018
+    return value.val()
+
+
+for _name in ("neg", "pos", "abs", "invert", "index", "lt", "le", "gt", "ge"):
+    _add_operator(_name, getattr(operator, _name))
+for _type in (bool, int, float, complex):
+    _add_operator(_type.__name__, _type)
+_BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift"
+for _name in _BINARY.split():
+    _add_operator(_name.rstrip("_"), getattr(operator, _name))
+    _add_operator(f"r{_name.rstrip('_')}", getattr(operator, _name), reflected=True)
 
 
 def _value(argument: Any) -> Any:

@@ -12,7 +12,7 @@ from ..module.containers.user_containers import holds_part
 from ..module.tree.param import Param
 from ..random.key import Key
 from .applying import call_options, forward_arguments, restore_mode, set_mode, unpaired
-from .holding import Unbound, share
+from .data import Unbound, share
 from .module import Module
 from .parameter import Parameter
 

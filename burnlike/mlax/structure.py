@@ -18,8 +18,7 @@ from ..module.torch_objects.wrappers import unwrap
 from ..module.transforms.structural_copy import Copies, rebind_attributes, rebind_hooks
 from ..module.tree.param import Kind
 from ..module.tree.walk import params
-from .data import DataTree
-from .holding import empty, kind_at, share_id
+from .data import DataTree, empty, kind_at, share_id
 from .parameter import Parameter
 
 

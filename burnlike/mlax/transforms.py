@@ -15,15 +15,13 @@ from ..module.torch_objects.lazy_parameter import is_lazy
 from ..module.transforms import mapping
 from ..module.transforms.mapping import Memory
 from ..module.tree.param import Param
-from .data import as_data, check_trainable, tensors_in
+from .data import as_data, check_trainable, is_hole, share, tensors_in
 from .filters import Filter, Predicate, as_predicate, is_trainable
 from .guards import guard_holes
-from .holding import is_hole, share
 from .parameter import Parameter
 from .pytrees import level_of, map_items
 from .static_part import check_same_structure
 from .structure import (
-    LeafSlot,
     at_same_places,
     by_position,
     counterpart,
@@ -152,7 +150,8 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     copies = view(base)
     replaced: dict[Tensor, Tensor] = {}
     for position, (_, owner, name, before) in base_column.items():
-        winner = _first_there(columns, position)
+        there = (column[position] for column in columns)
+        winner = next((place for place in there if not is_hole(place.owner, place.name)), None)
         if winner is None or winner.owner is owner:
             continue
         share(winner.owner, winner.name, copies.of(owner), name)
@@ -161,14 +160,6 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     update_references(copies.parts, replaced)
     guard_holes(copies.root)
     return copies.root  # pyright: ignore[reportReturnType]
-
-
-def _first_there(columns: list[dict[str, LeafSlot]], position: str) -> LeafSlot | None:
-    for column in columns:
-        place = column[position]
-        if not is_hole(place.owner, place.name):
-            return place
-    return None
 
 
 def _check_exact(parts: list[dict[str, Parameter]]) -> None:

@@ -21,7 +21,7 @@ from ..config import ModuleConfig
 from ..errors import BurnlikeError, ConfigError, DTypeError, RecordError, nearest
 from ..nn.padding import each
 from ..record import Record, init_from, open_record
-from ..record.files.sharded import SINGLE_NAME
+from ..record.files.reading import SINGLE_NAME
 from ..record.files.stored_tensors import dtype_in, shape_in
 from ..record.recorder import recorder_for
 from .by_path.directory import CONFIG_NAME, read_description, weights_of

@@ -1,11 +1,14 @@
 """Module, the base of burnlike's layers: an `nn.Module` with Burn's methods and fields of any type."""
 
 import copy
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
+from .._lazy import resolve
 from .._torch_compat.modules import BUFFER_MARK, buffer_registration_hooks
 from ..errors import ModuleTreeError
 from ..tensor.core.base import TensorBase
@@ -19,19 +22,28 @@ from .attributes.plain_attributes import (
     refresh_container,
     save_items,
 )
+from .groups.param_group import ParamGroup
 from .identity.field_ids import ensure_id, keep_id, noting
 from .identity.field_metadata import fields_of, fields_with, hold_as, meta_of, put_field, remember_field, set_meta
-from .methods import ModuleMethods
+from .printing.display import Content, DisplaySettings, display
 from .torch_objects.wrappers import own_class
-from .transforms.placement import require_grad, restore_intents
+from .transforms import mapping, placement, visiting
+from .tree import walk
 from .tree.param import Param, untracked
 from .tree.traversal import slots_of
+
+if TYPE_CHECKING:
+    from ..record import LoadReport, Record, Recorder
+    from ..record.nesting import RecordPart
+    from ..record.precision import PrecisionRule
+    from .adapters.configs import LoraConfig
+    from .adapters.reparameterization import Reparameterization
 
 _TORCH = (nn.Module, Tensor)
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
 
 
-class Module(ModuleMethods):
+class Module(nn.Module):
     """An `nn.Module` with Burn's module methods. No `forward` is forced.
 
     A parameter or buffer gets its ParamId when its name first gets a tensor, and keeps it when the tensor is replaced.
@@ -59,6 +71,89 @@ class Module(ModuleMethods):
     # Attributes that refer upwards in the tree; copies treat them as constants.
     _burnlike_upward: ClassVar[tuple[str, ...]] = ()
     _burnlike_ordered = True
+
+    # Methods that are the function of their name, applied to the module.
+    params = walk.params
+    param = visiting.param_at
+    visit = visiting.visit
+    if TYPE_CHECKING:
+        # mypy sees Any where a class has a decorated function of another file.
+        def map(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self: ...
+        def map_(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self: ...
+    else:
+        map = mapping.map
+        map_ = mapping.map_
+    num_params = placement.num_params
+    devices = placement.devices
+    to_device = placement.to_device
+    fork = placement.fork
+    clone = placement.clone
+    valid = placement.valid
+    no_grad = placement.no_grad
+    freeze = placement.freeze
+    unfreeze = placement.unfreeze
+
+    def __repr__(self) -> str:
+        return display(self)
+
+    def custom_settings(self) -> DisplaySettings | None:
+        """The display settings of modules of this class, where the caller sets none; override it."""
+        return None
+
+    def custom_content(self, content: Content) -> Content | None:
+        """The content that `display` shows; override it to fill and return `content`; None shows all fields.
+
+        Example:
+            >>> import burnlike.module
+            >>> class Scale(burnlike.module.Module):
+            ...     factor = 1.0
+            ...     def custom_content(self, content):
+            ...         return content.add("factor", self.factor)
+            >>> Scale()
+            Scale {
+              factor: 1
+            }
+        """
+        return None
+
+    def apply_lora(self, config: "LoraConfig") -> Self:
+        """Freeze the module and add trainable adapters to its matrices, in place; see `burnlike.module.apply_lora`."""
+        from .adapters.layers import apply_lora  # layers of adapters are Modules
+
+        return apply_lora(self, config)
+
+    def apply_reparameterization(self, make: "Callable[[Param], Reparameterization | None]") -> Self:
+        """Compute parameters by a reparameterization, in place; see `burnlike.module.apply_reparameterization`."""
+        from .adapters.reparameterization import apply_reparameterization  # reparameterizations are Modules
+
+        return apply_reparameterization(self, make)
+
+    def materialize(self) -> Self:
+        """Fold reparameterizations into their parameters, in place; see `burnlike.module.materialize`."""
+        from .adapters.reparameterization import materialize  # as above
+
+        return materialize(self)
+
+    def into_record(self, group: ParamGroup | None = None) -> "Record":
+        """The module's tensors, or those of `group`, as a Record; copies nothing."""
+        return resolve("burnlike.record:Record").from_module(self, group)
+
+    def save(
+        self, path: str | PathLike[str], recorder: "Recorder | None" = None, precision: "PrecisionRule | None" = None
+    ) -> str:
+        """Write the module's record; by default in its own precision and the format that the extension of `path` says.
+
+        See `burnlike.record.save`; returns the path written.
+        """
+        return resolve("burnlike.record:save")(self, path, precision, recorder)
+
+    def load_record(self, record: "Record | RecordPart", **options: Any) -> "LoadReport":
+        """Put the tensors of `record`, or a part of one, into this module; see `burnlike.record.load` for the rest."""
+        return resolve("burnlike.record:Record").of(record).load_into(self, **options)
+
+    def load(self, path: str | PathLike[str], **options: Any) -> "LoadReport":
+        """Load the record at `path` into this module; see `burnlike.record.load` for the options and errors."""
+        return resolve("burnlike.record:load")(self, path, **options)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -234,7 +329,7 @@ class Module(ModuleMethods):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """As `nn.Module.requires_grad_`, of floats; it is also what `train` restores in a `valid` module."""
-        require_grad(self, requires_grad)
+        placement.require_grad(self, requires_grad)
         return self
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
@@ -276,7 +371,7 @@ def _cycle_of(module: nn.Module, error: Exception) -> Exception:
 def _restore_intents(module: nn.Module) -> None:
     """Track again what is meant to be trained in `module` and the plain modules in it; a Module sees to its own."""
     if any(meta_of(module, name).trainable is not None for name in fields_with(module, "meta")):
-        restore_intents(module)
+        placement.restore_intents(module)
     for child in module._modules.values():
         if child is not None and not isinstance(child, Module):
             _restore_intents(child)

@@ -71,6 +71,19 @@ def join(prefix: str, name: object) -> str:
     return f"{prefix}.{name}" if prefix else str(name)
 
 
+def put(tree: dict[str, Any], path: str, leaf: object) -> bool:
+    """Put a leaf into maps by the parts of its path; False if another one has this path, or the beginning of it."""
+    *above, last = path.split(".")
+    for part in above:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            return False
+    is_free = last not in tree
+    if is_free:
+        tree[last] = leaf
+    return is_free
+
+
 def is_map(layout: Layout) -> bool:
     """True if what looks like a struct is a map from ids to the states of an optimizer."""
     return tag_of(layout) is None and isinstance(layout, Mapping) and "$state" in map(tag_of, layout.values())

@@ -32,20 +32,21 @@ if TYPE_CHECKING:
 ABSENT: Any = object()  # what a tensor leaves among the values
 
 
-def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def to_leaves(source: Any, *, keeps_none: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and plain values of `source`; tensors are not copied, NumPy arrays are.
 
     It may be a dataclass, NamedTuple, map or list of tensors, NumPy arrays, numbers, texts, bools, None, enums (kept by
-    name) and further such things, or an object with `into_item()`.
+    name) and further such things, or an object with `into_item()`. Without `keeps_none`, fields that are None have no
+    value, unless their type doesn't say that they may be.
     """
-    return leaves_and_records(source, lambda item: None)[:2]
+    return leaves_and_records(source, lambda item: None, keeps_none=keeps_none)[:2]
 
 
 def leaves_and_records(
-    source: Any, own_record: "Callable[[Any], Record | None]"
+    source: Any, own_record: "Callable[[Any], Record | None]", *, keeps_none: bool = True
 ) -> "tuple[dict[str, Tensor], dict[str, Any], dict[str, Record]]":
     """The same as `to_leaves`, where `own_record` may give parts records of their own; and these by their places."""
-    leaves = _Leaves(own_record)
+    leaves = _Leaves(own_record, keeps_none=keeps_none)
     value = leaves.take(source, "", 0)
     if value is ABSENT:
         value = {}
@@ -62,11 +63,13 @@ def item_tree(source: Any, name: str) -> Any:
 class _Leaves:
     """The tensors of one object by name, which stay `in_place` too, and the records of parts that have their own."""
 
-    def __init__(self, own_record: "Callable[[Any], Record | None]", in_place: bool = False) -> None:
+    def __init__(
+        self, own_record: "Callable[[Any], Record | None]", in_place: bool = False, keeps_none: bool = True
+    ) -> None:
         self.tensors: dict[str, Tensor] = {}
         self.records: dict[str, Record] = {}
         self._own_record = own_record
-        self._in_place = in_place
+        self._in_place, self._keeps_none = in_place, keeps_none
 
     def take(self, item: Any, path: str, depth: int) -> Any:
         if depth > MAX_DEPTH:
@@ -89,7 +92,11 @@ class _Leaves:
         if not isinstance(item, type) and callable(into_item := getattr(item, "into_item", None)):
             return self.take(into_item(), path, depth + 1)
         if (parts := fields_of(item)) is not None:
-            return self._take_map(parts, path, depth)
+            if self._keeps_none or isinstance(item, Mapping) or not any(part is None for part in parts.values()):
+                return self._take_map(parts, path, depth)
+            hints = field_hints(type(item)) or {}
+            optional = [name for name, part in parts.items() if part is None and hints[name] not in (Any, object)]
+            return self._take_map(parts, path, depth, optional)
         if isinstance(item, list | tuple):
             values = [self.take(part, join(path, index), depth + 1) for index, part in enumerate(item)]
             if values and all(value is ABSENT for value in values):
@@ -102,9 +109,11 @@ class _Leaves:
             f" {type(item).__name__}"
         )
 
-    def _take_map(self, parts: Mapping[Any, Any], path: str, depth: int) -> Any:
+    def _take_map(self, parts: Mapping[Any, Any], path: str, depth: int, left_out: Sequence[str] = ()) -> Any:
         values = {}
         for key, part in parts.items():
+            if key in left_out:
+                continue
             name = key.name if isinstance(key, Enum) else str(key) if type(key) is int else key
             if not isinstance(name, str) or not name:
                 raise RecordError(f"'{path}': expected texts, whole numbers or enums as keys, got {key!r:.60}")

@@ -24,7 +24,7 @@ from ..module.torch_objects.wrappers import unwrap
 from ..module.tree.walk import walk_of
 from ..tensor.core.base import TensorBase
 from .bytes.source import Source
-from .files.stored_tensors import LazyTensors, StoredTensors
+from .files.stored_tensors import LazyTensors
 from .formats import Outline
 from .layout import LayoutOf
 from .nesting import names_below, nested, step, without
@@ -216,11 +216,10 @@ class Record:
         )
 
 
-def record_of(source: Source, outline: Outline, tensors: StoredTensors | None = None) -> Record:
+def record_of(source: Source, outline: Outline) -> Record:
     """The record that a file holds; its tensors stay there."""
-    tensors = LazyTensors(source, outline) if tensors is None else tensors
-    values, ids, aliases, states = outline.values, outline.ids, outline.aliases, outline.states
-    return Record(tensors, values, ids, aliases, tensors.path, states, outline.layout, outline.metadata)
+    tensors, values, ids, aliases = LazyTensors(source, outline), outline.values, outline.ids, outline.aliases
+    return Record(tensors, values, ids, aliases, source.path, outline.states, outline.layout, outline.metadata)
 
 
 def _tensor(name: Any, value: Any) -> Tensor:

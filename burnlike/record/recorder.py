@@ -16,7 +16,7 @@ from ..module.torch_objects.wrappers import local
 from .bytes.source import BytesSource, FileSource, Source
 from .bytes.values import check_kept, in_dtype
 from .files.reading import read_source
-from .files.stored_tensors import StoredTensors
+from .files.stored_tensors import LazyTensors
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, Outline, TensorEntry, check_name, detect, format_of_path
 from .precision import Precision, PrecisionRule, file_dtype, stored_dtype_of
 from .record import Record, record_of
@@ -168,7 +168,7 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
     kept = kept_tensors(record.values) if record.values else ()
     entries = {}
     for name in tensors:
-        if isinstance(tensors, StoredTensors):
+        if isinstance(tensors, LazyTensors):
             dtype, shape = tensors.dtype(name), tensors.shape(name)
         else:
             tensor = plain_tensor(name, tensors[name]) if with_values else tensors[name]

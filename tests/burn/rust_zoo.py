@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from burnlike.config import ModuleConfig, registry
-from burnlike.train.export.source import Source, _named
+from burnlike.train.export.source import Source, _bound
 
 from .running import random_of
 from .rust_models import Case
@@ -29,7 +29,7 @@ def case_of(text: str | ModuleConfig, *inputs: Tensor, learns: bool = True, **na
 
     def example() -> Mapping[str, Tensor]:
         source = Source(config().init("meta"), config(), None, (), {})
-        return _named(source, [*(("", it) for it in inputs), *named.items()])
+        return _bound(source, inputs, named)
 
     return Case(lambda: config().init("cpu"), example, learns)
 

@@ -18,7 +18,7 @@ from burnlike.errors import RecordError, RecordIOError
 from burnlike.module import agree_ids, params
 from burnlike.optim import AdamWConfig, GradientsParams
 from burnlike.record import BFloat16Precision, DistributedRecorder, Record, load, open_record, save
-from burnlike.record.distributed import recorder, shared_directory
+from burnlike.record.distributed import recorder, together as shared_directory
 
 from .own_modules import Extra, OwnEntries, Transposed, filled, is_same
 

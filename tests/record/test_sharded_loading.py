@@ -97,7 +97,7 @@ def test_damaged_indexes_are_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_a_set_that_is_replaced_while_it_is_read_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnlike.record.files import sharded
+    from burnlike.record.files import reading as sharded
 
     write(tmp_path, {"x-1.safetensors": ONE})
     original = sharded._places

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from burnlike.record import Record, SafetensorsRecorder
-from burnlike.record.distributed import shared_directory
-from burnlike.record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
+from burnlike.record.distributed import together as shared_directory
+from burnlike.record.distributed.together import fingerprints, not_one_directory, not_the_same_files
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from ..._outputs import Output
 from ..._regular_file import read_regular
 from ...errors import RecordError, nearest
 from ...models.weights.table import weight_tables
-from ...record.files.sharded import INDEX_SUFFIX, find_record, listed_names, shard_pattern, single_path
+from ...record.files.reading import INDEX_SUFFIX, find_record, listed_names, shard_pattern, single_path
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
 from ...record.layout import known_layout, tag_of
 from .. import record_options as options

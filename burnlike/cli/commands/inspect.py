@@ -14,8 +14,7 @@ from burnlike._terminal import table
 from ...module.identity.param_id import ParamId
 from ...record.burn.tensor_collector import with_ids_of_clones
 from ...record.bytes.source import FileSource, GzipSource
-from ...record.files.reading import read_outline, verify_outline
-from ...record.files.sharded import INDEX_SUFFIX
+from ...record.files.reading import INDEX_SUFFIX, read_outline, verify_outline
 from ...record.formats import Outline, StoredTensor, TensorEntry, detect
 from ...record.values import ids_of_clones, to_json
 from ..options import add_shared

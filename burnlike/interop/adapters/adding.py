@@ -11,7 +11,7 @@ from ..._dtypes import FloatName
 from ...errors import ArgumentError, ModuleTreeError
 from ...module import LoraConfig
 from ...module.adapters.layers import Dequantized, Lora, kind_of
-from ...module.adapters.parametrized import give_back, restoring, take_over
+from ...module.adapters.reparameterization import give_back, restoring, take_over
 from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from .layers import AdaptedLayer, adaptable, adapted, part_from_the_rest, say_untied, tied_tables
 

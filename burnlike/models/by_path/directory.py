@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._regular_file import lfs_pointer_problem, read_regular
 from ...errors import BurnlikeError, ConfigError, ConfigIOError, RecordIOError, nearest
-from ...record.files.reading import read_outline
-from ...record.files.sharded import INDEX_SUFFIX, SINGLE_NAME, listed_names
+from ...record.files.reading import INDEX_SUFFIX, SINGLE_NAME, listed_names, read_outline
 from ...record.formats import directory_reader
 from ..weights.options import shown
 from .catalog import Catalog, catalog

@@ -10,7 +10,7 @@ from torch import nn
 from ..._atomic import AtomicDirectory, copy_files, make_directories, move_files
 from ..._regular_file import check_within, read_regular
 from ...errors import ConfigError, RecordIOError
-from ...record.files.sharded import INDEX_SUFFIX, shard_pattern
+from ...record.files.reading import INDEX_SUFFIX, shard_pattern
 from ...record.formats import SINGLE_NAME
 from .build import class_of, described, keep_cache, own_config, quiet
 from .configs import PretrainedConfig

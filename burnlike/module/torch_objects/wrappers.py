@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
@@ -64,6 +65,12 @@ def distributed_type() -> Any:
 def local(tensor: Any) -> Tensor:
     """The part of `tensor` that this rank has, sharing its memory; `tensor` itself where it is whole."""
     return tensor.to_local() if is_distributed(tensor) else tensor
+
+
+def storage_of(tensor: Tensor) -> int:
+    """The address of its memory; 0 where it has none of its own."""
+    tensor = tensor.detach()
+    return tensor.untyped_storage().data_ptr() if type(tensor) is Tensor and tensor.layout == torch.strided else 0
 
 
 def part_of(whole: Tensor, like: Any, placements: Sequence[Any] | None = None) -> Any:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...errors import RecordError
 from ...record.layout import join
-from ...record.pytree import field_hints, fields_of, from_leaves, to_leaves
+from ...record.pytree import from_leaves, to_leaves
 from ...record.values import leaves
 from ...tensor.core.base import TensorBase
 
@@ -20,14 +20,13 @@ Leaf = Tensor | int | float | str | bool | None
 
 def flatten(state: Any) -> tuple[dict[str, Tensor], dict[str, Leaf]]:
     """The tensors and the plain values of a state by their dotted names; as in Burn, none of a field that is None."""
-    tensors, values = to_leaves(state)
+    tensors, values = to_leaves(state, keeps_none=False)
     named = leaves(values)
     leaves_by_name = dict(named)
     if len(leaves_by_name) < len(named):
         twice = next(name for name, count in Counter(name for name, _ in named).items() if count > 1)
         raise RecordError(f"two values of a state would be named '{twice}'; take a key without a dot")
-    items = set(_none_items(state)) if None in leaves_by_name.values() else set()
-    return tensors, {name: value for name, value in leaves_by_name.items() if value is not None or name in items}
+    return tensors, leaves_by_name
 
 
 def unflatten(state_type: type, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> Any:
@@ -67,22 +66,6 @@ def map_fields(state: Any, change: Callable[[str, Tensor], Tensor], path: str = 
 def inner_of(tensor: Any) -> Tensor:
     """The torch tensor of a typed one; a torch tensor itself."""
     return tensor.inner if isinstance(tensor, TensorBase) else tensor
-
-
-def _none_items(state: Any, path: str = "") -> Iterator[str]:
-    """The names at which None needs an entry: in lists and maps, and in fields declared as Any."""
-    into_item = None if isinstance(state, type | TensorBase | Tensor) else getattr(state, "into_item", None)
-    state = into_item() if callable(into_item) else state
-    parts: Mapping[Any, Any] | None = fields_of(state)
-    is_collection = isinstance(state, Mapping) or (parts is None and isinstance(state, list | tuple))
-    if parts is None:
-        parts = dict(enumerate(state)) if is_collection else {}
-    hints = {} if is_collection else field_hints(type(state)) or {}
-    for key, part in parts.items():
-        name = join(path, key.name if isinstance(key, Enum) else key)
-        if part is None and (is_collection or hints[str(key)] in (Any, object)):
-            yield name
-        yield from _none_items(part, name)
 
 
 # Complex parameters are stepped as torch steps them, as two real numbers each, and their states saved as complex ones.

@@ -18,7 +18,7 @@ Config = TypeVar("Config")
 State = TypeVar("State")
 
 
-class ReadyStates(list[Any]):
+class UniformStates(list[Any]):
     """States that the next step can use as they are: nothing in them has to be converted, or even looked into.
 
     Looking takes as long as the formula where tensors are small. Parameters and states are of one `dtype` and `device`.
@@ -49,7 +49,7 @@ class ForeachOptimizer(ListOptimizer[State]):
     def _step_with(
         self, lr: float, tensors: Sequence[Tensor], grads: list[Tensor], states: Sequence[State | None]
     ) -> Sequence[State | None]:
-        if isinstance(states, ReadyStates) and _are_of(tensors, states.dtype, states.device):
+        if isinstance(states, UniformStates) and _are_of(tensors, states.dtype, states.device):
             self.update(lr, in_place_of([*tensors], tensors), grads, states)
             return states
         ready: list[Any] = list(states)
@@ -63,7 +63,7 @@ class ForeachOptimizer(ListOptimizer[State]):
         for state in ready:
             map_tensors(state, lambda it: dtypes.add(it.dtype) or it if it.is_floating_point() else it)
         if len(dtypes) == 1 and _are_of(tensors, computing_dtype(tensors[0].dtype), tensors[0].device):
-            result = ReadyStates(ready)
+            result = UniformStates(ready)
             result.dtype, result.device = tensors[0].dtype, tensors[0].device
             return result
         return states if all(map(is_, ready, states)) else ready

@@ -49,13 +49,10 @@ class Lamb(ForeachRule[LambConfig, LambState]):
         if config.weight_decay:
             foreach.add_(updates, tensors, alpha=config.weight_decay)
         if config.use_trust_ratio:
-            foreach.addcmul_(tensors, updates, trust_ratios(tensors, updates), value=-lr)
+            # norm(tensor) / norm(update) of whole tensors; 1 where one of them is 0.
+            sizes, steps = norms_of([*tensors, *updates], [*wholes_of(tensors)] * 2).chunk(2)
+            ratios = sizes / steps.clamp(min=torch.finfo(steps.dtype).tiny)
+            ratios = torch.where((sizes > 0) & (steps > 0), ratios, 1.0)
+            foreach.addcmul_(tensors, updates, list(ratios.unbind()), value=-lr)
         else:
             foreach.sub_(tensors, updates, alpha=lr)
-
-
-def trust_ratios(tensors: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
-    """norm(tensor) / norm(update) of each pair, without dimensions, of whole tensors; 1 where one of them is 0."""
-    sizes, steps = norms_of([*tensors, *updates], [*wholes_of(tensors)] * 2).chunk(2)
-    ratios = sizes / steps.clamp(min=torch.finfo(steps.dtype).tiny)
-    return list(torch.where((sizes > 0) & (steps > 0), ratios, 1.0).unbind())

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from ..._torch_compat import foreach
 from ...errors import ConfigError, ShapeError
-from ..core.sharded import wholes_of
-from ..core.shared_out import shared_out
+from ..core.sharded import shared_out, wholes_of
 from ..gradients.clipping import norms_of
 from .configs import MuonConfig
 from .foreach_optimizer import ForeachRule

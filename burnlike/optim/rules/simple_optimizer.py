@@ -11,6 +11,7 @@ from torch import Tensor as TorchTensor
 
 from ...backend import Backend, backend_for
 from ...errors import ArgumentError, ConfigError, RecordError, ShapeError, TensorTypeError
+from ...module.torch_objects.wrappers import storage_of
 from ...ops import StepOptions
 from ...record.pytree import field_hints, stripped, to_leaves, type_name
 from ...tensor import Tensor
@@ -124,7 +125,7 @@ class SimpleOptimizer(ABC, Generic[State]):
             values, next_state = self._checked_result(result, tensor)
             news.append(values.inner.view(tensor.shape))
             if next_state is not None:
-                taken = (_storage(tensor), _storage(grad))
+                taken = (storage_of(tensor), storage_of(grad))
                 next_state = map_fields(next_state, partial(self._kept, like=tensor, taken=taken))
                 if state is None:
                     self._check_first_state(next_state, tensor.shape, typed)
@@ -147,7 +148,7 @@ class SimpleOptimizer(ABC, Generic[State]):
                 " field as a Tensor[B, D], or put x.inner into it"
             )
         inner = inner_of(value)
-        if _storage(inner) in taken:  # of the parameter, which is written now, or of a gradient, which may be zeroed
+        if storage_of(inner) in taken:  # of the parameter, which is written now, or of a gradient, which may be zeroed
             inner = inner.clone()
         return inner.view(()) if is_typed and like.dim() == 0 and inner.shape == (1,) else inner
 
@@ -253,9 +254,3 @@ def _is_declared(hint: Any, names: Sequence[str], kind: type) -> bool:
 def _typed(tensor: TorchTensor, backend: Backend, device: torch.device) -> Any:
     plain = tensor.detach().to(device)  # a typed parameter would be tracked, a gradient not
     return Tensor(plain if plain.dim() else plain.view(1), backend)
-
-
-def _storage(tensor: TorchTensor) -> int:
-    """The address of a tensor's memory; 0 for one that has none."""
-    dense = type(tensor) in (TorchTensor, torch.nn.Parameter) and tensor.layout is torch.strided
-    return tensor.untyped_storage().data_ptr() if dense else 0

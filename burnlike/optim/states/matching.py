@@ -10,7 +10,7 @@ from ..._lazy import resolve
 from ...errors import RecordMismatchError, nearest
 from ...module import Param, ParamId
 from ...record import LoadReport, Record
-from ...record.files.stored_tensors import StoredTensors
+from ...record.files.stored_tensors import LazyTensors
 from ...record.layout import LAYOUTS, known_layout
 from ...record.loading.load_options import Mismatch
 
@@ -256,7 +256,7 @@ def options_of_groups(
 
 def tensors_of(entry: StateEntry, record: Record) -> dict[str, Tensor]:
     """Field -> tensor, in memory of its own: an optimizer writes into its states."""
-    stored = isinstance(record.tensors, StoredTensors)
+    stored = isinstance(record.tensors, LazyTensors)
     return {
         name: record.tensors[full] if stored else record.tensors[full].detach().clone()
         for name, full in entry.tensors.items()

@@ -1,4 +1,4 @@
-"""OptimizerAdaptor: a SimpleOptimizer for whole modules, its states kept by ParamId."""
+"""OptimizerAdaptor: a SimpleOptimizer for whole modules, its states kept by ParamId, saved as records and loaded."""
 
 import weakref
 from collections.abc import Sequence
@@ -10,18 +10,22 @@ from torch import Tensor, nn
 
 from ..._torch_compat import foreach
 from ..._torch_compat.fsdp import reshard
-from ...errors import ConfigError
-from ...module import Param, ParamGroup
+from ...errors import ConfigError, RecordError, RecordMismatchError
+from ...module import Param, ParamGroup, params
 from ...module.tree.walk import weights, weights_and_tensors
+from ...record import LoadReport, Record
+from ...record.pytree import layout_of_type
 from ..core.gradient_transform import check_alike, meshes_of
 from ..core.sharded import OtherStages, local
 from ..gradients.configs import GradientClipping
 from ..gradients.gradients import GradientsParams
-from ..optimizer import Module, step_arguments_error
+from ..optimizer import Module, Optimizer, step_arguments_error
 from ..rules.rule_set import OptimizerGroup, RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
-from ..schedules.learning_rates import ModuleLearningRate, checked_rate
-from ..states.persistence import StatefulOptimizer
+from ..schedules.learning_rates import BASE, ModuleLearningRate, checked_rate
+from ..states.matching import OptimizerLoadReport, StateOwner, laid_out
+from ..states.persistence import KeptStates, read_states
+from ..states.torch_records import as_adaptors
 from .batches import (
     Copies,
     ParamBatch,
@@ -46,7 +50,7 @@ State = TypeVar("State")
 _NOTHING = (None, None, None)
 
 
-class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
+class OptimizerAdaptor(Optimizer, Generic[State]):
     """Applies update rules to every parameter that has a gradient.
 
     State follows a parameter by its ParamId: through reordering and renaming of layers, freezing, replacement of the
@@ -75,7 +79,8 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         Of several groups that match a parameter the last counts. Stochastic rounding of a rule without a kernel is a
         ConfigError.
         """
-        super().__init__(RuleSet(optimizer, grad_clipping, tuple(groups)))
+        self.rules = RuleSet(optimizer, grad_clipping, tuple(groups))
+        self._kept = KeptStates()
         self.maximize = maximize
         self.skip_non_finite = skip_non_finite
         self.stochastic_rounding = stochastic_rounding
@@ -240,6 +245,140 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             self._kept.random_step += 1
         return module
 
+    @property
+    def load_report(self) -> OptimizerLoadReport | None:
+        """The report of the last `load_record`; None before."""
+        return self._kept.report
+
+    @property
+    def random_step(self) -> int:
+        """The number of steps that rounded stochastically."""
+        return self._kept.random_step
+
+    def state_of(self, param: Param) -> Any:
+        """The state of a parameter, whose tensors steps update; None before its first step.
+
+        Under `fully_shard` its tensors are DTensors that share memory with the state.
+        """
+        self._take_back_skipped()
+        return self._kept.divided(param.id, self.rules.rule_of(param.id, param.path))
+
+    def set_state(self, param: Param, state: Any) -> None:
+        """Put `state` in place of that of `param`; None drops it. TypeError if it is not of the type of the rule."""
+        self._take_back_skipped()
+        if state is None:
+            self._kept.drop(param.id)
+        else:
+            rule = self.rules.rule_of(param.id, param.path)
+            if not isinstance(state, rule.state_type):
+                raise TypeError(
+                    f"expected a {rule.state_type.__name__} as the state of '{param.path}', got {type(state).__name__}"
+                )
+            self._kept.states[param.id] = self._kept.own_part(param.id, param.tensor, state, rule)
+            self._kept.note(param, param.id)
+        self._forget_batches()
+
+    def prune_orphans(self, module: nn.Module) -> list[str]:
+        """Drop the states of parameters that `module` does not have; returns their paths, or ids where unknown."""
+        self._take_back_skipped()
+        ids = {param.id for param in params(module, "weight")}
+        orphans = [param_id for param_id in self._kept.states if param_id not in ids]
+        names = [self._kept.paths.get(param_id, str(param_id)) for param_id in orphans]
+        for param_id in orphans:
+            self._kept.drop(param_id)
+        self._forget_batches()
+        return names
+
+    def into_record(self) -> Record:
+        """All states, copying nothing: `<id>.<field>` tensors and values, and the path of each id.
+
+        Its layout makes it fit every format, Burn's included. Under `fully_shard` the states are DTensors, divided as
+        their parameters: `DistributedRecorder` saves them. It is a RecordError if a state holds something that has no
+        place in a record.
+        """
+        self._take_back_skipped()
+        return self._kept.into_record(self.rules.rule_of, type(self.rules.rules[0]).__name__)
+
+    def record_layout(self) -> Any:
+        """The layout of its records, for files that carry no names (Burn's `.bin`), or RecordError."""
+        state_type = self.rules.rule(BASE).state_type
+        if (layout := layout_of_type(state_type)) is None:
+            raise RecordError(
+                f"the layout of {state_type.__name__} can't be told from its types; declare the type of each field"
+            )
+        return {"$map": {"$state": layout}}
+
+    def load_record(
+        self,
+        record: Record,
+        module: nn.Module | None = None,
+        *,
+        report: LoadReport | None = None,
+        prune_orphans: bool = False,
+    ) -> Self:
+        """Replace all states by those of `record`, each tensor in the dtype it was saved in; returns the optimizer.
+
+        What became of each state is in `load_report`.
+
+        Args:
+            record: of `into_record` or Burn, or `torch_record` of one of torch's optimizers with the same rule; or a
+                part.
+            module: to be trained: each state goes to the parameter of its id, and where the module has none of it, to
+                that of its path. None keeps the ids of the record.
+            report: that of the module's load: where it renamed parameters or gave them other ids, the states follow.
+            prune_orphans: drop states that belong to no parameter of `module`, which is an error otherwise.
+
+        Raises:
+            RecordMismatchError: the record is of another kind of optimizer, or does not fit the module; the states are
+                as before.
+            RecordIOError: its file can't be read; likewise.
+        """
+        targets = None if module is None else [StateOwner(param, param.id) for param in params(module, "weight")]
+        record = Record.of(record)
+        modules = () if module is None else (module,)
+        loaded = self.read_states(record, targets, modules, report=report, prune_orphans=prune_orphans)
+        self.take_states(loaded)
+        return self
+
+    def read_states(
+        self,
+        record: Record,
+        targets: Sequence[StateOwner] | None,
+        modules: Sequence[nn.Module] = (),
+        *,
+        report: LoadReport | None = None,
+        prune_orphans: bool = False,
+        of_torch: bool = False,
+    ) -> KeptStates:
+        """States for `load_record`, checked; nothing is changed yet.
+
+        `targets`, parameters of `modules`, have the ids that they will have. `of_torch` as of `laid_out`.
+        """
+        states = as_adaptors(record)
+        if targets is not None and modules:
+            states = laid_out(states, targets, modules, report, of_torch=of_torch)
+        loaded = read_states(states, targets, self.rules.rule_of, report=report, prune_orphans=prune_orphans)
+        for module in modules:
+            loaded.belong_to(module)
+        return loaded
+
+    def _place_states(self, module: nn.Module) -> None:
+        """Refuse states that were loaded without a module, and lie otherwise than the parameters of this one."""
+        if not self._kept.is_placed:
+            record = self.into_record()
+            targets = [StateOwner(param, param.id) for param in params(module, "weight")]
+            if laid_out(record, targets, (module,)) is not record:
+                raise RecordMismatchError(
+                    f"the states were loaded without the module, and lie otherwise than the parameters of the"
+                    f" {type(module).__name__}: load them by load_record(record, module). Nothing was changed"
+                )
+            self._kept.is_placed = True
+        self._kept.belong_to(module)
+
+    def take_states(self, loaded: KeptStates) -> None:
+        self._kept = loaded
+        self._forget_batches()
+
     def use_eval_weights(self, module: nn.Module) -> bool:
         return self._put_weights(module, to_evaluate=True)
 
@@ -313,7 +452,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             "_checked": None,
             "_meshes": (None, []),
         }
-        fresh["_kept"] = self._kept.without_modules()
+        fresh["_kept"] = replace(self._kept, layouts=self._kept.how_they_lie(), modules=())
         return {**self.__dict__, **fresh}
 
     def _take_back_skipped(self) -> None:

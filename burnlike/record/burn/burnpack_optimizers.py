@@ -15,7 +15,7 @@ from ...module.identity.param_id import ParamId
 from .. import metadata
 from ..bytes.budget import Budget
 from ..formats import Outline, TensorEntry
-from ..layout import Layout, join, tag_of
+from ..layout import Layout, join, put, tag_of
 from .state_layouts import id_of, leaves_of, state_layout
 
 _RANK = "__rank"
@@ -71,15 +71,8 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
     """Maps by the parts of the names; a ValueError has the name that is also the beginning of another one."""
     states: dict[str, Any] = {}
     for name, value in leaves.items():
-        *above, last = name.split(".")
-        tree = states
-        for part in above:
-            tree = tree.setdefault(part, {})
-            if not isinstance(tree, dict):
-                raise ValueError(name)
-        if last in tree:
+        if not put(states, name, value):
             raise ValueError(name)
-        tree[last] = value
     return states
 
 

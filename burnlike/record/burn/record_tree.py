@@ -18,7 +18,7 @@ from ...module.identity.param_id import ParamId
 from ..bytes.budget import CONTAINER, MAX_DEPTH, MAX_DIMENSIONS, MAX_NAME, NUMBER, TEXT, TensorCost
 from ..bytes.source import Cursor, Source
 from ..formats import Outline, StoredTensor
-from ..layout import LAYOUTS, SCALARS, Layout, holds_states, is_map, join, known_layout, tag_of
+from ..layout import LAYOUTS, SCALARS, Layout, holds_states, is_map, join, known_layout, put, tag_of
 from ..values import flat, leaves
 from .state_layouts import full_id, is_id, is_optimizer_record
 from .tensor_collector import TensorCollector, read_dtype, with_ids_of_clones
@@ -314,20 +314,15 @@ def default_layout(outline: Outline) -> Layout:
 
 
 def _put(tree: dict[str, Any], path: str, leaf: str) -> None:
-    *above, last = path.split(".")
-    wrong_part = bool(path) and any(name == "" or name.startswith("$") for name in (*above, last))
-    if wrong_part or len(above) >= _MOST_PARTS or len(path) > MAX_NAME:
+    parts = path.split(".")
+    wrong_part = bool(path) and any(name == "" or name.startswith("$") for name in parts)
+    if wrong_part or len(parts) > _MOST_PARTS or len(path) > MAX_NAME:
         raise RecordError(
             f"'{path:.80}' can't be the name of a tensor in a format that nests: at most {_MOST_PARTS} parts and"
             f" {MAX_NAME} characters, no part empty or beginning with $; rename it"
         )
-    for name in above:
-        tree = tree.setdefault(name, {})
-        if not isinstance(tree, dict):
-            break
-    if not isinstance(tree, dict) or last in tree:
+    if not put(tree, path, leaf):
         raise RecordError(f"'{path}' and another name of the record can't both be in one tree; rename one")
-    tree[last] = leaf
 
 
 def _with_lists(tree: Any) -> Any:

@@ -29,8 +29,7 @@ from ..safetensors.format import build_header
 from ..safetensors.parts import FILES, check_directory, part_checksums, read_parts
 from ..saving.writing import plain_tensor
 from ..state_dict.module_state import entries_of, kept_tensors
-from .shared_directory import fingerprint, not_one_directory, not_the_same_files
-from .together import Together, is_several, send_file
+from .together import Together, fingerprint, is_several, not_one_directory, not_the_same_files, send_file
 
 
 class DistributedRecorder(Recorder):
@@ -93,7 +92,10 @@ class DistributedRecorder(Recorder):
             checksums = self._write(together, stack, partial, tensors)
             with together:
                 if directory is not None:
-                    _write_details(partial, about, checksums)
+                    # Which files there are: without one, torch would take tensors for smaller ones.
+                    files = {path.name: checksums.get(path.name, "") for path in sorted(partial.iterdir())}
+                    head, _ = build_header((), {**metadata.encode(about), FILES: json.dumps(files)})
+                    replace_file(partial / DETAILS, head)
                     directory.commit()
         return os.fspath(path)
 
@@ -212,10 +214,3 @@ def _joined_value(first: Any, other: Any) -> Any:
         if all(isinstance(it, str) for it in (*first, *other)):
             return [*dict.fromkeys([*first, *other])]
     return first
-
-
-def _write_details(directory: Path, about: Outline, checksums: Mapping[str, str]) -> None:
-    """Write what burnlike adds, and which files there are: without one, torch would take tensors for smaller ones."""
-    files = {path.name: checksums.get(path.name, "") for path in sorted(directory.iterdir())}
-    head, _ = build_header((), {**metadata.encode(about), FILES: json.dumps(files)})
-    replace_file(directory / DETAILS, head)

@@ -1,7 +1,5 @@
 """Tensors in files: type and shape are known, values are read when they are needed, whole or a part of them."""
 
-import mmap
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,11 +13,12 @@ from torch import Tensor
 from ...errors import RecordFormatError
 from ...module.torch_objects.deferred import Part, deferred_tensor
 from ..bytes.source import Source
-from ..bytes.values import BLOCK_BYTES, MAX_WORKERS, bytes_at, copy_converted, pieces, run_steps
+from ..bytes.values import BLOCK_BYTES, MAX_WORKERS, bytes_at, copy_converted, run_steps
 from ..formats import Outline, StoredTensor
 from ..precision import torch_dtype
 
 _PIECE_BYTES = 4 << 20
+_PIECE_ELEMENTS = 1 << 16
 
 
 def read_box(values: Any, box: Part, into: Tensor) -> None:
@@ -50,23 +49,23 @@ def _read_run(values: Any, first: int, count: int, into: Tensor) -> None:
         copy_converted(into, values.read(first, first + count).view(into.shape))
         return
     inner = prod(into.shape[1:])
-    rows = max(step // inner, 1)
+    if inner > step:  # rows that are too long themselves
+        for at, row in enumerate(into):
+            _read_run(values, first + at * inner, inner, row)
+        return
+    rows = step // inner
     for at in range(0, into.shape[0], rows):
         stop = min(at + rows, into.shape[0])
         rows_read = values.read(first + at * inner, first + stop * inner)
         copy_converted(into[at:stop], rows_read.view(into[at:stop].shape))
 
 
-_CHUNK_BYTES = 4 << 20
-_PIECE_ELEMENTS = 1 << 16
+class LazyTensors(Mapping[str, Tensor]):
+    """Name -> tensor of an open file, read into fresh memory at each access; `outline` has types, shapes and places."""
 
-
-class StoredTensors(Mapping[str, Tensor]):
-    """Name -> tensor of a file, or of several; each access reads it whole, into fresh memory."""
-
-    def __init__(self, path: str, entries: Mapping[str, Any]) -> None:
-        self.path = path
-        self._entries = entries
+    def __init__(self, source: Source, outline: Outline) -> None:
+        self.path, self.outline, self._source = source.path, outline, source
+        self._entries = cast(Mapping[str, StoredTensor], outline.entries)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -88,43 +87,6 @@ class StoredTensors(Mapping[str, Tensor]):
         self.copy_into(name, tensor)
         return tensor
 
-    def read(self, name: str, part: Part | None) -> Tensor:
-        """A part of a tensor, or None for all of it."""
-        tensor = self[name]
-        for dim, (start, length) in enumerate(zip(part.offsets, part.sizes, strict=True)) if part else ():
-            tensor = tensor.narrow(dim, start, length)
-        return tensor
-
-    @abstractmethod
-    def dtype(self, name: str) -> torch.dtype:
-        """The type in the file."""
-
-    @abstractmethod
-    def shape(self, name: str) -> torch.Size:
-        """The shape of the whole tensor."""
-
-    @abstractmethod
-    def copy_into(self, name: str, target: Tensor) -> None:
-        """Read the values into `target`, which has the tensor's shape, in its type; raises RecordIOError."""
-
-
-def dtype_in(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:
-    """The type of a tensor of a record, without reading it."""
-    return tensors.dtype(name) if isinstance(tensors, StoredTensors) else tensors[name].dtype
-
-
-def shape_in(tensors: Mapping[str, Tensor], name: str) -> torch.Size:
-    """The shape of a tensor of a record, without reading it."""
-    return tensors.shape(name) if isinstance(tensors, StoredTensors) else tensors[name].shape
-
-
-class LazyTensors(StoredTensors):
-    """Name -> tensor of an open file, read into fresh memory at each access; `outline` has types, shapes and places."""
-
-    def __init__(self, source: Source, outline: Outline) -> None:
-        self.path, self.outline, self._source = source.path, outline, source
-        self._entries = cast(Mapping[str, StoredTensor], outline.entries)
-
     def renamed(self, names: Mapping[str, str]) -> "LazyTensors":
         entries = {new: replace(self._entries[name], name=new) for name, new in names.items()}
         return LazyTensors(self._source, replace(self.outline, entries=entries))
@@ -140,6 +102,7 @@ class LazyTensors(StoredTensors):
         return FileValues(entry, self.dtype(name), torch_dtype(entry.stored_as or entry.dtype, name, self.path))
 
     def read(self, name: str, part: Part | None) -> Tensor:
+        """A part of a tensor, or None for all of it."""
         if part is None:
             return self[name]
         values = torch.empty(tuple(part.sizes), dtype=self.dtype(name), device="cpu")
@@ -163,32 +126,25 @@ class LazyTensors(StoredTensors):
         workers = 1 if file_values.entry.sequential else MAX_WORKERS
         run_steps(range(0, file_values.numel(), count), read, most_workers=workers)
 
-    def chunks(self, name: str) -> Iterator[tuple[Tensor, int]]:
-        """The values in pieces of a few megabytes, and the index of the first: flat, valid until the next one."""
-        file_values = self.values_of(name)
-        count = _CHUNK_BYTES // file_values.stored.itemsize
-        size = min(_CHUNK_BYTES, file_values.entry.stored_bytes)
-        if size < _CHUNK_BYTES:
-            buffer = torch.empty(size, dtype=torch.uint8, device="cpu")
-        else:  # goes back to the system at once; the allocator would keep one for each tensor
-            buffer = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
-        for first in range(0, file_values.numel(), count):
-            yield file_values.read(first, min(first + count, file_values.numel()), buffer), first
-
     def copy_into(self, name: str, target: Tensor) -> None:
+        """Read the values into `target`, which has the tensor's shape, in its type; raises RecordIOError."""
         target = target.detach()
         dtype = self.dtype(name)
         if (later := deferred_tensor(target.shape, dtype, lambda part: self.read(name, part))) is not None:
             target.copy_(later)
             return
-        entry = self._entries[name]
-        if dtype == target.dtype != torch.bool and target.device.type == "cpu" and target.is_contiguous():
-            entry.read_into(0, bytes_at(target.data_ptr(), entry.nbytes))
-            torch.autograd.graph.increment_version(target)
-            return
-        for values, first in self.chunks(name):
-            for into, before in pieces(target, first, first + values.numel()):
-                copy_converted(into, values[before : before + into.numel()].view(into.shape))
+        _read_run(self.values_of(name), 0, target.numel(), target)
+        torch.autograd.graph.increment_version(target)  # the native read is not seen by autograd
+
+
+def dtype_in(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:
+    """The type of a tensor of a record, without reading it."""
+    return tensors.dtype(name) if isinstance(tensors, LazyTensors) else tensors[name].dtype
+
+
+def shape_in(tensors: Mapping[str, Tensor], name: str) -> torch.Size:
+    """The shape of a tensor of a record, without reading it."""
+    return tensors.shape(name) if isinstance(tensors, LazyTensors) else tensors[name].shape
 
 
 def merged(parts: Sequence[LazyTensors]) -> LazyTensors:

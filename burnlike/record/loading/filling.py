@@ -16,11 +16,11 @@ from torch import Tensor
 
 from ..._torch_compat.fsdp import reshard
 from ...errors import RecordFormatError, RecordIOError
-from ...module.torch_objects.wrappers import is_distributed, part_of
+from ...module.torch_objects.wrappers import is_distributed, part_of, storage_of
 from ...ops import can_read_values, read_values_
 from ..bytes.source import FileSource
 from ..bytes.values import BLOCK_BYTES, MAX_WORKERS, CudaSideStream, bytes_at, copy_converted, pieces, run_steps
-from ..files.stored_tensors import FileValues, LazyTensors, StoredTensors, read_box
+from ..files.stored_tensors import FileValues, LazyTensors, read_box
 from ..formats import StoredTensor
 from .matching import TensorMatch, replacing_type
 
@@ -108,7 +108,7 @@ def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: 
         targets.append(target := _target(match, tensors, device, as_saved))
         # A tensor that was made in inference mode can be changed only there.
         inference = inference or target.into.is_inference()
-    if not isinstance(tensors, StoredTensors):
+    if not isinstance(tensors, LazyTensors):
         targets = _apart(targets, tensors)
     reshard(match.param.tensor for match in matches)
     try:
@@ -141,21 +141,15 @@ def _target(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.dev
 
 def _apart(targets: list[Destination], tensors: Mapping[str, Tensor]) -> list[Destination]:
     """The targets, with copies of the values that lie in memory of the module, where writing changes them."""
-    written = {address for target in targets if (address := _storage(target.into))}
+    written = {address for target in targets if (address := storage_of(target.into))}
 
     def apart(match: TensorMatch, into: Tensor, is_new: bool) -> Destination:
         values = match.in_memory(tensors)
-        if _storage(values) in written and (values.data_ptr(), values.stride()) != (into.data_ptr(), into.stride()):
+        if storage_of(values) in written and (values.data_ptr(), values.stride()) != (into.data_ptr(), into.stride()):
             match = replace(match, values=values.clone())
         return Destination(match, into, is_new)
 
     return [apart(*target) for target in targets]
-
-
-def _storage(tensor: Tensor) -> int:
-    """The address of its memory; 0 where it has none of its own."""
-    tensor = tensor.detach()
-    return tensor.untyped_storage().data_ptr() if type(tensor) is Tensor and tensor.layout == torch.strided else 0
 
 
 def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None:

@@ -17,7 +17,7 @@ from ...module.groups.param_group import selected
 from ...module.identity.field_metadata import meta_of
 from ...module.torch_objects.wrappers import bare_name, elsewhere, is_distributed
 from ..bytes.values import can_lose, check_kept, in_dtype
-from ..files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
+from ..files.stored_tensors import LazyTensors, dtype_in, shape_in
 from ..precision import kind_of, plain, shown
 from ..record import Record
 from ..state_dict.module_state import expected_form, map_tensor, part_names, tensor_part
@@ -61,7 +61,12 @@ class Matching:
 def match(params: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:
     """Find the tensor of each parameter."""
     if len({*record.ids.values()}) < len(record.ids):
-        raise _id_twice(record)
+        name_of: dict[ParamId, str] = {}
+        name, twice = next(it for it in record.ids.items() if name_of.setdefault(it[1], it[0]) != it[0])
+        raise RecordMismatchError(
+            f"{record.source} gives both '{name_of[twice]}' and '{name}' the ParamId {twice}; nothing was loaded;"
+            " Record(record.tensors) is the same without ids"
+        )
     by_id = options.match == "id"
     is_averaged = _AVERAGED in record.tensors and not any(param.path == _AVERAGED for param in params)
     is_averaged = is_averaged and all(it == _AVERAGED or it.startswith("module.") for it in record.tensors)
@@ -111,15 +116,6 @@ def match(params: Sequence[Param], record: Record, module: nn.Module, options: L
 
 def _any(name: str, new_name: str) -> bool:
     return True
-
-
-def _id_twice(record: Record) -> RecordMismatchError:
-    names: dict[ParamId, str] = {}
-    name, param_id = next(it for it in record.ids.items() if names.setdefault(it[1], it[0]) != it[0])
-    return RecordMismatchError(
-        f"{record.source} gives both '{names[param_id]}' and '{name}' the ParamId {param_id}; nothing was loaded;"
-        " Record(record.tensors) is the same without ids"
-    )
 
 
 def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:
@@ -214,7 +210,7 @@ def mismatches(
     Parameters of torch's lazy modules get the shapes that the record has, as from `load_state_dict`; `undo` takes them.
     """
     saved = dict(part_names(values)) if values else {}
-    in_file = isinstance(tensors, StoredTensors)
+    in_file = isinstance(tensors, LazyTensors)
     for match in matches:
         path, target = match.param.path, match.param.tensor
         if is_shapeless(target) and not match.own:

@@ -9,8 +9,7 @@ from torch import Tensor
 from ...errors import ArgumentError
 from ..bytes.budget import Budget
 from ..bytes.source import FileSource
-from ..files.reading import read_source
-from ..files.sharded import INDEX_SUFFIX, divide, find_record, read_sharded, single_path
+from ..files.reading import INDEX_SUFFIX, divide, find_record, read_sharded, read_source, single_path
 from ..formats import Format, Outline
 from ..precision import PrecisionRule
 from ..record import Record, record_of

@@ -1,6 +1,6 @@
 """Replaces a record in several files: after a crash the old set or the new one is there, never a mix.
 
-The names of index and single file are fixed, and one of the two decides what counts (see `files/sharded.py`). So the
+The names of index and single file are fixed, and one of the two decides what counts (see `files/reading.py`). So the
 new files get names that nothing has, and a single step makes them count: the rename of the index or of the single file,
 or the removal of the single file once the index is in place. Only then are the old files removed. What a killed save
 left is removed by the next one.
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from ..._atomic import AtomicFile, make_directories, remove_abandoned_files, sync_directory
 from ..._regular_file import open_regular
 from ...errors import RecordError, RecordIOError
-from ..files.sharded import INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
+from ..files.reading import INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
 from ..formats import DEFAULT_EXTENSION, Outline
 from .writing import write_error
 

@@ -24,7 +24,6 @@ from ..._torch_compat.modules import STATE_HOOKS, STATE_METADATA, TOOLS, functio
 from ...errors import RecordError, RecordFormatError
 from ...module import Param
 from ...module.identity.field_metadata import fields_with
-from ...module.methods import ModuleMethods
 from ...module.module import Module
 from ...module.torch_objects.wrappers import bare_name, is_distributed, unwrap
 from ...module.tree.walk import walk_of
@@ -84,7 +83,7 @@ def origin(function: Callable[..., Any]) -> OwnCode:
 
 def overrides(cls: type, name: Literal["into_record", "load_record"]) -> bool:
     """True if a class of modules itself defines the method."""
-    return getattr(cls, name, None) not in (None, getattr(ModuleMethods, name))
+    return getattr(cls, name, None) not in (None, getattr(Module, name))
 
 
 def has_record(cls: type) -> bool:

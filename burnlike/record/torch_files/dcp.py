@@ -15,6 +15,7 @@ from typing import Any
 from ..._dtypes import DTYPES
 from ...errors import ArgumentError, RecordError, RecordFormatError, nearest
 from ..bytes.budget import MAX_DIMENSIONS, Budget, TensorCost
+from ..bytes.checksums import CheckedSource
 from ..bytes.source import MOST_OPEN, FileSource, Source
 from ..files.chunks import Chunk, stored_in_chunks
 from ..formats import DTYPE_BITS, Outline, StoredTensor
@@ -137,7 +138,7 @@ def _tensor(
     return stored_in_chunks(shown, dtype, shape, stored_chunks, path)
 
 
-def _add_object(name: str, part: "_Slice", values: dict[str, Any], tensors: dict[str, StoredTensor]) -> bool:
+def _add_object(name: str, part: CheckedSource, values: dict[str, Any], tensors: dict[str, StoredTensor]) -> bool:
     """Put an object that is no tensor among the values, nested as its name says, and its tensors among the others.
 
     Returns whether it is plain: nothing is run to make another one.
@@ -190,7 +191,7 @@ class _Files:
         except OSError as error:
             raise RecordError(f"{path}: {error.strerror}") from error
 
-    def part(self, place: Any, name: str) -> "_Slice":
+    def part(self, place: Any, name: str) -> CheckedSource:
         """The place of one entry."""
         state = place.state if isinstance(place, Opaque) and isinstance(place.state, dict) else {}
         file, start, size = (state.get(key) for key in ("relative_path", "offset", "length"))
@@ -206,29 +207,14 @@ class _Files:
         if file not in self._open:
             self._open[file] = FileSource(os.path.join(self._path, file), stays_open=len(self._open) < MOST_OPEN)
             self._open[file].budget = self._budget
-        return _Slice(self._open[file], start, size)
-
-
-class _Slice(Source):
-    """Some of the bytes of a file."""
-
-    def __init__(self, source: Source, start: int, size: int) -> None:
-        source.require(start, size)
-        self.path, self.stored_bytes, self.budget = source.path, size, source.budget
-        self._source, self._start = source, start
-
-    def read_into(self, offset: int, into: memoryview) -> None:
-        self.require(offset, len(into))
-        self._source.read_into(self._start + offset, into)
-
-    def check_length(self) -> None:
-        self._source.check_length()
+        self._open[file].require(start, size)
+        return CheckedSource(self._open[file], start, size, None, name)  # without a checksum of its own
 
 
 class _SavedTensor(Source):
     """The values of a tensor that `torch.save` wrote, which are looked for when they are first read."""
 
-    def __init__(self, part: _Slice, name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    def __init__(self, part: CheckedSource, name: str, dtype: str, shape: tuple[int, ...]) -> None:
         entry = StoredTensor(name, dtype, shape, part, 0)
         self.path, self.stored_bytes = part.path, entry.nbytes
         self._part, self._expected = part, entry

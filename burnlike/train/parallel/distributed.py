@@ -30,14 +30,14 @@ from ...nn.divided_sequence import DividedSequence
 from ...nn.joint_batch import JointBatch, join
 from ...optim.core.sharded import OtherStages, whole
 from ...record import Record
-from ...record.distributed.shared_directory import (
+from ...record.distributed.together import (
     fingerprints,
     not_one_directory,
     not_the_same_files,
     place_of,
     ranks_elsewhere,
+    send_file,
 )
-from ...record.distributed.together import send_file
 from ..checkpoint.checkpointer import (
     Checkpoint,
     Checkpointer,

@@ -15,8 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from burnlike import optim
 from burnlike.optim import GradientsParams
-from burnlike.optim.core.sharded import local
-from burnlike.optim.core.shared_out import shared_out
+from burnlike.optim.core.sharded import local, shared_out
 from burnlike.record import DistributedRecorder, Record
 
 from . import tensor_parallel

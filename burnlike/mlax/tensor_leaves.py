@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from .._torch_compat.transforms import is_batched, is_differentiated, transforming
 from ..errors import TracedLeakError
-from ..mlax.static_part import hyperparameters, own_containers
 from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.torch_objects.lazy_parameter import initialize_param
 from ..module.torch_objects.wrappers import parts_of
 from ..module.transforms.structural_copy import Copies, shell
 from ..module.tree.param import Kind, differentiable
 from ..module.tree.walk import params, weights
+from .static_part import hyperparameters, own_containers
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from .._torch_compat import pytree
 from ..errors import ArgumentError, StructureMismatchError
-from ..mlax.static_part import check_same_structure
-from .leaves import Leaf, leaves, with_detached_leaves
+from .static_part import check_same_structure
+from .tensor_leaves import Leaf, leaves, with_detached_leaves
 
 M = TypeVar("M", bound=nn.Module)
 
