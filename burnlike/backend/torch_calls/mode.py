@@ -10,11 +10,11 @@ from torch import Tensor
 from ..._torch_compat.dispatch import COUNTS_AND_SHARES, TorchDispatchMode, current_mode, decomposition_of, schema_of
 from ...errors import BackendError
 from ...ops._function import references
-from . import backwards, creation, formulas, indexing, layers, pointwise, reductions, resampling, shape
+from . import creation, indexing, layers, pointwise, reductions, resampling, shape
 from .composed import Composed
 from .tables import TRANSLATIONS, WRITES, Tables, tensors_in
 
-_SUBJECTS = (backwards, creation, formulas, indexing, layers, pointwise, reductions, resampling, shape)
+_SUBJECTS = (creation, indexing, layers, pointwise, reductions, resampling, shape)
 """The files whose translations are registered by being imported."""
 
 _MOVES = frozenset(
@@ -125,7 +125,7 @@ class _OverBackend(TorchDispatchMode):
 
     def _write(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """An operator that writes: the same without writing, copied to where it writes."""
-        if name == "copy_":
+        if name in ("copy_", "copy_to"):
             self._store(args[0], self.tables.cast(_plain(args[1]), args[0].dtype))
             return args[0]
         if func.namespace not in ("aten", "prims"):
