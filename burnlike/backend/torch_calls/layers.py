@@ -151,6 +151,15 @@ def max_pool(
     return values, places
 
 
+@translates("max_pool2d_with_indices_backward")
+def max_pool_backward(t: Tables, grad: Tensor, tensor: Tensor, *options: Any) -> Tensor:
+    # The last argument is where each element came from.
+    shape, places = tensor.shape, options[-1]
+    if tensor.ndim == 3:
+        grad, places = (t.reshape(it, [1, *it.shape]) for it in (grad, places))
+    return t.reshape(t.module.max_pool2d_backward(grad, places, list(shape[-2:])), shape)
+
+
 def _avg_pool(name: str, rank: int) -> None:
     @translates(name)
     def pooled(

@@ -74,6 +74,13 @@ def _split(t: Tables, tensor: Tensor, sizes: Sizes, dim: int = 0) -> list[Tensor
     return list(t.of(tensor).split(tensor, list(sizes), dim))
 
 
+@translates("split")
+def split(t: Tables, tensor: Tensor, size: int, dim: int = 0) -> list[Tensor]:
+    length = tensor.shape[dim]
+    sizes = [min(size, length - start) for start in range(0, length, size)] if length else [0]
+    return _split(t, tensor, sizes, dim)
+
+
 @translates("cat")
 def cat(t: Tables, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     # torch leaves out the tensors of shape [0].
