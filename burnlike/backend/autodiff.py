@@ -15,10 +15,18 @@ from .accumulating import Graph, accumulate
 from .differentiable import differentiable
 from .gradients import GradientMap, Gradients, TrackedGradients
 from .protocol import Backend
-from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
+from .tables import (
+    ActivationOps,
+    BoolOps,
+    FloatOps,
+    IntOps,
+    ModuleOps,
+    TorchActivationOps,
+    TorchFloatOps,
+    TorchModuleOps,
+)
 from .torch_backend import check_members, is_torchs
 from .torch_calls import through
-from .torch_ops import TorchActivationOps, TorchFloatOps, TorchModuleOps
 
 InnerB = TypeVar("InnerB", bound=Backend)
 M = TypeVar("M", bound=GradientMap)

@@ -8,8 +8,8 @@ import math
 import torch
 from torch import Tensor
 
-from ..torch_ops.creation import at_least_float32
-from ..torch_ops.signal import centered, frames_of, signal_of
+from ..tables.creation import at_least_float32
+from ..tables.signal import centered, frames_of, signal_of
 
 
 def _waves(rows: int, columns: int, length: int, like: Tensor) -> tuple[Tensor, Tensor]:
