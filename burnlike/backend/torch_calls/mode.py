@@ -107,9 +107,13 @@ class _OverBackend(TorchDispatchMode):
         )
 
     def _translated(self, func: Any, translation: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        _refuse_subclasses(args, kwargs)
         kwargs = {key: it for key, it in kwargs.items() if key not in _LAYOUT}
         operands = list(tensors_in((args, kwargs)))
+        for tensor in operands:  # others, such as DTensor, compute in a way of their own
+            if type(tensor) not in (Tensor, torch.nn.Parameter, torch.nn.Buffer):
+                raise BackendError(
+                    f"{type(tensor).__name__}: a backend that is not torch's takes plain tensors and parameters"
+                )
         plain, named = _plain(args), {key: _plain(it) for key, it in kwargs.items()}
         with torch.no_grad():
             try:
@@ -186,15 +190,6 @@ _OTHER_FORM |= {f"{name}_" for name in ("unsqueeze", "swapaxes", "swapdims", "as
 """Operators that give a tensor another shape or memory, and write no elements."""
 
 _LAYOUT = ("memory_format", "layout", "pin_memory", "non_blocking")
-
-
-def _refuse_subclasses(args: Any, kwargs: dict[str, Any]) -> None:
-    """Refuse tensors of classes that compute in a way of their own, such as DTensor."""
-    for tensor in tensors_in((args, kwargs)):
-        if type(tensor) not in (Tensor, torch.nn.Parameter, torch.nn.Buffer):
-            raise BackendError(
-                f"{type(tensor).__name__}: a backend that is not torch's takes plain tensors and parameters"
-            )
 
 
 def _plain(value: Any) -> Any:
