@@ -153,7 +153,7 @@ def max_pool(
 
 @translates("max_pool2d_with_indices_backward")
 def max_pool_backward(t: Tables, grad: Tensor, tensor: Tensor, *options: Any) -> Tensor:
-    # The last argument is where each element came from.
+    # torch 2.11 has no decomposition of it. The last argument is where each element came from.
     shape, places = tensor.shape, options[-1]
     if tensor.ndim == 3:
         grad, places = (t.reshape(it, [1, *it.shape]) for it in (grad, places))
