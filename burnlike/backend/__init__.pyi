@@ -9,15 +9,13 @@ from .tables import (
     FloatOps as FloatOps,
     IntOps as IntOps,
     ModuleOps as ModuleOps,
-    map_ops as map_ops,
-    missing_ops as missing_ops,
-    op_names as op_names,
-)
-from .torch_backend import Cpu as Cpu, Cuda as Cuda, backend_for as backend_for
-from .torch_ops import (
     TorchActivationOps as TorchActivationOps,
     TorchBoolOps as TorchBoolOps,
     TorchFloatOps as TorchFloatOps,
     TorchIntOps as TorchIntOps,
     TorchModuleOps as TorchModuleOps,
+    map_ops as map_ops,
+    missing_ops as missing_ops,
+    op_names as op_names,
 )
+from .torch_backend import Cpu as Cpu, Cuda as Cuda, backend_for as backend_for

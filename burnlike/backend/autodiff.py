@@ -1,7 +1,6 @@
 """Autodiff: adds gradients to a backend, by torch's own backward pass."""
 
 import dataclasses
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Generic
 
@@ -15,13 +14,20 @@ from .accumulating import Graph, accumulate
 from .differentiable import differentiable
 from .gradients import GradientMap, Gradients, TrackedGradients
 from .protocol import Backend
-from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
+from .tables import (
+    ActivationOps,
+    BoolOps,
+    FloatOps,
+    IntOps,
+    ModuleOps,
+    TorchActivationOps,
+    TorchFloatOps,
+    TorchModuleOps,
+)
 from .torch_backend import check_members, is_torchs
 from .torch_calls import through
-from .torch_ops import TorchActivationOps, TorchFloatOps, TorchModuleOps
 
 InnerB = TypeVar("InnerB", bound=Backend)
-M = TypeVar("M", bound=GradientMap)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -193,27 +199,17 @@ class Autodiff(Generic[InnerB]):
 
 
 def _differentiated(root: Tensor, graph: Graph, create_graph: bool) -> GradientMap:
-    if create_graph:
-        return _with_history(root, graph)
-    return _inside_of_another(root, graph) if in_backward() else accumulate(root, graph)
-
-
-def _inside_of_another(root: Tensor, graph: Graph) -> Gradients:
-    # The outer pass is adding up in `.grad` at this moment.
+    if not create_graph and not in_backward():
+        return accumulate(root, graph)
+    # Not in `.grad`: an outer pass is adding up there at this moment; or else, a tracked gradient there and its leaf
+    # would keep each other alive.
+    gradients = TrackedGradients() if create_graph else Gradients()
+    seed = torch.ones_like(root)
     try:
-        grads = torch.autograd.grad(root, graph.leaves, torch.ones_like(root), allow_unused=True)
+        grads = torch.autograd.grad(root, graph.leaves, seed, create_graph=create_graph, allow_unused=True)
     finally:
-        graph.consume()
-    return _of_leaves(Gradients(), graph, grads)
-
-
-def _with_history(root: Tensor, graph: Graph) -> TrackedGradients:
-    # Through `.grad` a tracked gradient and its leaf would keep each other alive.
-    grads = torch.autograd.grad(root, graph.leaves, torch.ones_like(root), create_graph=True, allow_unused=True)
-    return _of_leaves(TrackedGradients(), graph, grads)
-
-
-def _of_leaves(gradients: M, graph: Graph, grads: Iterable[Tensor | None]) -> M:
+        if not create_graph:
+            graph.consume()
     for leaf, grad in zip(graph.leaves, grads, strict=True):
         if grad is not None:
             gradients.register(leaf, grad)

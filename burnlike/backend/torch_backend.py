@@ -10,8 +10,18 @@ import torch
 from ..errors import BackendError, DeviceError
 from .devices import check_cuda
 from .protocol import Backend
-from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
-from .torch_ops import TorchActivationOps, TorchBoolOps, TorchFloatOps, TorchIntOps, TorchModuleOps
+from .tables import (
+    ActivationOps,
+    BoolOps,
+    FloatOps,
+    IntOps,
+    ModuleOps,
+    TorchActivationOps,
+    TorchBoolOps,
+    TorchFloatOps,
+    TorchIntOps,
+    TorchModuleOps,
+)
 
 _TABLES: dict[str, Any] = {
     "float_ops": TorchFloatOps(),

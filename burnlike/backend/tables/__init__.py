@@ -1,4 +1,4 @@
-"""The tables of functions that a backend offers: one Protocol per kind and per family of functions.
+"""The tables of functions that a backend offers: a Protocol for each kind and family, and beside it the same in torch.
 
 Functions take and return torch tensors, never change an operand, and get arguments that were checked already; indices
 come as int64.
@@ -13,14 +13,53 @@ import torch
 from torch import Tensor
 from typing_extensions import get_protocol_members
 
-from .arithmetic import ArithmeticOps, ComparisonOps, FloatMathOps, InequalityOps, IntMathOps, LogicOps
-from .conv import ConvOps, PoolOps
-from .creation import CreationOps, NumericCreationOps
-from .layers import ActivationOps, LayerOps, QuantizationOps
-from .linalg import LinalgOps
-from .reductions import ExtremeOps, ReductionOps, SortOps, StatsOps
-from .shape import IndexOps, NumericIndexOps, PaddingOps, ShapeOps
-from .signal import GridOps, SignalOps
+from .arithmetic import (
+    ArithmeticOps,
+    ComparisonOps,
+    FloatMathOps,
+    InequalityOps,
+    IntMathOps,
+    LogicOps,
+    TorchArithmeticOps,
+    TorchComparisonOps,
+    TorchFloatMathOps,
+    TorchInequalityOps,
+    TorchIntMathOps,
+    TorchLogicOps,
+)
+from .conv import ConvOps, PoolOps, TorchConvOps, TorchPoolOps
+from .creation import CreationOps, NumericCreationOps, TorchCreationOps, TorchNumericCreationOps, countable
+from .layers import (
+    ActivationOps,
+    LayerOps,
+    QuantizationOps,
+    TorchActivationOps,
+    TorchLayerOps,
+    TorchQuantizationOps,
+)
+from .linalg import LinalgOps, TorchLinalgOps
+from .reductions import (
+    ExtremeOps,
+    ReductionOps,
+    SortOps,
+    StatsOps,
+    TorchExtremeOps,
+    TorchIntReductionOps,
+    TorchReductionOps,
+    TorchSortOps,
+    TorchStatsOps,
+)
+from .shape import (
+    IndexOps,
+    NumericIndexOps,
+    PaddingOps,
+    ShapeOps,
+    TorchIndexOps,
+    TorchNumericIndexOps,
+    TorchPaddingOps,
+    TorchShapeOps,
+)
+from .signal import GridOps, SignalOps, TorchGridOps, TorchSignalOps
 
 __all__ = [
     "TABLES",
@@ -29,6 +68,11 @@ __all__ = [
     "FloatOps",
     "IntOps",
     "ModuleOps",
+    "TorchActivationOps",
+    "TorchBoolOps",
+    "TorchFloatOps",
+    "TorchIntOps",
+    "TorchModuleOps",
     "functions_of",
     "map_ops",
     "missing_ops",
@@ -38,6 +82,10 @@ __all__ = [
 
 class BasicOps(CreationOps, ShapeOps, IndexOps, ComparisonOps, Protocol):
     """Functions that Float, Int and Bool tensors share."""
+
+
+class TorchBasicOps(TorchCreationOps, TorchShapeOps, TorchIndexOps, TorchComparisonOps):
+    """Implements `BasicOps`."""
 
 
 class NumericOps(
@@ -55,6 +103,20 @@ class NumericOps(
     """Functions that Float and Int tensors share."""
 
 
+class TorchNumericOps(
+    TorchBasicOps,
+    TorchNumericCreationOps,
+    TorchPaddingOps,
+    TorchArithmeticOps,
+    TorchReductionOps,
+    TorchExtremeOps,
+    TorchSortOps,
+    TorchInequalityOps,
+    TorchNumericIndexOps,
+):
+    """Implements `NumericOps` for Float; `TorchIntOps` replaces what torch promotes."""
+
+
 class FloatOps(NumericOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
     """Functions of Float tensors.
 
@@ -63,6 +125,12 @@ class FloatOps(NumericOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
     """
 
     def detach(self, tensor: Tensor, /) -> Tensor: ...
+
+
+class TorchFloatOps(TorchNumericOps, TorchStatsOps, TorchFloatMathOps, TorchQuantizationOps):
+    """Implements `FloatOps`."""
+
+    detach: Any = staticmethod(Tensor.detach)
 
 
 class IntOps(NumericOps, IntMathOps, Protocol):
@@ -75,12 +143,28 @@ class IntOps(NumericOps, IntMathOps, Protocol):
     def arange(self, start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor: ...
 
 
+class TorchIntOps(TorchIntMathOps, TorchIntReductionOps, TorchNumericOps):
+    """Implements `IntOps`: results keep the operands' dtype, where torch would promote to int64 or float."""
+
+    @staticmethod
+    def arange(start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.arange(start, end, step, dtype=countable(dtype), device=device).to(dtype)
+
+
 class BoolOps(BasicOps, LogicOps, Protocol):
     """Functions of Bool tensors."""
 
 
+class TorchBoolOps(TorchBasicOps, TorchLogicOps):
+    """Implements `BoolOps`."""
+
+
 class ModuleOps(ConvOps, PoolOps, LayerOps, LinalgOps, SignalOps, GridOps, Protocol):
     """Convolutions, pools, attention and what else layers are made of, on Float tensors."""
+
+
+class TorchModuleOps(TorchConvOps, TorchPoolOps, TorchLayerOps, TorchLinalgOps, TorchSignalOps, TorchGridOps):
+    """Implements `ModuleOps`."""
 
 
 TABLES: dict[str, Any] = {

@@ -1,8 +1,12 @@
 """torch's own functions over a backend that is not torch's: each aten operator by the functions of its tables.
 
 Layers and functions of torch on typed tensors, and the derivatives of what Autodiff records, end in aten operators.
-`through(backend)` is a `with` block in which every one is computed by the backend: a file here for each subject has a
-translation of each operator. What has none raises a `BackendError` that names it.
+`through(backend)` is a `with` block in which every one is computed by the backend. An operator has a translation in a
+file here if it is one of torch's core, if a table has a function for it, or if torch can't take it apart. torch's own
+decompositions turn all others into these; what has neither raises a `BackendError` that names it.
+
+Core operators are translated as they are, not by their decompositions into `prims`: these repeat operands to the same
+shape before they add, and torch's code for that alone takes two to three times as long as a translated operator.
 """
 
 from contextlib import AbstractContextManager

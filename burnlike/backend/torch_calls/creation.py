@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ...errors import BackendError
-from .pointwise import add, mul
-from .tables import Sizes, Tables, at_least_1, like_rank, scalar, translate, translates
+from .pointwise import add, mul, where
+from .tables import TRANSLATIONS, WRITES, Sizes, Tables, at_least_1, like_rank, scalar, translate, translates
 
 CPU = torch.device("cpu")
 
@@ -36,11 +36,8 @@ def _constant(name: str, value: int) -> None:
 
 _constant("zeros", 0)
 _constant("ones", 1)
-_constant("empty", 0)
 translate(
-    empty_strided=lambda t, size, stride, **options: _made(t, size, 0, **options),
     full_like=lambda t, tensor, value, **options: _like(t, tensor, tensor.shape, value, **options),
-    new_full=lambda t, tensor, size, value, **options: _like(t, tensor, size, value, **options),
     scalar_tensor=lambda t, value, **options: _made(t, (), value, **options),
 )
 
@@ -49,14 +46,6 @@ translate(
 def full(t: Tables, size: Sizes, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
     kinds = {bool: torch.bool, int: torch.int64}
     return t.full(size, value, dtype or kinds.get(type(value), torch.get_default_dtype()), _device(device))
-
-
-@translates("eye")
-def eye(t: Tables, rows: int, columns: Any = None, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
-    columns, dtype = rows if columns is None else columns, _float(dtype)
-    kind = torch.uint8 if dtype is torch.bool else dtype
-    square = t.of(kind).eye(max(rows, columns), kind, _device(device))
-    return t.cast(t.of(kind).slice(square, (slice(0, rows), slice(0, columns)), ()), dtype)
 
 
 @translates("arange")
@@ -72,12 +61,6 @@ def arange(
         return t.cast(add(t, mul(t, places, int(step)), int(start)), dtype)
     wide = t.int.cast(places, torch.float64)
     return t.cast(add(t, mul(t, wide, float(step)), float(start)), dtype)
-
-
-@translates("linspace")
-def linspace(t: Tables, start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
-    places = t.int.cast(t.int.arange(0, steps, 1, torch.int64, _device(device)), torch.float64)
-    return t.cast(add(t, mul(t, places, (end - start) / max(steps - 1, 1)), float(start)), _float(dtype))
 
 
 def no_generator(name: str, generator: Any) -> None:
@@ -143,3 +126,25 @@ def native_dropout(t: Tables, tensor: Tensor, p: float, train: bool | None) -> t
     kept = t.float.bernoulli(list(x.shape), 1 - p, x.dtype, x.device)
     scaled = t.float.mul(t.float.mul(x, kept), 1 / (1 - p) if p < 1 else 0.0)
     return like_rank(scaled, tensor), like_rank(t.cast(kept, torch.bool), tensor)
+
+
+def rrelu_with_noise(
+    t: Tables,
+    write: Any,
+    tensor: Tensor,
+    noise: Tensor,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> Tensor:
+    if not training:
+        return TRANSLATIONS["leaky_relu"](t, tensor, (lower + upper) / 2)
+    x = at_least_1(tensor)
+    slopes = t.float.uniform(list(x.shape), lower, upper, x.dtype, x.device)
+    factors = where(t, t.float.lower_equal(x, 0.0), slopes, t.full((), 1, x.dtype, x.device))
+    write(noise, t.reshape(factors, noise.shape))
+    return t.reshape(t.float.mul(x, factors), tensor.shape)
+
+
+WRITES["rrelu_with_noise"] = rrelu_with_noise

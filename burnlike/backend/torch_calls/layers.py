@@ -26,19 +26,10 @@ def mv(t: Tables, matrix: Tensor, vector: Tensor) -> Tensor:
 def addmm(t: Tables, bias: Tensor, lhs: Tensor, rhs: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     if beta == alpha == 1 and bias.ndim == 1 and bias.shape[0] == rhs.shape[1] and bias.dtype.is_floating_point:
         return t.module.linear(lhs, rhs, bias)
-    return _added(t, bias, matmul(t, lhs, rhs), beta, alpha)
-
-
-@translates("baddbmm", "addmv")
-def added_product(t: Tables, tensor: Tensor, lhs: Tensor, rhs: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    product = mv(t, lhs, rhs) if rhs.ndim == 1 else matmul(t, lhs, rhs)
-    return _added(t, tensor, product, beta, alpha)
-
-
-def _added(t: Tables, tensor: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    beta, alpha = (kind_of(product.dtype)(it) for it in (beta, alpha))  # integers are multiplied by whole numbers
+    beta, alpha = (kind_of(bias.dtype)(it) for it in (beta, alpha))  # integers are multiplied by whole numbers
+    product = matmul(t, lhs, rhs)
     product = product if alpha == 1 else mul(t, product, alpha)
-    return product if beta == 0 else add(t, product, tensor if beta == 1 else mul(t, tensor, beta))
+    return product if beta == 0 else add(t, product, bias if beta == 1 else mul(t, bias, beta))
 
 
 @translates("convolution")
@@ -158,6 +149,15 @@ def max_pool(
     pooled = t.module.max_pool_with_indices(x, kernel, step or kernel, pad, pad, gap, ceil_mode, torch.int64)
     values, places = (it if x is tensor else t.reshape(it, it.shape[1:]) for it in pooled)
     return values, places
+
+
+@translates("max_pool2d_with_indices_backward")
+def max_pool_backward(t: Tables, grad: Tensor, tensor: Tensor, *options: Any) -> Tensor:
+    # torch 2.11 has no decomposition of it. The last argument is where each element came from.
+    shape, places = tensor.shape, options[-1]
+    if tensor.ndim == 3:
+        grad, places = (t.reshape(it, [1, *it.shape]) for it in (grad, places))
+    return t.reshape(t.module.max_pool2d_backward(grad, places, list(shape[-2:])), shape)
 
 
 def _avg_pool(name: str, rank: int) -> None:

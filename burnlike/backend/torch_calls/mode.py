@@ -10,11 +10,11 @@ from torch import Tensor
 from ..._torch_compat.dispatch import COUNTS_AND_SHARES, TorchDispatchMode, current_mode, decomposition_of, schema_of
 from ...errors import BackendError
 from ...ops._function import references
-from . import backwards, creation, formulas, indexing, layers, pointwise, reductions, resampling, shape
+from . import creation, indexing, layers, pointwise, reductions, resampling, shape
 from .composed import Composed
 from .tables import TRANSLATIONS, WRITES, Tables, tensors_in
 
-_SUBJECTS = (backwards, creation, formulas, indexing, layers, pointwise, reductions, resampling, shape)
+_SUBJECTS = (creation, indexing, layers, pointwise, reductions, resampling, shape)
 """The files whose translations are registered by being imported."""
 
 _MOVES = frozenset(
@@ -107,9 +107,13 @@ class _OverBackend(TorchDispatchMode):
         )
 
     def _translated(self, func: Any, translation: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        _refuse_subclasses(args, kwargs)
         kwargs = {key: it for key, it in kwargs.items() if key not in _LAYOUT}
         operands = list(tensors_in((args, kwargs)))
+        for tensor in operands:  # others, such as DTensor, compute in a way of their own
+            if type(tensor) not in (Tensor, torch.nn.Parameter, torch.nn.Buffer):
+                raise BackendError(
+                    f"{type(tensor).__name__}: a backend that is not torch's takes plain tensors and parameters"
+                )
         plain, named = _plain(args), {key: _plain(it) for key, it in kwargs.items()}
         with torch.no_grad():
             try:
@@ -125,7 +129,7 @@ class _OverBackend(TorchDispatchMode):
 
     def _write(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """An operator that writes: the same without writing, copied to where it writes."""
-        if name == "copy_":
+        if name in ("copy_", "copy_to"):
             self._store(args[0], self.tables.cast(_plain(args[1]), args[0].dtype))
             return args[0]
         if func.namespace not in ("aten", "prims"):
@@ -186,15 +190,6 @@ _OTHER_FORM |= {f"{name}_" for name in ("unsqueeze", "swapaxes", "swapdims", "as
 """Operators that give a tensor another shape or memory, and write no elements."""
 
 _LAYOUT = ("memory_format", "layout", "pin_memory", "non_blocking")
-
-
-def _refuse_subclasses(args: Any, kwargs: dict[str, Any]) -> None:
-    """Refuse tensors of classes that compute in a way of their own, such as DTensor."""
-    for tensor in tensors_in((args, kwargs)):
-        if type(tensor) not in (Tensor, torch.nn.Parameter, torch.nn.Buffer):
-            raise BackendError(
-                f"{type(tensor).__name__}: a backend that is not torch's takes plain tensors and parameters"
-            )
 
 
 def _plain(value: Any) -> Any:

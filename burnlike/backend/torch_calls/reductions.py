@@ -84,12 +84,6 @@ _extreme("max")
 _extreme("min")
 
 
-@translates("aminmax")
-def aminmax(t: Tables, tensor: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    low, high = (TRANSLATIONS[name](t, tensor, () if dim is None else dim, keepdim) for name in ("amin", "amax"))
-    return low, high
-
-
 @translates("var_mean")
 def var_mean(
     t: Tables, tensor: Tensor, dim: Any = None, *options: bool, correction: float | None = None, keepdim: bool = False
@@ -108,11 +102,6 @@ def var_mean(
         free = count_of(tensor, dims) - correction
         var = t.float.mul(squares, 1 / free if free > 0 else math.nan)
     return without(t, var, dims, keepdim, tensor), without(t, middle, dims, keepdim, tensor)
-
-
-def _std_mean(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    variance, middle = var_mean(t, tensor, *args, **kwargs)
-    return unary(t, "sqrt", variance), middle
 
 
 def _truth(t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, function: str) -> Tensor:
@@ -146,24 +135,10 @@ translate(
     all=partial(_truth, function="all"),
     cummax=partial(_cumulative, function="cummax"),
     cummin=partial(_cumulative, function="cummin"),
-    norm=lambda t, x, p=2, *dims, **options: vector_norm(t, x, 2 if p is None else p, *dims, **options),
     var=lambda t, tensor, *args, **kwargs: var_mean(t, tensor, *args, **kwargs)[0],
-    std=lambda t, tensor, *args, **kwargs: _std_mean(t, tensor, *args, **kwargs)[0],
-    std_mean=_std_mean,
-    argsort=lambda t, tensor, dim=-1, descending=False, *, stable=False: sort(t, tensor, dim, descending)[1],
-    count_nonzero=lambda t, tensor, dim=None: _total(t, TRANSLATIONS["ne"](t, tensor, 0), dim, function="sum"),
     linalg_cross=lambda t, lhs, rhs, *, dim=-1: t.float.cross(lhs, rhs, dim),
     trace=lambda t, tensor: t.module.trace(tensor).reshape(()),
 )
-
-
-@translates("logsumexp")
-def logsumexp(t: Tables, tensor: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    x, dims = t.cast(at_least_1(tensor), float_dtype(tensor.dtype)), dims_of(tensor, dim)
-    largest = t.float.max_dim(x, dims)
-    largest = where(t, unary(t, "isfinite", largest), largest, 0.0)
-    total = t.float.log(t.float.sum_dim(t.float.exp(t.float.sub(x, largest)), dims, True))
-    return without(t, t.float.add(total, largest), dims, keepdim, tensor)
 
 
 @translates("linalg_vector_norm")

@@ -1,6 +1,5 @@
 """Operators that give the same elements in another shape, joined, padded, or in part."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from torch import Tensor
 from .tables import Sizes, Tables, at_least_1, like_rank, scalar, translate, translates
 
 
-@translates("view", "reshape", "_unsafe_view", "_reshape_copy", "view_copy")
+@translates("view", "reshape", "_unsafe_view", "_reshape_copy")
 def reshape(t: Tables, tensor: Tensor, shape: Any) -> Tensor:
     if isinstance(shape, torch.dtype):
         return tensor.view(shape)
@@ -82,7 +81,7 @@ def split(t: Tables, tensor: Tensor, size: int, dim: int = 0) -> list[Tensor]:
     return _split(t, tensor, sizes, dim)
 
 
-@translates("cat", "concat")
+@translates("cat")
 def cat(t: Tables, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     # torch leaves out the tensors of shape [0].
     tensors = [tensor for tensor in tensors if tensor.shape != (0,)] or list(tensors[:1])
@@ -90,13 +89,6 @@ def cat(t: Tables, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for tensor in tensors[1:]:
         dtype = torch.promote_types(dtype, tensor.dtype)
     return t.of(dtype).cat([t.cast(tensor, dtype) for tensor in tensors], dim)
-
-
-@translates("stack")
-def stack(t: Tables, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    dim = dim % (tensors[0].ndim + 1)
-    shape = [*tensors[0].shape[:dim], 1, *tensors[0].shape[dim:]]
-    return cat(t, [t.reshape(it, shape) for it in tensors], dim)
 
 
 @translates("roll")
@@ -143,22 +135,6 @@ def _triangle(t: Tables, function: str, tensor: Tensor, diagonal: int) -> Tensor
     return t.cast(getattr(t.of(x), function)(x, diagonal), tensor.dtype)
 
 
-@translates("pixel_shuffle")
-def pixel_shuffle(t: Tables, tensor: Tensor, factor: int) -> Tensor:
-    *batch, channels, height, width = tensor.shape
-    parts = t.reshape(tensor, [math.prod(batch), channels // factor**2, factor, factor, height, width])
-    moved = permute(t, parts, [0, 1, 4, 2, 5, 3])
-    return t.reshape(moved, [*batch, channels // factor**2, height * factor, width * factor])
-
-
-@translates("pixel_unshuffle")
-def pixel_unshuffle(t: Tables, tensor: Tensor, factor: int) -> Tensor:
-    *batch, channels, height, width = tensor.shape
-    parts = t.reshape(tensor, [math.prod(batch), channels, height // factor, factor, width // factor, factor])
-    moved = permute(t, parts, [0, 1, 3, 5, 2, 4])
-    return t.reshape(moved, [*batch, channels * factor**2, height // factor, width // factor])
-
-
 @translates("_to_copy")
 def to_copy(
     t: Tables, tensor: Tensor, *, dtype: torch.dtype | None = None, device: torch.device | None = None, **_: Any
@@ -174,7 +150,6 @@ translate(
     _reshape_alias=lambda t, x, shape, stride: t.reshape(x, shape),
     t=lambda t, x: x.detach() if x.ndim < 2 else t.of(x).swap_dims(x, 0, 1),
     split_with_sizes=_split,
-    split_with_sizes_copy=_split,
     unbind=lambda t, x, dim=0: [select(t, x, dim, index) for index in range(x.shape[dim])],
     flip=lambda t, x, dims: t.of(x).flip(x, list(dims)) if dims and x.ndim else x.clone(),
     unfold=lambda t, x, dimension, size, step: t.of(x).unfold(x, dimension, size, step),

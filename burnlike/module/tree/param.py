@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..._torch_compat.fsdp import MANAGED, reshard, sharded, take_over
 from ..._torch_compat.tensors import shares_memory
 from ...backend.devices import find_device
-from ...backend.torch_ops.creation import TorchCreationOps
+from ...backend.tables.creation import TorchCreationOps
 from ...errors import AutodiffError, DTypeError, ModuleTreeError
 from ...tensor.core.base import TensorBase
 from ...tensor.host.data import TensorData

@@ -11,7 +11,7 @@ import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from ...backend.torch_ops.reductions import TorchSortOps
+from ...backend.tables.reductions import TorchSortOps
 from ...config import MetricConfig
 from ...data.configs import NO_TARGET
 from ...errors import DTypeError, RecordMismatchError, ShapeError, nearest

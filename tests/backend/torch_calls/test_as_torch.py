@@ -50,6 +50,26 @@ CASES: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
         for kind in ("sum", "prod", "mean", "amax", "amin")
     },
     "scatter_reduce with itself": (lambda x, index: torch.scatter_reduce(x, 1, index, x, "mean"), [INTS, PLACES]),
+    # What torch takes apart into operators that have a translation.
+    "addcdiv": (lambda x, y: torch.addcdiv(x, y, y + 20, value=2), [INTS.float(), INTS.float()]),
+    "addcmul of ints": (lambda x: torch.addcmul(x, x, x, value=2), [INTS]),
+    "lerp": (lambda x, y: torch.lerp(x, y, 0.3), [INTS.float(), INTS.float() ** 2]),
+    "logaddexp": (torch.logaddexp, [LEFT, RIGHT]),
+    "nan_to_num": (lambda x: torch.nan_to_num(x, 1.0, 2.0, 3.0), [SPECIAL]),
+    "frac": (torch.frac, [SPECIAL]),
+    "sgn": (torch.sgn, [SPECIAL]),
+    "std": (lambda x: torch.std(x, 1, correction=0), [INTS.float()]),
+    "std_mean": (lambda x: torch.std_mean(x, 1), [INTS.float()]),
+    "norm": (lambda x: torch.norm(x, p=3, dim=1), [CUBE]),
+    "aminmax": (lambda x: torch.aminmax(x, dim=1), [ROWS[:2]]),
+    "argsort": (lambda x: torch.argsort(x, descending=True), [INTS]),
+    "count_nonzero": (lambda x: torch.count_nonzero(x, 1), [PLACES]),
+    "logsumexp of no rows": (lambda x: torch.logsumexp(x, 0), [CUBE[0, :0]]),
+    "index_fill": (lambda x: torch.index_fill(x, 1, torch.tensor([0, 2]), 7), [INTS]),
+    "stack": (lambda x, y: torch.stack([x, y], -1), [INTS, PLACES]),
+    "split of no rows": (lambda x: torch.split(x, 2), [CUBE[0, :0]]),
+    "pixel_shuffle": (lambda x: torch.pixel_shuffle(x, 2), [CUBE[:, :4].reshape(4, 2, 9)]),
+    "pixel_unshuffle": (lambda x: torch.pixel_unshuffle(x, 3), [CUBE[:, :6]]),
     "adaptive_max_pool1d": (lambda x: F.adaptive_max_pool1d(x, 4), [CUBE]),
     "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, (3, 4)), [CUBE]),
     "adaptive_max_pool3d": (lambda x: F.adaptive_max_pool3d(x, (3, 2, 5)), [CUBE[None]]),
@@ -83,6 +103,15 @@ def test_it_gives_torchs_numbers(name: str) -> None:
     if isinstance(expected, tuple):
         found, expected = found[0], expected[0]
     torch.testing.assert_close(found.inner.reshape(expected.shape), expected, equal_nan=True)
+
+
+def made_and_added(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.eye(2, 3, dtype=x.dtype) + torch.linspace(-1, 2, 3)
+
+
+def test_what_torch_makes_of_counted_places() -> None:
+    found: Any = lift(made_and_added)(Tensor(INTS.float(), Changed(leaving_torch)))
+    torch.testing.assert_close(found.inner, made_and_added(INTS.float()))
 
 
 def written_in_parts(x: torch.Tensor) -> torch.Tensor:
@@ -136,3 +165,12 @@ def test_normal_draws_around_each_mean() -> None:
 def test_what_the_tables_do_not_have_is_named(function: Any) -> None:
     with pytest.raises(BackendError, match="is not made of functions of the backend's tables"):
         lift(function)(Tensor(torch.rand(4, 4), Counting()))
+
+
+def test_the_derivative_of_a_max_pool_is_a_function_of_the_tables() -> None:
+    # torch 2.11 has no decomposition of it.
+    backend = Counting()
+    x = Tensor(CUBE.clone().requires_grad_(), Autodiff(backend))
+    found: Any = F.max_pool2d(x, 2)
+    found.sum().backward()
+    assert "module_ops.max_pool2d_backward" in backend.log

@@ -222,7 +222,7 @@ def test_matmul_of_ints_is_exact() -> None:
 
 @pytest.mark.parametrize("dtype", INT_DTYPES)
 def test_int_products_by_limbs_are_exact(dtype: torch.dtype) -> None:
-    from burnlike.backend.torch_ops.arithmetic import limb_matmul
+    from burnlike.backend.tables.arithmetic import limb_matmul
 
     info = torch.iinfo(dtype)
     x = torch.randint(info.min, info.max, (2, 3, 9), dtype=dtype)
