@@ -21,7 +21,7 @@ from burnlike.tensor.core.table import expanded_overloads
 ROOT = Path(__file__).parents[1]
 TENSOR = ROOT / "burnlike" / "tensor"
 HEAD = "# Written by `make docs` from {name} (tools/tensor_stubs.py): do not edit.\n"
-USES = re.compile(r"^(?:@methods\(|functions\(__name__|    @overloads\(|@overloads\()", re.MULTILINE)
+USES = re.compile(r"^from \.+core\.table import", re.MULTILINE)
 SHARED = ("core.base", "core.kinds")
 """Modules of names that signatures of rows use, which the module itself need not import."""
 
@@ -87,7 +87,7 @@ def written_function(node: ast.FunctionDef | ast.AsyncFunctionDef, value: Any) -
     decorators = [ast.unparse(it) for it in node.decorator_list]
     kept = [f"@{it}" for it in decorators if it in ("staticmethod", "classmethod", "property", "overload")]
     doc = ast.get_docstring(node)
-    forms = expanded_overloads(value)
+    forms = expanded_overloads(getattr(value, "__func__", value))
     if forms:
         heads = [f"def {node.name}{form}:" for form in forms]
         last = with_doc(heads[-1], doc)
@@ -106,6 +106,9 @@ def class_of(node: ast.ClassDef, cls: Any, source: str) -> list[str]:
             overloaded |= {part.name} if form else set()
             if form or part.name not in overloaded:
                 lines += written_function(part, vars(cls).get(part.name))
+            elif doc := ast.get_docstring(part):  # hovering shows that of an overload: the last one's
+                last = lines.pop().removesuffix(" ...")
+                lines += with_doc(last, doc)
         elif isinstance(part, ast.Assign | ast.AnnAssign) and "__slots__" not in ast.unparse(part):
             lines.append(ast.get_source_segment(source, part) or "")
     bases = ", ".join(map(ast.unparse, node.bases))

@@ -267,24 +267,6 @@ def activation(x: Any) -> Any:
     return out
 
 
-def activation_of_one(x: Any, number: Any) -> Any:
-    """An activation function of one number."""
-    spec = float_spec("method", x)
-    out = new(spec.tensor)
-    out.inner = spec.activation.operation(x.inner, number)
-    out.spec = spec
-    return out
-
-
-def activation_of_two(x: Any, first: Any, second: Any) -> Any:
-    """An activation function of two numbers."""
-    spec = float_spec("method", x)
-    out = new(spec.tensor)
-    out.inner = spec.activation.operation(x.inner, first, second)
-    out.spec = spec
-    return out
-
-
 def activation_along(x: Any, dim: Any) -> Any:
     """An activation function along a dimension."""
     spec = float_spec("method", x)
