@@ -21,6 +21,8 @@ from burnlike.tensor.core.table import expanded_overloads
 ROOT = Path(__file__).parents[1]
 TENSOR = ROOT / "burnlike" / "tensor"
 HEAD = "# Written by `make docs` from {name} (tools/tensor_stubs.py): do not edit.\n"
+# The typed `==` gives a tensor, and so differs from that of object.
+HEAD += "# pyright: reportIncompatibleMethodOverride=false\n"
 USES = re.compile(r"^from \.+core\.table import", re.MULTILINE)
 SHARED = ("core.base", "core.kinds")
 """Modules of names that signatures of rows use, which the module itself need not import."""

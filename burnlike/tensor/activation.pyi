@@ -1,4 +1,5 @@
 # Written by `make docs` from activation.py (tools/tensor_stubs.py): do not edit.
+# pyright: reportIncompatibleMethodOverride=false
 """Activation functions: each takes a Float tensor and gives a new one."""
 
 from .core.base import B2, E, FloatLike

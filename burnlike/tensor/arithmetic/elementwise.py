@@ -225,13 +225,15 @@ class ComparisonMethods(TensorBase[B, D, K]):
         self, other: "Tensor[B, D, K] | torch.Tensor | float"
     ) -> "Tensor[B, D, Bool]":
         """As `equal`; anything but a tensor or a number is not equal as a whole."""
-        return self.equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
+        tensor: Any = self  # its methods are the table's
+        return tensor.equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
 
     def __ne__(  # type: ignore[override]
         self, other: "Tensor[B, D, K] | torch.Tensor | float"
     ) -> "Tensor[B, D, Bool]":
         """As `not_equal`; anything but a tensor or a number is not equal as a whole."""
-        return self.not_equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
+        tensor: Any = self  # its methods are the table's
+        return tensor.not_equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
 
     __hash__ = object.__hash__
 

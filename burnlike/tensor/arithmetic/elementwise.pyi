@@ -1,4 +1,5 @@
 # Written by `make docs` from elementwise.py (tools/tensor_stubs.py): do not edit.
+# pyright: reportIncompatibleMethodOverride=false
 """Functions of each element: arithmetic, comparisons, logic and bits, and functions of Float tensors."""
 
 import torch

@@ -1,4 +1,5 @@
 # Written by `make docs` from reductions.py (tools/tensor_stubs.py): do not edit.
+# pyright: reportIncompatibleMethodOverride=false
 """Sums, means, products and extremes, whole, along dimensions and running."""
 
 from collections.abc import Sequence

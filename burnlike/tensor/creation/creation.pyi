@@ -1,4 +1,5 @@
 # Written by `make docs` from creation.py (tools/tensor_stubs.py): do not edit.
+# pyright: reportIncompatibleMethodOverride=false
 """Tensors made from data and ranges, or of a shape: filled with one value or random."""
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
 # Written by `make docs` from shape.py (tools/tensor_stubs.py): do not edit.
+# pyright: reportIncompatibleMethodOverride=false
 """Other shapes of the same elements; the order of dimensions, and dimensions of size 1 dropped and added."""
 
 from collections.abc import Sequence
