@@ -112,6 +112,7 @@ def _copy(template: Any, name: str, operation: str, heading: str, annotations: d
     arguments = [argument for argument in annotations if argument != "return"]
     code = code.replace(
         co_name=name,
+        co_qualname=name,
         co_names=tuple(attributes.get(word, word) for word in code.co_names),
         co_consts=tuple(texts.get(value, value) if type(value) is str else value for value in code.co_consts),
         co_varnames=(*arguments, *code.co_varnames[len(arguments) :]),
