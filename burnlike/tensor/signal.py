@@ -11,7 +11,7 @@ from .core.base import B2, E, FloatLike, Tensor, derive, wrap
 from .core.kinds import D1, D2, D4, Float
 from .core.operands import computed, float_spec, ranked_spec, tensor_operand
 from .core.spec import Spec
-from .creation.filled import ElementType
+from .creation.creation import ElementType
 
 
 def rfft(

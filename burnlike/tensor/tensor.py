@@ -5,10 +5,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 
 from ..backend import Autodiff, Cpu
-from .arithmetic.comparison import ComparisonMethods
-from .arithmetic.float_math import FloatMethods
-from .arithmetic.logic import LogicMethods
-from .arithmetic.numeric import NumericMethods
+from .arithmetic.elementwise import ComparisonMethods, FloatMethods, LogicMethods, NumericMethods
 from .arithmetic.reductions import ReductionMethods
 from .arithmetic.stats import StatsMethods
 from .core.base import B2, B, D, K

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ..processes import HANGS_S
+from .every_type import EXPRESSIONS, IMPORTS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -86,9 +87,30 @@ def every_public_name(folder: Path) -> Path:
     return program
 
 
+def every_expression(folder: Path) -> Path:
+    """A program that asserts the type of each expression of `every_type.py`."""
+    lines = [IMPORTS]
+    for number, (arguments, text) in enumerate(EXPRESSIONS.items()):
+        lines.append(f"def expressions_{number}({arguments}) -> None:")
+        result = ""
+        for line in map(str.strip, text.splitlines()):
+            if line.endswith(":"):
+                result = line.removesuffix(":")
+            else:
+                lines += [f"    assert_type({each.strip()}, {result})" for each in line.split(";") if each.strip()]
+    assert len(lines) > 390
+    program = folder / "every_expression.py"
+    program.write_text("\n".join(lines) + "\n")
+    return program
+
+
+def made_programs(folder: Path) -> list[Path]:
+    return [every_public_name(folder), every_expression(folder)]
+
+
 def run_pyright(folder: Path) -> Iterator[tuple[Path, Finding]]:
     config = folder / "pyrightconfig.json"
-    config.write_text(json.dumps(PYRIGHT | {"include": [*map(str, PROGRAMS), str(every_public_name(folder))]}))
+    config.write_text(json.dumps(PYRIGHT | {"include": [str(it) for it in (*PROGRAMS, *made_programs(folder))]}))
     command = ["-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(config)]
     for found in json.loads(output_of(command))["generalDiagnostics"]:
         if found["severity"] in ("error", "warning"):
@@ -100,7 +122,7 @@ def run_mypy(folder: Path) -> Iterator[tuple[Path, Finding]]:
     # The package's own sources are basedpyright's to check (`make types`): silent.
     options = ["--strict", "--follow-imports=silent", "--output=json", "--config-file=", "--explicit-package-bases"]
     cache = ["--cache-dir", str(ROOT / ".cache" / "mypy")]
-    programs = map(str, [*PROGRAMS, every_public_name(folder)])
+    programs = map(str, [*PROGRAMS, *made_programs(folder)])
     for line in output_of(["-m", "mypy", *options, *cache, *programs]).splitlines():
         found: dict[str, Any] = json.loads(line)
         if found["severity"] == "error":

@@ -1,37 +1,110 @@
 """Sums, means, products and extremes, whole, along dimensions and running."""
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any
 
 from ...errors import TensorValueError
-from ..core.arguments import along, axis, each_dim, whole
+from ..core import templates
+from ..core.arguments import axis, each_dim, whole
 from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like, wrap
-from ..core.kinds import D1, D2, D3, D4, Int
-from ..core.operands import computed, fail
+from ..core.kinds import D1, Int
+from ..core.operands import computed
+from ..core.table import Family, methods, overloads
+
+TOTAL = Family(
+    templates.total,
+    "(self: Numeric[B, D], dim: None = None, keepdim: None = None) -> Tensor[B, D1, K]",
+    {
+        "sum": "The sum of all elements. Torch: `torch.sum(x)`.",
+        "prod": "The product of all elements. Torch: `torch.prod(x)`.",
+    },
+    shapes="`[..] -> [1]`",
+    differs="shape `[1]`; Int keeps its dtype",
+)
+TOTAL_DIM = Family(
+    templates.total_dim,
+    "(self: Numeric[B, D], dim: int) -> Tensor[B, D, K]",
+    {
+        "sum_dim": "Sums along `dim`. Torch: `torch.sum(x, dim, keepdim=True)`.",
+        "prod_dim": "Products along `dim`. Torch: `torch.prod(x, dim, keepdim=True)`.",
+    },
+    shapes="`[.., n] -> [.., 1]`",
+    differs="Int keeps its dtype",
+)
+RUNNING = Family(
+    templates.running,
+    TOTAL_DIM.signature,
+    {
+        "cumsum": "Running sums along `dim`. Torch: `torch.cumsum(x, dim)`. Differs: Int keeps its dtype.",
+        "cumprod": "Running products along `dim`. Torch: `torch.cumprod(x, dim)`. Differs: Int keeps its dtype.",
+        "cummin": "The smallest so far along `dim`, from NaN on NaN. Torch: `torch.cummin(x, dim).values`.",
+        "cummax": "The greatest so far along `dim`, from NaN on NaN. Torch: `torch.cummax(x, dim).values`.",
+    },
+    shapes="`[..] -> [..]`",
+    titles={"cumsum": "CumSum", "cumprod": "CumProd", "cummin": "CumMin", "cummax": "CumMax"},
+)
+INDEX_OF_EXTREME = Family(
+    templates.index_of_extreme,
+    "(self: Numeric[B, D], dim: int, keepdim: None = None) -> Tensor[B, D, Int]",
+    {
+        "argmax": "The index of the greatest along `dim`. Torch: `torch.argmax(x, dim, keepdim=True)`.",
+        "argmin": "The index of the smallest along `dim`. Torch: `torch.argmin(x, dim, keepdim=True)`.",
+    },
+    shapes="`[.., n] -> [.., 1]`",
+    differs="the indices are of the backend's int type",
+)
+EXTREME = Family(
+    templates.extreme,
+    TOTAL.signature,
+    {
+        "max": "The greatest of all elements, of which there is at least one. Torch: `torch.max(x)`.",
+        "min": "The smallest of all elements, of which there is at least one. Torch: `torch.min(x)`.",
+        "max_abs": "The greatest magnitude of all elements, of which there is at least one. Torch: `x.abs().max()`.",
+    },
+    shapes="`[..] -> [1]`",
+    differs="shape `[1]`; of equal elements the first alone has a gradient",
+)
+EXTREME_DIM = Family(
+    templates.extreme_dim,
+    TOTAL_DIM.signature,
+    {
+        "max_dim": "The greatest along `dim`. Torch: `torch.amax(x, dim, keepdim=True)`.",
+        "min_dim": "The smallest along `dim`. Torch: `torch.amin(x, dim, keepdim=True)`.",
+        "max_abs_dim": "The greatest magnitude along `dim`. Torch: `x.abs().amax(dim, keepdim=True)`.",
+    },
+    shapes="`[.., n, ..] -> [.., 1, ..]`",
+    differs="of equal elements the first alone has a gradient",
+)
+EXTREME_DIMS = Family(
+    templates.extreme_dims,
+    "(self: Numeric[B, D], dims: Sequence[int]) -> Tensor[B, D, K]",
+    {
+        "max_dims": "The greatest over `dims`. Torch: `torch.amax(x, dims, keepdim=True)`.",
+        "min_dims": "The smallest over `dims`. Torch: `torch.amin(x, dims, keepdim=True)`.",
+    },
+    shapes="`[.., n, ..] -> [.., 1, ..]`",
+    differs="none given means none reduced; of equal elements the first alone has a gradient",
+    operations={"max_dims": "max_dim", "min_dims": "min_dim"},
+    titles={"max_dims": "Max Dim", "min_dims": "Min Dim"},
+)
+EXTREME_WITH_INDICES = Family(
+    templates.extreme_with_indices,
+    "(self: Numeric[B, D], dim: int) -> tuple[Tensor[B, D, K], Tensor[B, D, Int]]",
+    {
+        "max_dim_with_indices": "The greatest along `dim`, and where it is. Torch: `torch.max(x, dim, keepdim=True)`.",
+        "min_dim_with_indices": "The smallest along `dim`, and where it is. Torch: `torch.min(x, dim, keepdim=True)`.",
+    },
+    shapes="`[.., n] -> 2 of [.., 1]`",
+    differs="the indices are of the backend's int type",
+    titles={"max_dim_with_indices": "Max Dim", "min_dim_with_indices": "Min Dim"},
+)
 
 
+@methods(TOTAL, TOTAL_DIM, RUNNING, INDEX_OF_EXTREME, EXTREME, EXTREME_DIM, EXTREME_DIMS, EXTREME_WITH_INDICES)
 class ReductionMethods(TensorBase[B, D, K]):
     """Sums, means, products and extremes, whole and running. NaN is an extreme; of equal ones the first is meant."""
 
     __slots__ = ()
-
-    def sum(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The sum of all elements. `[..] -> [1]`. Torch: `torch.sum(x)`. Differs: shape `[1]`; Int keeps its dtype."""
-        if dim is not None or keepdim is not None:
-            raise whole("sum", dim)
-        spec = self.spec
-        if spec.rank == 1:
-            return like(spec.ops.sum_dim(self.inner, 0, True), spec)
-        return like(spec.ops.sum(self.inner), spec.ranks[1])
-
-    def sum_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Sums along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.sum(x, dim, keepdim=True)`.
-        Differs: Int keeps its dtype.
-        """
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("Sum Dim", dim, spec.rank)
-        return like(spec.ops.sum_dim(self.inner, dim, True), spec)
 
     def sum_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Sums over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.sum(x, dims, keepdim=True)`.
@@ -41,20 +114,15 @@ class ReductionMethods(TensorBase[B, D, K]):
         axes = each_dim("Sum Dim", dims, spec.rank)
         return like(spec.ops.sum_dim(self.inner, axes, True), spec) if axes else self  # pyright: ignore[reportReturnType]
 
-    @overload
-    def sum_dims_squeeze(self: "Numeric[B, D2]", dims: tuple[int]) -> "Tensor[B, D1, K]": ...
-    @overload
-    def sum_dims_squeeze(self: "Numeric[B, D3]", dims: tuple[int]) -> "Tensor[B, D2, K]": ...
-    @overload
-    def sum_dims_squeeze(self: "Numeric[B, D3]", dims: tuple[int, int]) -> "Tensor[B, D1, K]": ...
-    @overload
-    def sum_dims_squeeze(self: "Numeric[B, D4]", dims: tuple[int]) -> "Tensor[B, D3, K]": ...
-    @overload
-    def sum_dims_squeeze(self: "Numeric[B, D4]", dims: tuple[int, int]) -> "Tensor[B, D2, K]": ...
-    @overload
-    def sum_dims_squeeze(self: "Numeric[B, D4]", dims: tuple[int, int, int]) -> "Tensor[B, D1, K]": ...
-    @overload
-    def sum_dims_squeeze(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, Any, K]": ...
+    @overloads(
+        "(self: Numeric[B, D2], dims: tuple[int]) -> Tensor[B, D1, K]",
+        "(self: Numeric[B, D3], dims: tuple[int]) -> Tensor[B, D2, K]",
+        "(self: Numeric[B, D3], dims: tuple[int, int]) -> Tensor[B, D1, K]",
+        "(self: Numeric[B, D4], dims: tuple[int]) -> Tensor[B, D3, K]",
+        "(self: Numeric[B, D4], dims: tuple[int, int]) -> Tensor[B, D2, K]",
+        "(self: Numeric[B, D4], dims: tuple[int, int, int]) -> Tensor[B, D1, K]",
+        "(self: Numeric[B, D], dims: Sequence[int]) -> Tensor[B, Any, K]",
+    )
     def sum_dims_squeeze(self: Any, dims: Any) -> Any:
         """Sums over `dims`, which are dropped. `[a, n, b] -> [a, b]`. Torch: `torch.sum(x, dims)`.
         Differs: at least one dimension stays; none given means none summed; Int keeps its dtype.
@@ -99,26 +167,6 @@ class ReductionMethods(TensorBase[B, D, K]):
             raise _no_mean("Mean Dim")
         return like(spec.ops.mean_dim(self.inner, axes, True), spec) if axes else self  # pyright: ignore[reportReturnType]
 
-    def prod(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The product of all elements. `[..] -> [1]`. Torch: `torch.prod(x)`.
-        Differs: shape `[1]`; Int keeps its dtype.
-        """
-        if dim is not None or keepdim is not None:
-            raise whole("prod", dim)
-        spec = self.spec
-        if spec.rank == 1:
-            return like(spec.ops.prod_dim(self.inner, 0, True), spec)
-        return like(spec.ops.prod(self.inner), spec.ranks[1])
-
-    def prod_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Products along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.prod(x, dim, keepdim=True)`.
-        Differs: Int keeps its dtype.
-        """
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("Prod Dim", dim, spec.rank)
-        return like(spec.ops.prod_dim(self.inner, dim, True), spec)
-
     def prod_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Products over `dims`. `[.., n, ..] -> [.., 1, ..]`.
         Torch: `torch.prod(x, dim, keepdim=True)`, for one dimension after the other. Differs: Int keeps its dtype.
@@ -127,167 +175,6 @@ class ReductionMethods(TensorBase[B, D, K]):
         for dim in each_dim("Prod Dim", dims, spec.rank):
             inner = spec.ops.prod_dim(inner, dim, True)
         return like(inner, spec)
-
-    def cumsum(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Running sums along `dim`. `[..] -> [..]`. Torch: `torch.cumsum(x, dim)`. Differs: Int keeps its dtype."""
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("CumSum", dim, spec.rank)
-        return like(spec.ops.cumsum(self.inner, dim), spec)
-
-    def cumprod(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Running products along `dim`. `[..] -> [..]`. Torch: `torch.cumprod(x, dim)`.
-        Differs: Int keeps its dtype.
-        """
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("CumProd", dim, spec.rank)
-        return like(spec.ops.cumprod(self.inner, dim), spec)
-
-    def cummin(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The smallest so far along `dim`, from NaN on NaN. `[..] -> [..]`. Torch: `torch.cummin(x, dim).values`."""
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("CumMin", dim, spec.rank)
-        return wrap(spec.ops.cummin(self.inner, dim), spec)
-
-    def cummax(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The greatest so far along `dim`, from NaN on NaN. `[..] -> [..]`. Torch: `torch.cummax(x, dim).values`."""
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("CumMax", dim, spec.rank)
-        return wrap(spec.ops.cummax(self.inner, dim), spec)
-
-    def argmax(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
-        """The index of the greatest along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.argmax(x, dim, keepdim=True)`.
-        Differs: the indices are of the backend's int type.
-        """
-        if keepdim is not None:
-            raise along("argmax", dim)
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("Argmax", dim, spec.rank)
-        try:
-            return wrap(spec.ops.argmax(self.inner, dim, spec.int.dtype), spec.int)
-        except Exception as error:
-            fail("argmax", error, self.inner)
-
-    def argmin(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
-        """The index of the smallest along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.argmin(x, dim, keepdim=True)`.
-        Differs: the indices are of the backend's int type.
-        """
-        if keepdim is not None:
-            raise along("argmin", dim)
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("Argmin", dim, spec.rank)
-        return wrap(computed("argmin", spec.ops.argmin, self.inner, dim, spec.int.dtype), spec.int)
-
-    def max(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The greatest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.max(x)`.
-        Differs: shape `[1]`; of equal elements the first alone has a gradient.
-        """
-        if dim is not None or keepdim is not None:
-            raise whole("max", dim)
-        spec = self.spec
-        try:
-            return wrap(spec.ops.max(self.inner), spec.ranks[1])
-        except Exception as error:
-            fail("max", error, self.inner)
-
-    def max_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The greatest along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amax(x, dim, keepdim=True)`.
-        Differs: of equal elements the first alone has a gradient.
-        """
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("Max Dim", dim, spec.rank)
-        try:
-            return wrap(spec.ops.max_dim(self.inner, dim), spec)
-        except Exception as error:
-            fail("max_dim", error, self.inner)
-
-    def max_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
-        """The greatest over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amax(x, dims, keepdim=True)`.
-        Differs: none given means none reduced; of equal elements the first alone has a gradient.
-        """
-        spec = self.spec
-        axes = each_dim("Max Dim", dims, spec.rank)
-        return wrap(computed("max_dims", spec.ops.max_dim, self.inner, axes), spec) if axes else self  # pyright: ignore[reportReturnType]
-
-    def max_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """The greatest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
-        Torch: `torch.max(x, dim, keepdim=True)`. Differs: the indices are of the backend's int type.
-        """
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("Max Dim", dim, spec.rank)
-        values, indices = computed(
-            "max_dim_with_indices", spec.ops.max_dim_with_indices, self.inner, dim, spec.int.dtype
-        )
-        return wrap(values, spec), wrap(indices, spec.int)
-
-    def min(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The smallest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.min(x)`.
-        Differs: shape `[1]`; of equal elements the first alone has a gradient.
-        """
-        if dim is not None or keepdim is not None:
-            raise whole("min", dim)
-        spec = self.spec
-        try:
-            return wrap(spec.ops.min(self.inner), spec.ranks[1])
-        except Exception as error:
-            fail("min", error, self.inner)
-
-    def min_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The smallest along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amin(x, dim, keepdim=True)`.
-        Differs: of equal elements the first alone has a gradient.
-        """
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("Min Dim", dim, spec.rank)
-        try:
-            return wrap(spec.ops.min_dim(self.inner, dim), spec)
-        except Exception as error:
-            fail("min_dim", error, self.inner)
-
-    def min_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
-        """The smallest over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amin(x, dims, keepdim=True)`.
-        Differs: none given means none reduced; of equal elements the first alone has a gradient.
-        """
-        spec = self.spec
-        axes = each_dim("Min Dim", dims, spec.rank)
-        return wrap(computed("min_dims", spec.ops.min_dim, self.inner, axes), spec) if axes else self  # pyright: ignore[reportReturnType]
-
-    def min_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """The smallest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
-        Torch: `torch.min(x, dim, keepdim=True)`. Differs: the indices are of the backend's int type.
-        """
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("Min Dim", dim, spec.rank)
-        values, indices = computed(
-            "min_dim_with_indices", spec.ops.min_dim_with_indices, self.inner, dim, spec.int.dtype
-        )
-        return wrap(values, spec), wrap(indices, spec.int)
-
-    def max_abs(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The greatest magnitude of all elements, of which there is at least one. `[..] -> [1]`.
-        Torch: `x.abs().max()`. Differs: shape `[1]`; of equal elements the first alone has a gradient.
-        """
-        if dim is not None or keepdim is not None:
-            raise whole("max_abs", dim)
-        spec = self.spec
-        return wrap(computed("max_abs", spec.ops.max_abs, self.inner), spec.ranks[1])
-
-    def max_abs_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The greatest magnitude along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dim, keepdim=True)`.
-        Differs: of equal elements the first alone has a gradient.
-        """
-        spec = self.spec
-        if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("Max Abs Dim", dim, spec.rank)
-        return wrap(computed("max_abs_dim", spec.ops.max_abs_dim, self.inner, dim), spec)
 
     def max_abs_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """The greatest magnitude over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dims, keepdim=True)`.

@@ -75,7 +75,9 @@ class TensorBase(Generic[B, D, K]):
         return self.spec.backend  # pyright: ignore[reportReturnType]
 
     if TYPE_CHECKING:
-        # Types of other ranks, for `Above` and `Below`. No tensor has rank 0: a rank of Any finds that one first.
+        # Types of other ranks, for `Above` and `Below`: Python's types can't add 1 to a Literal, so each rank is there.
+        # No tensor has rank 0: a rank of Any finds that one first. They are written by hand: a stub of this module
+        # would be longer than the 34 lines that it could make.
         @overload
         def _below(self: "TensorBase[B, Literal[0], K]") -> "Tensor[B, Any, K]": ...
         @overload

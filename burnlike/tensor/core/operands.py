@@ -1,14 +1,15 @@
 """Checks the operands of an operation, or converts them, before torch sees them. No number is cut or wrapped."""
 
+import math
 from typing import Any, NoReturn
 
 import torch
 from torch.nn import Parameter
 
 from ...errors import TensorTypeError, TensorValueError
-from .base import like
+from .base import like, wrap
 from .dtypes import KINDS
-from .kinds import Bool, Float, Int
+from .kinds import Bool, Float, Int, Kind
 from .spec import Spec, find_spec, title
 
 SMALL = 127
@@ -117,6 +118,42 @@ def mixed(name: str, tensor: Any, other: Any) -> Any:
         return like(getattr(spec.ops, name)(tensor.inner, value), spec)
     except Exception as error:
         fail(name, error, tensor.inner, value)
+
+
+def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
+    """A comparison whose other operand is a scalar, a torch tensor, or does not fit."""
+    spec, other = tensor.spec, unboxed(other)
+    if isinstance(other, int | float) and spec.kind is not Float and _is_no_element(spec.kind, other):
+        return _with_no_element(name, tensor, other)
+    value = operand(name, spec, other)
+    try:
+        return wrap(getattr(spec.ops, name)(tensor.inner, value), spec.bool)
+    except Exception as error:
+        fail(name, error, tensor.inner, value)
+
+
+def compare_scalar(name: str, tensor: Any, value: Any) -> Any:
+    """A comparison with a number, never with a tensor."""
+    spec, value = tensor.spec, unboxed(value)
+    return compare_mixed(name, tensor, value if isinstance(value, int | float) else scalar(name, spec, value))
+
+
+_ABOVE = ("greater_equal", "lower")
+
+
+def _is_no_element(kind: type[Kind], number: float) -> bool:
+    """True if no tensor of `kind`, Int or Bool, can hold `number`: fractions, NaN, infinities."""
+    return number not in (0, 1) if kind is Bool else isinstance(number, float) and not number.is_integer()
+
+
+def _with_no_element(name: str, tensor: Any, number: float) -> Any:
+    """A comparison with what no element is; by order it is one with the whole number next to it."""
+    spec, inner = tensor.spec, tensor.inner
+    if math.isfinite(number) and name not in ("equal", "not_equal"):
+        return compare_mixed(name, tensor, math.ceil(number) if name in _ABOVE else math.floor(number))
+    beyond = "greater" if number < 0 else "lower"  # what all elements are beside an infinity
+    always = name == "not_equal" or (math.isinf(number) and name.startswith(beyond))
+    return wrap((spec.ops.equal if always else spec.ops.not_equal)(inner, inner), spec.bool)
 
 
 def different_backends(spec: Spec, other: Spec) -> str:

@@ -1,80 +1,128 @@
-"""Creation: tensors made from data, from ranges, filled with one value, or random."""
+"""Tensors made from data and ranges, or of a shape: filled with one value or random."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, cast, overload
+from typing import Any, TypeAlias, overload
 
+import torch
 from typing_extensions import TypeVar
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.arguments import check_rank, created, sizes_of
-from ..core.base import B2, K2, B, D, K, Tensor, wrap
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, Bool, Float, Int, Kind
+from ..core.base import B2, B, D, Floats, K, Tensor, TensorBase, wrap
+from ..core.dtypes import DType
+from ..core.kinds import D1, D2, Bool, Float, Int, Kind
+from ..core.operands import scalar
+from ..core.table import F, overloads
 from ..host.data import TensorData, shape_of
-from .filled import KF, ElementType, FilledMethods
+from ..host.distribution import Distribution
 
-V = TypeVar("V", covariant=True)
-KL = TypeVar("KL", bound=Kind)
+KF = TypeVar("KF", bound=Kind, default=Float)
+V = TypeVar("V")
+ElementType: TypeAlias = torch.dtype | DType | str | None
 L1: TypeAlias = Sequence[V]
 L2: TypeAlias = Sequence[L1[V]]
 L3: TypeAlias = Sequence[L2[V]]
 L4: TypeAlias = Sequence[L3[V]]
 
 
-class FromLists(Protocol[V, KL]):
-    """A call that makes a tensor of nested lists of V: their depth is the rank."""
-
-    @overload
-    def __call__(self, data: L1[V], backend: B2) -> "Tensor[B2, D1, KL]": ...
-    @overload
-    def __call__(self, data: L2[V], backend: B2) -> "Tensor[B2, D2, KL]": ...
-    @overload
-    def __call__(self, data: L3[V], backend: B2) -> "Tensor[B2, D3, KL]": ...
-    @overload
-    def __call__(self, data: L4[V], backend: B2) -> "Tensor[B2, D4, KL]": ...
-    @overload
-    def __call__(self, data: Any, backend: B2) -> "Tensor[B2, Any, KL]": ...
+def _of_shape(arguments: str) -> Callable[[F], F]:
+    """The overloads of a function of a shape: its rank is that of the tuple, the kind Float unless it is given."""
+    named = f"({{0}}, {arguments}, *, dtype: ElementType = ...) -> Tensor[B2, {{1}}, Float]"
+    of_kind = f"({{0}}, {arguments}, kind: type[KF], dtype: ElementType = ...) -> Tensor[B2, {{1}}, KF]"
+    ranked, any_rank = ("shape: S{n}", "D{n}"), ("shape: Sequence[int]", "Any")
+    return overloads(*(form.format(*words) for words in (ranked, any_rank) for form in (named, of_kind)))
 
 
-def _from_lists(_: type[V], _kind: type[K2]) -> Callable[[Callable[..., Any]], FromLists[V, K2]]:
-    return lambda function: cast(FromLists[V, K2], staticmethod(function))
+def _of_lists(element: str, kind: str, *, chosen: bool = False) -> Callable[[F], F]:
+    """The overloads of a function of nested lists: their depth is the rank; the kind may be `chosen` by an argument."""
+    dtype = ", *, dtype: ElementType = ..." if chosen else ""
+    signatures: list[str] = []
+    for data, rank in (*((f"L{n}[{element}]", f"D{n}") for n in range(1, 5)), ("Any", "Any")):
+        signatures.append(f"(data: {data}, backend: B2{dtype}) -> Tensor[B2, {rank}, {kind}]")
+        if chosen:
+            signatures.append(
+                f"(data: {data}, backend: B2, kind: type[KF], dtype: ElementType = ...) -> Tensor[B2, {rank}, KF]"
+            )
+    return overloads(*signatures)
 
 
-class CreationMethods(FilledMethods[B, D, K]):
-    """Creation: tensors made from data, from ranges, filled with one value, or random."""
+class CreationMethods(TensorBase[B, D, K]):
+    """Creation: tensors made from data, from ranges, of one value or random. By default of the backend's dtype."""
 
     __slots__ = ()
 
-    @overload
     @staticmethod
-    def from_data(data: L1[float], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D1, Float]": ...
-    @overload
+    @_of_shape("backend: B2")
+    def empty(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """Undefined values. `shape -> shape`. Torch: `torch.empty`. Differs: dtype is the backend's for `kind`."""
+        spec, sizes = created("Empty", shape, backend, kind, dtype)
+        return wrap(spec.ops.empty(sizes, spec.dtype, spec.backend.device), spec)
+
     @staticmethod
-    def from_data(data: L1[float], backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D1, KF]": ...
-    @overload
+    @_of_shape("backend: B2")
+    def zeros(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """Zeros, False for Bool. `shape -> shape`. Torch: `torch.zeros`. Differs: dtype is the backend's for `kind`."""
+        spec, sizes = created("Zeros", shape, backend, kind, dtype)
+        return wrap(spec.ops.zeros(sizes, spec.dtype, spec.backend.device), spec)
+
     @staticmethod
-    def from_data(data: L2[float], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D2, Float]": ...
-    @overload
+    @_of_shape("backend: B2")
+    def ones(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """Ones, True for Bool. `shape -> shape`. Torch: `torch.ones`. Differs: dtype is the backend's for `kind`."""
+        spec, sizes = created("Ones", shape, backend, kind, dtype)
+        return wrap(spec.ops.ones(sizes, spec.dtype, spec.backend.device), spec)
+
     @staticmethod
-    def from_data(data: L2[float], backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D2, KF]": ...
-    @overload
+    @_of_shape("fill_value: float, backend: B2")
+    def full(shape: Any, fill_value: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor of `fill_value`, converted to the element type. `shape -> shape`. Torch: `torch.full`.
+        Differs: names the backend; the dtype is the backend's for `kind`, unless given, never the value's.
+        """
+        spec, sizes = created("Full", shape, backend, kind, dtype)
+        return wrap(spec.ops.full(sizes, scalar("full", spec, fill_value), spec.dtype, spec.backend.device), spec)
+
+    def empty_like(self) -> "Tensor[B, D, K]":
+        """Undefined values in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+        Torch: `torch.empty_like`.
+        """
+        return wrap(self.spec.ops.empty_like(self.inner), self.spec)
+
+    def zeros_like(self) -> "Tensor[B, D, K]":
+        """Zeros (False) in the shape, dtype and backend of this tensor. `[..] -> [..]`. Torch: `torch.zeros_like`."""
+        return wrap(self.spec.ops.zeros_like(self.inner), self.spec)
+
+    def ones_like(self) -> "Tensor[B, D, K]":
+        """Ones (True) in the shape, dtype and backend of this tensor. `[..] -> [..]`. Torch: `torch.ones_like`."""
+        return wrap(self.spec.ops.ones_like(self.inner), self.spec)
+
+    def full_like(self, fill_value: float) -> "Tensor[B, D, K]":
+        """`fill_value` in the shape, dtype and backend of this tensor. `[..] -> [..]`. Torch: `torch.full_like`."""
+        spec = self.spec
+        return wrap(spec.ops.full_like(self.inner, scalar("full_like", spec, fill_value)), spec)
+
     @staticmethod
-    def from_data(data: L3[float], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D3, Float]": ...
-    @overload
+    @_of_shape("distribution: Distribution, backend: B2")
+    def random(shape: Any, distribution: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """Random numbers, drawn from the backend's generator (`backend.seed`). `shape -> shape`, Float or Int.
+
+        `Distribution.Default` is uniform in [0, 1) for Float and in [0, 255) for Int; Int numbers are drawn as floating
+        point and truncated.
+
+        Torch: `torch.rand`, `torch.randn`, `torch.randint`, `torch.bernoulli`.
+        Differs: one function for all distributions; names the backend.
+        """
+        spec, sizes = created("Random", shape, backend, kind, dtype)
+        return wrap(distribution.draw(spec.ops, sizes, spec.dtype, spec.backend.device), spec)
+
+    def random_like(self: "Floats[B, D]", distribution: Distribution) -> "Tensor[B, D, Float]":
+        """Random numbers in the shape and dtype of this tensor. `[..] -> [..]`.
+        Torch: `torch.rand_like`, `torch.randn_like`.
+        """
+        spec = self.spec
+        return wrap(distribution.draw(spec.ops, self.inner.shape, spec.dtype, spec.backend.device), spec)
+
     @staticmethod
-    def from_data(data: L3[float], backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D3, KF]": ...
-    @overload
-    @staticmethod
-    def from_data(data: L4[float], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D4, Float]": ...
-    @overload
-    @staticmethod
-    def from_data(data: L4[float], backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D4, KF]": ...
-    @overload
-    @staticmethod
-    def from_data(data: Any, backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, Any, Float]": ...
-    @overload
-    @staticmethod
-    def from_data(data: Any, backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, Any, KF]": ...
-    @staticmethod
+    @_of_lists("float", "Float", chosen=True)
     def from_data(data: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor with a copy of nested lists, TensorData, an array or a torch tensor. `shape -> shape`.
         Torch: `torch.tensor`.
@@ -82,19 +130,22 @@ class CreationMethods(FilledMethods[B, D, K]):
         """
         return _from_data("From Data", data, backend, kind, dtype)
 
-    @_from_lists(float, Float)
+    @staticmethod
+    @_of_lists("float", "Float")
     def from_floats(data: Any, backend: Any) -> "Tensor[Any, Any, Float]":
         """A Float tensor of nested lists. `shape -> shape`. Torch: `torch.tensor`.
         Differs: the dtype is the backend's; no digit is lost on the way to float64, where Burn passes through float32.
         """
         return _from_data("From Floats", data, backend, Float, None)
 
-    @_from_lists(int, Int)
+    @staticmethod
+    @_of_lists("int", "Int")
     def from_ints(data: Any, backend: Any) -> "Tensor[Any, Any, Int]":
         """An Int tensor of nested lists. `shape -> shape`. Torch: `torch.tensor`. Differs: the backend's dtype."""
         return _from_data("From Ints", data, backend, Int, None)
 
-    @_from_lists(bool, Bool)
+    @staticmethod
+    @_of_lists("bool", "Bool")
     def from_bool(data: Any, backend: Any) -> "Tensor[Any, Any, Bool]":
         """A Bool tensor of nested lists; all but 0 is True. `shape -> shape`.
         Torch: `torch.tensor(data, dtype=torch.bool)`.
@@ -127,31 +178,11 @@ class CreationMethods(FilledMethods[B, D, K]):
         """
         return _range("Arange Step", start, end, step, backend, dtype)
 
-    @overload
     @staticmethod
-    def cartesian_grid(shape: S1, backend: B2) -> "Tensor[B2, D2, Int]": ...
-    @overload
-    @staticmethod
-    def cartesian_grid(shape: S2, backend: B2) -> "Tensor[B2, D3, Int]": ...
-    @overload
-    @staticmethod
-    def cartesian_grid(shape: S3, backend: B2) -> "Tensor[B2, D4, Int]": ...
-    @overload
-    @staticmethod
-    def cartesian_grid(shape: S4, backend: B2) -> "Tensor[B2, D5, Int]": ...
-    @overload
-    @staticmethod
-    def cartesian_grid(shape: S5, backend: B2) -> "Tensor[B2, D6, Int]": ...
-    @overload
-    @staticmethod
-    def cartesian_grid(shape: S6, backend: B2) -> "Tensor[B2, D7, Int]": ...
-    @overload
-    @staticmethod
-    def cartesian_grid(shape: S7, backend: B2) -> "Tensor[B2, D8, Int]": ...
-    @overload
-    @staticmethod
-    def cartesian_grid(shape: Sequence[int], backend: B2) -> "Tensor[B2, Any, Int]": ...
-    @staticmethod
+    @overloads(
+        "(shape: S{n}, backend: B2) -> Tensor[B2, D{m}, Int]",
+        "(shape: Sequence[int], backend: B2) -> Tensor[B2, Any, Int]",
+    )
     def cartesian_grid(shape: Any, backend: Any) -> Any:
         """The coordinates of every cell. `[a, b, ..] -> [a, b, .., rank]`.
         Torch: `torch.stack(torch.meshgrid(..., indexing="ij"), -1)`.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import tensor_stubs
 from tools.pages import line_of, main
 from tools.tensor_api import PAGE, Group, Row, groups, page
 
@@ -15,6 +16,10 @@ ROWS: list[Row] = [row for group in GROUPS for row in group.rows]
 def test_the_page_is_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert PAGE.read_text() == page(), "run `make docs`"
     assert main("tools.tensor_api", page, PAGE, ["--check"]) == 0
+
+
+def test_the_stubs_are_what_the_tables_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tensor_stubs.main(["--check"]) == 0, capsys.readouterr().err
 
 
 def test_every_method_names_its_torch_equivalent() -> None:

@@ -20,29 +20,61 @@ from ..test_vectors import GROUPS
 MAKERS = (base.wrap, base.like, base.derive)
 
 
-def checked(make: Callable[[Any, Any], Any], faults: set[str]) -> Callable[[Any, Any], Any]:
-    def made(inner: Any, spec: Any) -> Any:
-        out = make(inner, spec)
-        found = out.inner
-        if isinstance(found, torch.Tensor):
-            has = (found.dtype, found.ndim, found.device)
+class Faults(set[str]):
+    """What was wrong with the tensors that were made in a test.
+
+    One that `new` makes gets its fields afterwards: it is looked at when the next one is made, or the faults are read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unfinished: list[Any] = []
+
+    def look_at(self, out: Any, maker: str) -> None:
+        if isinstance(out.inner, torch.Tensor):
+            has = (out.inner.dtype, out.inner.ndim, out.inner.device)
             if has != (out.spec.dtype, out.spec.rank, out.spec.backend.device):
-                faults.add(f"{sys._getframe(1).f_code.co_qualname}: {out.spec!r} of a tensor of {has}")
+                self.add(f"{maker}: {out.spec!r} of a tensor of {has}")
+
+    def checked(self, make: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def checked_make(inner: Any, spec: Any) -> Any:
+            out = make(inner, spec)
+            self.look_at(out, sys._getframe(1).f_code.co_qualname)
+            return out
+
+        return checked_make
+
+    def new(self, cls: Any) -> Any:
+        self._finish()
+        out = object.__new__(cls)
+        self._unfinished.append((out, sys._getframe(1).f_code.co_qualname))
         return out
 
-    return made
+    def _finish(self) -> None:
+        rest: list[Any] = []
+        for out, maker in self._unfinished:
+            if hasattr(out, "spec") and hasattr(out, "inner"):
+                self.look_at(out, maker)
+            else:
+                rest.append((out, maker))
+        self._unfinished = rest
+
+    def __len__(self) -> int:
+        self._finish()
+        return super().__len__()
 
 
 @pytest.fixture
-def faults(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """What was wrong with the tensors that were made in the test."""
-    found: set[str] = set()
+def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
+    collected = Faults()
     for name, module in list(sys.modules.items()):
         if name.startswith("burnlike.tensor"):
             for make in MAKERS:
                 if getattr(module, make.__name__, None) is make:
-                    monkeypatch.setattr(module, make.__name__, checked(make, found))
-    return found
+                    monkeypatch.setattr(module, make.__name__, collected.checked(make))
+            if module is not base and getattr(module, "new", None) is base.new:
+                monkeypatch.setattr(module, "new", collected.new)
+    return collected
 
 
 # Functions that autocast runs in float32 on a CUDA device (torch/aten/src/ATen/autocast_mode.h), where it does not on a
@@ -82,7 +114,7 @@ def autocast(dtype: torch.dtype | str | None) -> contextlib.AbstractContextManag
     ],
     ids=["plain", "to bfloat16", "to float16", "of bfloat16", "as on cuda"],
 )
-def test_what_every_operation_makes(faults: set[str], dtype: Any, elements: torch.dtype) -> None:
+def test_what_every_operation_makes(faults: Faults, dtype: Any, elements: torch.dtype) -> None:
     with autocast(dtype):
         for backend in (Cpu(), Autodiff(Cpu())):
             for case in CASES.values():
@@ -96,12 +128,15 @@ def test_what_every_operation_makes(faults: set[str], dtype: Any, elements: torc
     assert not faults, "\n".join(sorted(faults))
 
 
-def test_a_wrong_spec_would_be_found(faults: set[str]) -> None:
-    from burnlike.tensor.arithmetic import numeric
+def test_a_wrong_spec_would_be_found(faults: Faults) -> None:
+    from burnlike.tensor.arithmetic import elementwise
 
     spec = base.find_spec(torch.ones(2), base.family_of(Cpu()))
-    numeric.wrap(torch.ones(2, dtype=torch.int64), spec)
+    wrong = elementwise.wrap(torch.ones(2, dtype=torch.int64), spec)
     assert len(faults) == 1
+    wrong.floor()
+    assert len(faults) == 2
+    assert any(it.startswith("floor") for it in faults)
 
 
 def method(name: str) -> Callable[[Any, Any], Any]:
@@ -130,7 +165,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", BINARY)
-def test_what_operations_of_two_element_types_make_in_autocast(faults: set[str], name: str) -> None:
+def test_what_operations_of_two_element_types_make_in_autocast(faults: Faults, name: str) -> None:
     full = Tensor(torch.rand(3, 3))
     half = full.cast(torch.bfloat16)
     for x, y, dtype in ((full, half, torch.bfloat16), (half, full, torch.bfloat16), (half, half, "cuda")):
