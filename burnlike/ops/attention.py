@@ -19,6 +19,7 @@ from ..errors import ArgumentError, ShapeError
 from . import half_products
 from ._arguments import check_shape, check_tensor, for_products
 from ._divided import are_divided, on_parts
+from ._example import Example
 from ._function import call, is_recorded, is_transformed, second_derivative
 from ._library import autograd, cpu_isa, fake, flops, op
 from .masked_softmax import masked_softmax
@@ -344,3 +345,5 @@ def _gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
 
 autograd("attention", _backward, _save)
 autograd("attention_backward", *second_derivative(_gradients))
+
+EXAMPLE = Example(attention, "heads", "heads", "heads")
