@@ -42,7 +42,7 @@ class Example:
 
 @cache
 def examples() -> Mapping[str, Example]:
-    """Those of all ops by name."""
+    """The examples of all ops by name."""
     package = importlib.import_module(__package__ or "")
     names = [it.name for it in pkgutil.iter_modules(package.__path__)]
     modules: dict[str, Any] = {name: importlib.import_module(f"{__package__}.{name}") for name in names}
