@@ -58,9 +58,7 @@ class Hardtanh(OfEachElement, config=configs.HardtanhConfig):
     min_val: float
     max_val: float
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.hardtanh(x, self.min_val, self.max_val)
+    operation = functional.hardtanh
 
 
 class Softsign(OfEachElement):
@@ -80,9 +78,7 @@ class HardShrink(OfEachElement, config=configs.HardShrinkConfig):
 
     lambd: float
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.hardshrink(x, self.lambd)
+    operation = functional.hardshrink
 
 
 class SoftShrink(OfEachElement, config=configs.SoftShrinkConfig):
@@ -90,9 +86,7 @@ class SoftShrink(OfEachElement, config=configs.SoftShrinkConfig):
 
     lambd: float
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.softshrink(x, self.lambd)
+    operation = functional.softshrink
 
 
 class Shrink(OfEachElement, config=configs.ShrinkConfig):
@@ -126,9 +120,7 @@ class LeakyRelu(OfEachElement, config=configs.LeakyReluConfig):
 
     negative_slope: float
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.leaky_relu(x, self.negative_slope)
+    operation = functional.leaky_relu
 
 
 class ThresholdedRelu(OfEachElement, config=configs.ThresholdedReluConfig):
@@ -147,9 +139,7 @@ class Threshold(OfEachElement, config=configs.ThresholdConfig):
     threshold: float
     value: float
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.threshold(x, self.threshold, self.value)
+    operation = functional.threshold
 
 
 class Elu(OfEachElement, config=configs.EluConfig):
@@ -157,9 +147,7 @@ class Elu(OfEachElement, config=configs.EluConfig):
 
     alpha: float
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.elu(x, self.alpha)
+    operation = functional.elu
 
 
 class Selu(OfEachElement):
@@ -173,9 +161,7 @@ class Celu(OfEachElement, config=configs.CeluConfig):
 
     alpha: float
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.celu(x, self.alpha)
+    operation = functional.celu
 
 
 class Softplus(OfEachElement, config=configs.SoftplusConfig):
