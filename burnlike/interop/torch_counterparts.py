@@ -1,14 +1,13 @@
 """The pairs of a layer of torch and one of burnlike, from the `COUNTERPARTS` in the files of layers."""
 
 import importlib
+import pkgutil
 from collections.abc import Mapping, Set
 from functools import cache
 
 from torch import nn
 
 from .. import nn as layers
-from ..config import ModuleConfig
-from ..config.registry import imported, load_built_in
 from ..nn.torch_counterpart import Counterpart
 
 KEPT = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Softmax, nn.LogSoftmax, *(
@@ -21,10 +20,8 @@ KEPT = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Softmax, nn.LogSoftmax, *(
 @cache
 def pairs() -> tuple[Counterpart, ...]:
     """All pairs, by the names of their files. Of several of a layer of burnlike's the last is for four dimensions."""
-    load_built_in()
-    targets = {config.__builds__ for config in imported(ModuleConfig).values() if isinstance(config.__builds__, str)}
-    files = {file for target in targets if (file := target.partition(":")[0]).startswith(f"{layers.__name__}.")}
-    return tuple(it for file in sorted(files) for it in getattr(importlib.import_module(file), "COUNTERPARTS", ()))
+    names = sorted(it.name for it in pkgutil.walk_packages(layers.__path__, f"{layers.__name__}.") if not it.ispkg)
+    return tuple(it for name in names for it in getattr(importlib.import_module(name), "COUNTERPARTS", ()))
 
 
 @cache

@@ -1,14 +1,14 @@
 """The configs of the layers in the files beside this one. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from ..config import Meta, ModuleConfig
 from ..config.bounds import Dimension, Finite, NotNegative, Positive, Size
 from ..config.roles import Built
 from .initializers.configs import Initializer, KaimingUniform, Normal
 from .padding import Size2d
-from .roles import ActivationConfig, LayerFacts, NormalizationConfig
+from .roles import LayerFacts
 
 if TYPE_CHECKING:
     from . import dropout, embedding, interpolate, linear, similarity
