@@ -103,16 +103,14 @@ class ConfiguredLayer(Layer):
 
 
 class OfEachElement(KeepsType, ConfiguredLayer):
-    """A layer that computes `operation` of each element and the config's fields, or another `forward` of the kind."""
+    """A layer that computes `operation` of each element, or another `forward` of the same kind."""
 
-    operation: ClassVar[Callable[..., Tensor]]
+    operation: ClassVar[Callable[[Tensor], Tensor]]
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]`."""
-        if not self._config.__struct_fields__:  # the usual case, in less time
-            return type(self).operation(x)
-        return type(self).operation(x, *[getattr(self, name) for name in self._config.__struct_fields__])
+        return type(self).operation(x)
 
 
 class ChosenLayer(ModuleEnum):

@@ -58,7 +58,9 @@ class Hardtanh(OfEachElement, config=configs.HardtanhConfig):
     min_val: float
     max_val: float
 
-    operation = functional.hardtanh
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.hardtanh(x, self.min_val, self.max_val)
 
 
 class Softsign(OfEachElement):
@@ -78,7 +80,9 @@ class HardShrink(OfEachElement, config=configs.HardShrinkConfig):
 
     lambd: float
 
-    operation = functional.hardshrink
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.hardshrink(x, self.lambd)
 
 
 class SoftShrink(OfEachElement, config=configs.SoftShrinkConfig):
@@ -86,7 +90,9 @@ class SoftShrink(OfEachElement, config=configs.SoftShrinkConfig):
 
     lambd: float
 
-    operation = functional.softshrink
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.softshrink(x, self.lambd)
 
 
 class Shrink(OfEachElement, config=configs.ShrinkConfig):
@@ -120,7 +126,9 @@ class LeakyRelu(OfEachElement, config=configs.LeakyReluConfig):
 
     negative_slope: float
 
-    operation = functional.leaky_relu
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.leaky_relu(x, self.negative_slope)
 
 
 class ThresholdedRelu(OfEachElement, config=configs.ThresholdedReluConfig):
@@ -139,7 +147,9 @@ class Threshold(OfEachElement, config=configs.ThresholdConfig):
     threshold: float
     value: float
 
-    operation = functional.threshold
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.threshold(x, self.threshold, self.value)
 
 
 class Elu(OfEachElement, config=configs.EluConfig):
@@ -147,7 +157,9 @@ class Elu(OfEachElement, config=configs.EluConfig):
 
     alpha: float
 
-    operation = functional.elu
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.elu(x, self.alpha)
 
 
 class Selu(OfEachElement):
@@ -161,7 +173,9 @@ class Celu(OfEachElement, config=configs.CeluConfig):
 
     alpha: float
 
-    operation = functional.celu
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.celu(x, self.alpha)
 
 
 class Softplus(OfEachElement, config=configs.SoftplusConfig):
