@@ -1,4 +1,4 @@
-"""The numbers of inputs that graphs are checked by are those of the layers' forward."""
+"""The facts that `burnlike check` has of a layer are those of the layer itself."""
 
 import inspect
 
