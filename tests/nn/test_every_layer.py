@@ -1,5 +1,7 @@
 """Every layer has public names and a case in the table."""
 
+import importlib
+
 import pytest
 
 from burnlike import nn
@@ -23,6 +25,21 @@ def test_it_is_public(name: str) -> None:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_it_has_a_case(name: str) -> None:
     assert any(type(case.config) is CONFIGS[name] for case in CASES)
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("linear.linear", ("Linear", "Identity")),
+        ("embedding.embedding", ("Embedding",)),
+        ("dropout.dropout", ("Dropout", "DropPath", "GaussianNoise")),
+        ("interpolate.interpolate", ("Interpolate1d", "Interpolate2d")),
+        ("similarity.similarity", ("CosineSimilarity", "PairwiseDistance")),
+    ],
+)
+def test_pickles_of_0_1_0_find_layers_that_were_in_folders(module: str, names: tuple[str, ...]) -> None:
+    old = importlib.import_module(f"burnlike.nn.{module}")
+    assert all(getattr(old, name) is getattr(nn, name) for name in names)
 
 
 def test_cases_have_names_of_their_own() -> None:
