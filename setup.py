@@ -92,6 +92,16 @@ def sources(*patterns: str) -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in (ROOT / "csrc").glob(pattern))
 
 
+def list_of_kernels() -> str:
+    """The text of csrc/cpu/isa/ops.inc: each op with a `.h` and an `.inl` there, which are for all instruction sets."""
+    folder = ROOT / "csrc" / "cpu" / "isa"
+    names = sorted(path.stem for path in folder.glob("*.inl") if path.with_suffix(".h").exists())
+    # Kernels of bfloat16 alone are compiled for one instruction set, by a file of their own.
+    lines = [f"#include BURNLIKE_FILE({name})" for name in names if not name.endswith("_bf16")]
+    head = "// Every op with kernels of its own for each instruction set, read for its `.h` and then for its `.inl`."
+    return "\n".join([head, *lines, ""])
+
+
 def cxx_compiler() -> list[str]:
     """The C++ compiler's command."""
     command = words("CXX") or ["c++" if shutil.which("c++") else "g++"]
@@ -202,6 +212,9 @@ class BuildNative(build_ext):
         if CUDA == "1" and self.nvcc is None:
             sys.exit(f"burnlike: BURNLIKE_CUDA=1, but {self.cuda_reason}.")
         self.cxx = cxx_compiler()
+        kernels, text = ROOT / "csrc" / "cpu" / "isa" / "ops.inc", list_of_kernels()
+        if kernels.read_text() != text:
+            kernels.write_text(text)
         print(
             f"burnlike {VERSION} native build\n"
             f"  torch      {self.torch_version['__version__']}, stable ABI of 2.11\n"

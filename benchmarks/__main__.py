@@ -3,89 +3,28 @@
 The results go to a file in benchmarks/results.
 """
 
+import importlib
+import pkgutil
 from collections.abc import Sequence
 from types import ModuleType
 
-from benchmarks import device, record_load, record_many_tensors, record_save
+import benchmarks
 from benchmarks._harness import main
 from benchmarks._results import FOLDER, Comparison
-from benchmarks.data import loader, streams
-from benchmarks.models import experts, families, generate, llama_logits, models, step
-from benchmarks.module import traversal
-from benchmarks.nn import layers
-from benchmarks.ops import (
-    adamw_step,
-    add_layer_norm,
-    add_rms_norm,
-    attention,
-    bias_gelu,
-    calls,
-    convert,
-    cross_entropy,
-    dropout_add,
-    geglu,
-    half_products,
-    int8_linear,
-    layer_norm,
-    linear,
-    linear_cross_entropy,
-    lora_linear,
-    masked_softmax,
-    rms_norm,
-    rotary,
-    swiglu,
-)
-from benchmarks.optim import kernel_optimizers, muon
-from benchmarks.tensor import chain, compiled, forward, overhead
-from benchmarks.train import adapters, checkpoints, learner, packing, parallel_step
 
-BENCHMARKS = (
-    cross_entropy,
-    linear_cross_entropy,
-    rms_norm,
-    rotary,
-    swiglu,
-    linear,
-    half_products,
-    int8_linear,
-    lora_linear,
-    geglu,
-    bias_gelu,
-    dropout_add,
-    layer_norm,
-    add_rms_norm,
-    add_layer_norm,
-    attention,
-    masked_softmax,
-    calls,
-    adamw_step,
-    kernel_optimizers,
-    muon,
-    convert,
-    record_save,
-    record_load,
-    record_many_tensors,
-    device,
-    overhead,
-    compiled,
-    forward,
-    chain,
-    traversal,
-    layers,
-    models,
-    step,
-    generate,
-    families,
-    experts,
-    llama_logits,
-    loader,
-    streams,
-    learner,
-    adapters,
-    checkpoints,
-    packing,
-    parallel_step,
-)
+BY_THEMSELVES = ("_device", "ops.compiled")
+"""Ends of the names of those that are run alone: kernels on a GPU by `benchmarks.device`, and hours of compiling."""
+
+
+def _benchmarks() -> list[ModuleType]:
+    """The modules of this folder that have a `run`, by their names."""
+    names = [it.name for it in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.") if not it.ispkg]
+    left_out = (*BY_THEMSELVES, "__main__", "benchmarks.check")
+    chosen = [it for it in names if not it.endswith(left_out) and "._" not in it]
+    return [it for name in chosen if hasattr(it := importlib.import_module(name), "run")]
+
+
+BENCHMARKS = _benchmarks()
 
 
 def _name(benchmark: ModuleType) -> str:

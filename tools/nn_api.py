@@ -6,6 +6,7 @@ The introduction is `tools/nn_introduction.md`. Each layer and loss is one row: 
 
 import importlib
 import inspect
+import json
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,15 +24,8 @@ FAMILIES = (
     *("linear", "embedding", "conv", "pool", "interpolate", "norm", "activation", "dropout"),
     *("blocks", "recurrent", "attention", "transformer", "similarity", "operations", "containers", "loss"),
 )
-NOT_OF_BURN = {
-    *("CausalAttention", "GatedFeedForward", "GatedLinear", "MixtureOfExperts", "RelativePositionBias"),
-    *("BasicBlock", "Bottleneck", "ConvNorm2d", "DepthwiseSeparableConv2d", "DropPath", "LayerScale"),
-    *("PatchEmbedding", "SqueezeExcite"),
-    *("Add", "Concat", "Flatten", "Mean", "Multiply", "Permute", "Reshape", "Select", "Split"),
-    *("Subtract", "Divide", "MatMul", "Negate", "Exp", "Log", "Sqrt", "Softmax", "ConstantTensor", "Parameter"),
-    *("Sum", "Max", "Min", "Stack", "Slice", "Pad", "MaxPool3d"),
-    *("Graph", "Repeat", "Residual", "Sequential"),
-}
+BURNS = set(json.loads((DOCS.parent / "tests" / "burn" / "names.json").read_text())["burn-nn"].split())
+"""The names that burn-nn exports."""
 
 
 class Row(NamedTuple):
@@ -53,7 +47,7 @@ class Row(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A folder of layers and its rows."""
+    """A folder or a file of layers, and its rows."""
 
     title: str
     rows: list[Row]
@@ -95,7 +89,7 @@ def configs() -> dict[str, type[ModuleConfig]]:
 def row_of(name: str, config: type[ModuleConfig]) -> Row:
     """The row of a layer."""
     doc = inspect.getdoc(getattr(nn, name)) or ""
-    layer = f"`{name}` (not in Burn)" if name in NOT_OF_BURN else f"`{name}`"
+    layer = f"`{name}`" if name in BURNS else f"`{name}` (not in Burn)"
     return Row(name, layer, f"`{signature_of(config)}`", *beside_torch(doc))
 
 
@@ -103,7 +97,7 @@ def families() -> list[Family]:
     """Everything public, in the order of the page; a family without a place in it comes last."""
     by_family: dict[str, list[Row]] = {name: [] for name in FAMILIES}
     for name, config in configs().items():
-        by_family.setdefault(config.__module__.split(".")[2], []).append(row_of(name, config))
+        by_family.setdefault(getattr(nn, name).__module__.split(".")[2], []).append(row_of(name, config))
     return [
         Family(inspect.getdoc(importlib.import_module(f"burnlike.nn.{name}")) or name, sorted(rows))
         for name, rows in by_family.items()

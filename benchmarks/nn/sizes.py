@@ -1,4 +1,4 @@
-"""A usual size of each layer that has a counterpart in torch.nn."""
+"""A usual size of each layer that has a counterpart in torch.nn; that of its case in the tests, where none is here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +8,8 @@ import torch
 
 from burnlike import nn
 from burnlike.config import ModuleConfig
+from tests.nn.cases import CASES, Case
+from tests.nn.cases.activation import values
 
 
 def alike(*inputs: Any) -> tuple[Any, ...]:
@@ -46,34 +48,6 @@ TOKENS = floats(8, 512, 512)
 """8 sequences of 512 positions of width 512."""
 SIGNAL, IMAGE, VOLUME = floats(16, 64, 2048), floats(16, 64, 32, 32), floats(4, 16, 32, 32, 32)
 
-POINTWISE: dict[str, ModuleConfig] = {
-    "Relu": nn.ReluConfig(),
-    "Relu6": nn.Relu6Config(),
-    "LeakyRelu": nn.LeakyReluConfig(),
-    "PRelu": nn.PReluConfig(),
-    "RRelu": nn.RReluConfig(),
-    "Gelu": nn.GeluConfig(),
-    "Elu": nn.EluConfig(),
-    "Selu": nn.SeluConfig(),
-    "Celu": nn.CeluConfig(),
-    "Sigmoid": nn.SigmoidConfig(),
-    "LogSigmoid": nn.LogSigmoidConfig(),
-    "HardSigmoid": nn.HardSigmoidConfig(alpha=1 / 6),
-    "HardSwish": nn.HardSwishConfig(),
-    "Tanh": nn.TanhConfig(),
-    "Hardtanh": nn.HardtanhConfig(),
-    "Tanhshrink": nn.TanhshrinkConfig(),
-    "Mish": nn.MishConfig(),
-    "SiLU": nn.SiLUConfig(),
-    "Softplus": nn.SoftplusConfig(),
-    "Softsign": nn.SoftsignConfig(),
-    "HardShrink": nn.HardShrinkConfig(),
-    "SoftShrink": nn.SoftShrinkConfig(),
-    "Threshold": nn.ThresholdConfig(threshold=0.1, value=0.0),
-    "GLU": nn.GLUConfig(dim=-1),
-    "Dropout": nn.DropoutConfig(prob=0.1),
-}
-
 SEQUENCE = {"d_input": 256, "d_hidden": 256, "bias": True}
 STEPS = floats(32, 64, 256)
 STACK: dict[str, Any] = {"d_model": 256, "d_ff": 1024, "n_heads": 8, "n_layers": 2, "dropout": 0.0}
@@ -103,6 +77,7 @@ def transcripts() -> tuple[torch.Tensor, ...]:
 
 LAYERS: dict[str, Size] = {
     "Linear": Size(nn.LinearConfig(d_input=512, d_output=512), TOKENS),
+    "Dropout": Size(nn.DropoutConfig(prob=0.1), TOKENS),
     "Embedding": Size(nn.EmbeddingConfig(n_embedding=5000, d_model=512), lambda: (torch.randint(5000, (8, 512)),)),
     "Conv1d": Size(nn.Conv1dConfig(channels_in=64, channels_out=64, kernel_size=3), SIGNAL),
     "Conv2d": Size(nn.Conv2dConfig(channels=(64, 64), kernel_size=3, padding=1), IMAGE),
@@ -168,5 +143,21 @@ LOSSES: dict[str, Size] = {
     "TripletMarginLoss": Size(nn.TripletMarginLossConfig(), lambda: (*pairs(4096, 512)(), torch.randn(4096, 512))),
     "CTCLoss": Size(nn.CTCLossConfig(), transcripts),
 }
-SIZES = {**{name: Size(config, TOKENS) for name, config in POINTWISE.items()}, **LAYERS, **LOSSES}
+
+
+def of_cases() -> dict[str, Size]:
+    """The first case beside torch of each layer; activations of `TOKENS`, others of the case's inputs in float32."""
+    cases = [
+        case for case in CASES if case.reference is None and type(case.config).__name__[:-6] not in LAYERS | LOSSES
+    ]
+    return {type(case.config).__name__[:-6]: _of_case(case) for case in reversed(cases)}
+
+
+def _of_case(case: Case) -> Size:
+    inputs, named = case.drawn()
+    floats = tuple(it.float() if torch.is_tensor(it) and it.is_floating_point() else it for it in inputs)
+    return Size(case.config, TOKENS if case.inputs is values else lambda: floats, case.torch_inputs, named)
+
+
+SIZES = {**of_cases(), **LAYERS, **LOSSES}
 """By the name of the layer, and of an option where there are several."""

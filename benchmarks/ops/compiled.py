@@ -13,10 +13,10 @@ from torch import Tensor
 
 from benchmarks._harness import Comparison, compare, main
 from benchmarks.ops._functions import FunctionCase, both_passes
-from burnlike.ops._examples import EXAMPLES
+from burnlike.ops._example import examples
 from burnlike.ops._function import references
 
-OPS = tuple(EXAMPLES)
+OPS = tuple(examples())
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # What the reference has to gain to be named: below that, runs differ by more.
 MARGIN = 1.05

@@ -15,11 +15,10 @@ from torch import Tensor
 from benchmarks._harness import Comparison, compare, main
 from benchmarks.ops._functions import COMPILED_BAR, DTYPES, Function, FunctionCase, both_passes
 from benchmarks.ops._rivals import rivals
+from burnlike.ops._example import examples
 
-OPS = (
-    *("rms_norm", "layer_norm", "add_rms_norm", "add_layer_norm", "swiglu", "geglu", "bias_gelu"),
-    *("rotary", "cross_entropy", "linear_cross_entropy", "dropout_add", "masked_softmax"),
-)
+# Attention is torch's own on a GPU. The last one is made of other ops, and so has no example.
+OPS = (*(op for op in examples() if op != "attention"), "linear_cross_entropy")
 ROWS = 16
 """How many times the rows of a case; of tables and parameters there are as many as before."""
 RIVAL_BAR = 1.0

@@ -2,17 +2,17 @@
 
 A class line says the role that a config plays, its name in YAML, and what its `init` builds:
 
-    # burnlike/nn/linear/configs.py, which imports no torch
+    # burnlike/nn/configs.py, which imports no torch
     class LinearConfig(ModuleConfig["linear.Linear"], tag="Linear"):
         d_input: Size
         d_output: Size
         bias: bool = True
 
-`"linear.Linear"` is the class `Linear` in the module `linear` beside this file, `burnlike.nn.linear.linear`. In order:
+`"linear.Linear"` is the class `Linear` in the module `linear` beside this file, `burnlike.nn.linear`. In order:
 
 1. `ModuleConfig["linear.Linear"]` makes a `_Building`. Python puts what its `__mro_entries__` gives among the bases,
    here `ModuleConfig`, and keeps the `_Building` itself in `__orig_bases__`.
-2. `ConfigMeta` finds it there and sets `__builds__ = "burnlike.nn.linear.linear:Linear"`. A name without a dot,
+2. `ConfigMeta` finds it there and sets `__builds__ = "burnlike.nn.linear:Linear"`. A name without a dot,
    `ModuleConfig["Linear"]`, only tells type checkers what `init` returns; `builds=` then says where it is.
 3. `LinearConfig(4, 3).init()` calls `built`, which imports that module and calls `Linear(config=..., device=...)`.
 

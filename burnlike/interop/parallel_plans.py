@@ -16,7 +16,7 @@ from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 from ..errors import ConfigError, nearest
 from ..module import Module
 from ..module.torch_objects.wrappers import base_tensor, own_class, unwrap
-from ..nn.embedding.embedding import Embedding
+from ..nn.embedding import Embedding
 from .parallel_words import HEADS, known_words
 from .tensor_parallel import (
     ColwiseParallel,

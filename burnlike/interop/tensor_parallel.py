@@ -16,7 +16,7 @@ from torch.distributed.tensor.parallel import ParallelStyle
 from ..errors import ConfigError, TableIndexError
 from ..module.adapters.layers import Lora
 from ..module.torch_objects.wrappers import base_tensor, is_quantized, own_class, parametrizations_of
-from ..nn.linear.linear import Linear
+from ..nn.linear import Linear
 from ..ops import linear
 from ..ops._divided import copied, gathered, logits_of_parts, own_part, summed
 

@@ -1,10 +1,9 @@
-"""The pairs of a layer of torch and one of burnlike, from the `torch_counterparts.py` of each family."""
+"""The pairs of a layer of torch and one of burnlike, from the `COUNTERPARTS` in the files of layers."""
 
 import importlib
 import pkgutil
 from collections.abc import Mapping, Set
 from functools import cache
-from importlib.util import find_spec
 
 from torch import nn
 
@@ -20,10 +19,9 @@ KEPT = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Softmax, nn.LogSoftmax, *(
 
 @cache
 def pairs() -> tuple[Counterpart, ...]:
-    """All pairs, by the families' names. Where a layer of burnlike's has several, the last is for four dimensions."""
-    families = [it.name for it in pkgutil.iter_modules(layers.__path__) if it.ispkg]
-    names = [f"{layers.__name__}.{family}.torch_counterparts" for family in families]
-    return tuple(it for name in names if find_spec(name) for it in importlib.import_module(name).COUNTERPARTS)
+    """All pairs, by the names of their files. Of several of a layer of burnlike's the last is for four dimensions."""
+    names = sorted(it.name for it in pkgutil.walk_packages(layers.__path__, f"{layers.__name__}.") if not it.ispkg)
+    return tuple(it for name in names for it in getattr(importlib.import_module(name), "COUNTERPARTS", ()))
 
 
 @cache

@@ -14,6 +14,7 @@ from .activation.configs import (
     HardSigmoidConfig as HardSigmoidConfig,
     HardSwishConfig as HardSwishConfig,
     HardtanhConfig as HardtanhConfig,
+    IdentityConfig as IdentityConfig,
     LeakyReluConfig as LeakyReluConfig,
     LogSigmoidConfig as LogSigmoidConfig,
     MishConfig as MishConfig,
@@ -114,6 +115,17 @@ from .blocks.configs import (
     PatchEmbeddingConfig as PatchEmbeddingConfig,
     SqueezeExciteConfig as SqueezeExciteConfig,
 )
+from .configs import (
+    CosineSimilarityConfig as CosineSimilarityConfig,
+    DropoutConfig as DropoutConfig,
+    DropPathConfig as DropPathConfig,
+    EmbeddingConfig as EmbeddingConfig,
+    GaussianNoiseConfig as GaussianNoiseConfig,
+    Interpolate1dConfig as Interpolate1dConfig,
+    Interpolate2dConfig as Interpolate2dConfig,
+    LinearConfig as LinearConfig,
+    PairwiseDistanceConfig as PairwiseDistanceConfig,
+)
 from .containers.configs import (
     GraphConfig as GraphConfig,
     NodeConfig as NodeConfig,
@@ -150,14 +162,8 @@ from .conv.windows import (
     PixelUnshuffle as PixelUnshuffle,
     Unfold4d as Unfold4d,
 )
-from .dropout.configs import (
-    DropoutConfig as DropoutConfig,
-    DropPathConfig as DropPathConfig,
-    GaussianNoiseConfig as GaussianNoiseConfig,
-)
-from .dropout.dropout import Dropout as Dropout, DropPath as DropPath, GaussianNoise as GaussianNoise
-from .embedding.configs import EmbeddingConfig as EmbeddingConfig
-from .embedding.embedding import Embedding as Embedding
+from .dropout import Dropout as Dropout, DropPath as DropPath, GaussianNoise as GaussianNoise
+from .embedding import Embedding as Embedding
 from .initializers.configs import (
     Constant as Constant,
     Initializer as Initializer,
@@ -171,10 +177,8 @@ from .initializers.configs import (
     XavierUniform as XavierUniform,
     Zeros as Zeros,
 )
-from .interpolate.configs import Interpolate1dConfig as Interpolate1dConfig, Interpolate2dConfig as Interpolate2dConfig
-from .interpolate.interpolate import Interpolate1d as Interpolate1d, Interpolate2d as Interpolate2d
-from .linear.configs import IdentityConfig as IdentityConfig, LinearConfig as LinearConfig
-from .linear.linear import Identity as Identity, Linear as Linear
+from .interpolate import Interpolate1d as Interpolate1d, Interpolate2d as Interpolate2d
+from .linear import Identity as Identity, Linear as Linear
 from .loss.configs import (
     BinaryCrossEntropyLossConfig as BinaryCrossEntropyLossConfig,
     CosineEmbeddingLossConfig as CosineEmbeddingLossConfig,
@@ -324,11 +328,7 @@ from .recurrent.recurrence import GateController as GateController
 from .recurrent.recurrent import BiGru as BiGru, BiLstm as BiLstm, BiRnn as BiRnn, Gru as Gru, Lstm as Lstm, Rnn as Rnn
 from .recurrent.states import LstmState as LstmState, RnnState as RnnState
 from .roles import ActivationConfig as ActivationConfig, NormalizationConfig as NormalizationConfig
-from .similarity.configs import (
-    CosineSimilarityConfig as CosineSimilarityConfig,
-    PairwiseDistanceConfig as PairwiseDistanceConfig,
-)
-from .similarity.similarity import CosineSimilarity as CosineSimilarity, PairwiseDistance as PairwiseDistance
+from .similarity import CosineSimilarity as CosineSimilarity, PairwiseDistance as PairwiseDistance
 from .transformer.caches import (
     TransformerDecoderAutoregressiveCache as TransformerDecoderAutoregressiveCache,
     TransformerDecoderLayerAutoregressiveCache as TransformerDecoderLayerAutoregressiveCache,

@@ -1,13 +1,37 @@
-"""The roles that layers can play in others: a field annotated with one takes any config of a layer that plays it."""
+"""The roles that layers can play in others: a field annotated with one takes any config of a layer that plays it; and
+the facts of a layer that are asked without torch."""
 
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from ..config import ModuleConfig
 from ..config.roles import Built
 
 
+class LayerFacts(NamedTuple):
+    """Facts by which `burnlike check` and graphs see, without torch, that layers fit each other.
+
+    A config of `burnlike.nn` whose layer has others than these defaults states them as `facts`.
+
+    Attributes:
+        inputs: the least number of inputs and the largest; None for any number.
+        gives_several: whether the layer returns several values, such as an output and a state.
+        last: the fields with the size of the last dimension of the input and of the output, such as `d_model`; empty
+            where no field tells.
+        channels: the same of the second dimension, such as `channels.0`.
+        keeps: which sizes of the input the output has as well.
+    """
+
+    inputs: tuple[int, int | None] = (1, 1)
+    gives_several: bool = False
+    last: tuple[str, str] | None = None
+    channels: tuple[str, str] | None = None
+    keeps: Literal["all", "channels", "none"] = "none"
+
+
 class ActivationConfig(ModuleConfig[Built]):
     """Role of all activations: layers from one tensor to another of the same number of dimensions."""
+
+    facts = LayerFacts(keeps="all")
 
 
 class NormalizationConfig(ModuleConfig[Built]):

@@ -1,6 +1,6 @@
 """How layers of `torch.nn` and of burnlike stand for each other: which class, which config, which tensor is which.
 
-Each family has a file `torch_counterparts.py` with a `COUNTERPARTS` list of these; `burnlike.interop` converts by them.
+A file of layers ends with the list `COUNTERPARTS` of these; `burnlike.interop` converts by them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -221,10 +221,10 @@ def parts_alike(op: str, **lists: Sequence[Any]) -> tuple[list[Tensor], ...]:
             if way != ways[0] or (way is not None and any(it.is_partial() for it in way)):
                 raise ArgumentError(
                     f"{op}: expected {name}[{index}] to be divided among processes as {names[0]}[{index}] is,"
-                    f" {_said(ways[0])}, without summands, got {_said(way)}; redistribute it first"
+                    f" {_in_words(ways[0])}, without summands, got {_in_words(way)}; redistribute it first"
                 )
     return tuple([it.to_local() if are_divided(it) else it for it in values] for values in lists.values())
 
 
-def _said(placements: Any) -> str:
+def _in_words(placements: Any) -> str:
     return "whole" if placements is None else ", ".join(map(str, placements))

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._example import Example
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 from .layer_norm import check_norm, layer_norm_reference
@@ -89,3 +90,5 @@ def differentiate_sum_and_norm(
 
 
 differentiate_sum_and_norm("add_layer_norm", "add_layer_norm_backward", _check, layer_norm_reference, has_beta=True)
+
+EXAMPLE = Example(lambda *tensors: add_layer_norm(*tensors)[0], "rows", "rows", "row", "row")

@@ -3,6 +3,7 @@ rms_norm(x + residual)."""
 
 from torch import Tensor
 
+from ._example import Example
 from ._function import call
 from ._library import op
 from .add_layer_norm import differentiate_sum_and_norm
@@ -45,3 +46,5 @@ def _check(x: Tensor, residual: Tensor, gamma: Tensor, epsilon: float) -> None:
 
 
 differentiate_sum_and_norm("add_rms_norm", "add_rms_norm_backward", _check, rms_norm_reference, has_beta=False)
+
+EXAMPLE = Example(lambda *tensors: add_rms_norm(*tensors)[0], "rows", "rows", "row")

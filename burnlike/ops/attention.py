@@ -17,8 +17,9 @@ from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
 
 from ..errors import ArgumentError, ShapeError
 from . import half_products
-from ._arguments import check_shape, check_tensor, for_products
+from ._arguments import check_device, check_shape, check_tensor, for_products
 from ._divided import are_divided, on_parts
+from ._example import Example
 from ._function import call, is_recorded, is_transformed, second_derivative
 from ._library import autograd, cpu_isa, fake, flops, op
 from .masked_softmax import masked_softmax
@@ -288,6 +289,10 @@ def _(
     scale: float,
     soft_cap: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    # The dispatcher takes this for the kernel where one of the tensors is on `meta`: the result would have no values.
+    for name, tensor in (("key", key), ("value", value), ("mask", mask), ("noise", noise)):
+        if tensor is not None:
+            check_device("attention", name, tensor, query.device)
     batch, heads, queries, _ = query.shape
     largest = query.new_empty(batch, queries, heads, dtype=torch.promote_types(query.dtype, torch.float32))
     # Torch's forward pass has an order of memory of its own.
@@ -344,3 +349,5 @@ def _gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
 
 autograd("attention", _backward, _save)
 autograd("attention_backward", *second_derivative(_gradients))
+
+EXAMPLE = Example(attention, "heads", "heads", "heads")

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from ..errors import ShapeError
 from ._arguments import Approximate, check_approximate, check_tensor
+from ._example import Example
 from ._function import call, differentiate
 from ._library import fake, op
 
@@ -58,3 +59,5 @@ def _(x: Tensor, bias: Tensor, approximate: str) -> Tensor:
 
 
 differentiate("bias_gelu", "bias_gelu_backward", bias_gelu_reference, 2)
+
+EXAMPLE = Example(bias_gelu, "rows", "row")

@@ -10,6 +10,7 @@ from .._torch_compat.transforms import readable
 from ..errors import ArgumentError, ShapeError, TargetError
 from ._arguments import autocast_dtype, check_memory, check_tensor
 from ._divided import are_divided, largest, mesh_of_classes, summed, whole
+from ._example import Example
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 
@@ -258,3 +259,5 @@ def _gradients(grad: Tensor, logits: Tensor, targets: Tensor, weight: Tensor | N
 
 autograd("cross_entropy", _backward, _save)
 autograd("cross_entropy_backward", *second_derivative(_gradients))
+
+EXAMPLE = Example(cross_entropy, "rows", "classes")

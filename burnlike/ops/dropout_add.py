@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..errors import ArgumentError
 from ._arguments import check_tensor
+from ._example import Example
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 from ._random import random_bits, uniform
@@ -108,3 +109,5 @@ def _gradients(grad: Tensor, probability: float, seed: Tensor, dtype: torch.dtyp
 
 autograd("dropout_add", _backward, _save)
 autograd("dropout_add_backward", *second_derivative(_gradients))
+
+EXAMPLE = Example(dropout_add, "rows", "rows")

@@ -4,6 +4,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._arguments import Approximate, check_approximate, check_glu, halves, new_output
+from ._example import Example
 from ._function import call, differentiate
 from ._library import fake, op
 
@@ -42,3 +43,5 @@ def _(gate: Tensor, up: Tensor | None, approximate: str) -> Tensor:
 
 
 differentiate("geglu", "geglu_backward", geglu_reference, 2)
+
+EXAMPLE = Example(geglu, "rows", "rows")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from ._arguments import check_tensor
+from ._example import Example
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 
@@ -96,3 +97,5 @@ def _gradients(grad: Tensor, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[
 
 autograd("layer_norm", _backward, _save)
 autograd("layer_norm_backward", *second_derivative(_gradients))
+
+EXAMPLE = Example(layer_norm, "rows", "row", "row")

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from ._arguments import check_tensor
+from ._example import Example
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 
@@ -111,3 +112,5 @@ def _gradients(grad: Tensor, y: Tensor, mask: Tensor | None, scale: float, causa
 
 autograd("masked_softmax", _backward, _save)
 autograd("masked_softmax_backward", *second_derivative(_gradients))
+
+EXAMPLE = Example(masked_softmax, "rows")

@@ -6,6 +6,7 @@ y = x / sqrt(mean(x^2) + epsilon) * gamma, over the last dimension (Zhang & Senn
 import torch
 from torch import Tensor
 
+from ._example import Example
 from ._function import call, differentiate
 from ._library import fake, op
 from .layer_norm import check_norm
@@ -48,3 +49,5 @@ def _(x: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
 
 
 differentiate("rms_norm", "rms_norm_backward", rms_norm_reference, 2)
+
+EXAMPLE = Example(rms_norm, "rows", "row")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..errors import AutodiffError, ShapeError
 from ._arguments import check_tensor
+from ._example import Example
 from ._function import call
 from ._library import autograd, fake, op
 
@@ -161,3 +162,11 @@ def _backward(ctx: Any, grad_query: Tensor, grad_key: Tensor) -> tuple[Tensor | 
 
 
 autograd("rotary", _backward, _save)
+
+
+def _example(query: Tensor, key: Tensor) -> Tensor:
+    table = torch.ones(3, 2, device=query.device)
+    return torch.cat(rotary(query, key, table, table), 1)
+
+
+EXAMPLE = Example(_example, "queries", "keys")

@@ -4,6 +4,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._arguments import check_glu, halves, new_output
+from ._example import Example
 from ._function import call, differentiate
 from ._library import fake, op
 
@@ -47,3 +48,5 @@ def _(gate: Tensor, up: Tensor | None) -> Tensor:
 
 
 differentiate("swiglu", "swiglu_backward", swiglu_reference, 2)
+
+EXAMPLE = Example(swiglu, "rows", "rows")

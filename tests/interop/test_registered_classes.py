@@ -180,7 +180,7 @@ def test_a_class_derived_from_a_registered_one_is_refused() -> None:
     ("theirs", "ours", "message"),
     [
         (nn.Linear, SquaredTwin, "Linear is a layer of torch's"),
-        (Squared, layers.BatchNorm, r"to be derived from burnlike.nn.linear.linear.Linear, got"),
+        (Squared, layers.BatchNorm, r"to be derived from burnlike.nn.linear.Linear, got"),
         (Squared, layers.Linear, "to be derived from"),
         (type("Other", (nn.Linear,), {}), SquaredTwin, "is the twin of Squared already"),
         (type("Reader", (nn.LSTM,), {}), layers.Lstm, "register the class that calls it"),

@@ -1,4 +1,6 @@
-"""What every layer has: public names, a config in the folder of its family, and a case in the table."""
+"""Every layer has public names and a case in the table."""
+
+import importlib
 
 import pytest
 
@@ -16,15 +18,28 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_it_is_public_and_beside_its_config(name: str) -> None:
+def test_it_is_public(name: str) -> None:
     assert {name, f"{name}Config"} <= {*nn.__all__}
-    family = CONFIGS[name].__module__.rpartition(".")[0]
-    assert getattr(nn, name).__module__.startswith(f"{family}.")
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_it_has_a_case(name: str) -> None:
     assert any(type(case.config) is CONFIGS[name] for case in CASES)
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("linear.linear", ("Linear", "Identity")),
+        ("embedding.embedding", ("Embedding",)),
+        ("dropout.dropout", ("Dropout", "DropPath", "GaussianNoise")),
+        ("interpolate.interpolate", ("Interpolate1d", "Interpolate2d")),
+        ("similarity.similarity", ("CosineSimilarity", "PairwiseDistance")),
+    ],
+)
+def test_pickles_of_0_1_0_find_layers_that_were_in_folders(module: str, names: tuple[str, ...]) -> None:
+    old = importlib.import_module(f"burnlike.nn.{module}")
+    assert all(getattr(old, name) is getattr(nn, name) for name in names)
 
 
 def test_cases_have_names_of_their_own() -> None:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import opcheck
 
-from burnlike.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from burnlike.errors import ArgumentError, DTypeError, ShapeError
 from burnlike.ops import attention, attention_reference, force_cpu_isa, half_products, native_status
 
 HALVES = (torch.bfloat16, torch.float16)
@@ -340,9 +340,5 @@ def test_wrong_arguments_are_named() -> None:
         attention(query, key, key, torch.ones(6, 4, dtype=torch.bool))
     with pytest.raises(DTypeError, match="mask of dtype float32 or bool, got float64"):
         attention(query, key, key, torch.ones(6, 5, dtype=torch.float64))
-    with pytest.raises(DTypeError, match="expected value of dtype float32, got bfloat16"):
-        attention(query, key, key.bfloat16())
-    with pytest.raises(DeviceError, match="expected key on cpu, got meta"):
-        attention(query, key.to("meta"), key)
     with pytest.raises(ArgumentError, match="got both"):
         attention(query, key, key, torch.ones(6, 5, dtype=torch.bool), causal=True)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from burnlike.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from burnlike.errors import ArgumentError
 from burnlike.ops import bias_gelu
 from burnlike.ops._arguments import Approximate
 
@@ -80,11 +80,3 @@ def test_wrong_arguments_are_named() -> None:
     x = torch.randn(3, 8)
     with pytest.raises(ArgumentError, match="bias_gelu: expected approximate 'none' or 'tanh', got 'erf'"):
         bias_gelu(x, torch.ones(8), "erf")  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match=r"bias_gelu: expected bias of shape \[8\], got \[3, 8\]"):
-        bias_gelu(x, x)
-    with pytest.raises(ShapeError, match="scalar"):
-        bias_gelu(torch.tensor(1.0), torch.ones(1))
-    with pytest.raises(DTypeError, match=r"bias_gelu: expected bias of dtype float32, got bfloat16"):
-        bias_gelu(x, torch.ones(8, dtype=torch.bfloat16))
-    with pytest.raises(DeviceError, match=r"expected bias on cpu, got meta"):
-        bias_gelu(x, torch.ones(8, device="meta"))

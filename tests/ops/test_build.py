@@ -1,6 +1,7 @@
 """What setup.py does with its flags, as far as it shows in seconds: it stops before it compiles."""
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,11 @@ def build(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str
     command += [f"--build-lib={tmp_path / 'out put'}", f"--build-temp={tmp_path / 'temp'}"]
     cleared = {key: value for key, value in os.environ.items() if not key.startswith(("BURNLIKE_", "CXX"))}
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**cleared, **environment})
+
+
+def test_the_list_of_kernels_is_what_the_build_writes() -> None:
+    setup = runpy.run_path(str(ROOT / "setup.py"))
+    assert setup["list_of_kernels"]() == (ROOT / "csrc" / "cpu" / "isa" / "ops.inc").read_text()
 
 
 def test_native_0_builds_nothing(tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ from torch.utils.checkpoint import checkpoint
 from benchmarks.ops._sizes import SIZED
 from burnlike.errors import ShapeError
 from burnlike.ops import rms_norm, swiglu
-from burnlike.ops._examples import EXAMPLES
+from burnlike.ops._example import examples
+
+EXAMPLES = examples()
 
 
-def both_passes(call: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def both_passes(call: Callable[..., Tensor], inputs: list[Tensor]) -> tuple[Tensor, ...]:
     torch.manual_seed(0)  # of dropout_add
     y = call(*inputs)
     leaves = [it for it in inputs if it.requires_grad]

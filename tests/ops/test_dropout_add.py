@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from burnlike.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from burnlike.errors import ArgumentError, DTypeError, ShapeError
 from burnlike.ops import dropout_add, dropout_add_reference
 
 
@@ -126,8 +126,6 @@ def test_wrong_arguments_are_named() -> None:
     for training in (True, False):
         with pytest.raises(ShapeError, match=r"dropout_add: expected residual of shape \[3, 8\], got \[8\]"):
             dropout_add(x, torch.ones(8), training=training)
-    with pytest.raises(DTypeError, match=r"expected residual of dtype float64, got float32"):
-        dropout_add(x.double(), x)
     for probability in (-0.1, 1.5, float("nan")):
         with pytest.raises(ArgumentError, match="expected a probability from 0 to 1, got"):
             dropout_add(x, x, probability)
@@ -135,5 +133,3 @@ def test_wrong_arguments_are_named() -> None:
         dropout_add(x, x, seed=torch.tensor(1.0))
     with pytest.raises(ShapeError, match=r"expected seed of shape \[\], got \[2\]"):
         dropout_add(x, x, seed=torch.tensor([1, 2]))
-    with pytest.raises(DeviceError, match="expected residual on cpu, got meta"):
-        dropout_add(x, x.to("meta"))

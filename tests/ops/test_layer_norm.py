@@ -6,7 +6,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad, gradgradcheck
 
-from burnlike.errors import DeviceError, DTypeError, ShapeError
 from burnlike.ops import layer_norm, native_status, rms_norm
 
 
@@ -88,22 +87,6 @@ def test_autocast_keeps_the_dtype_of_x() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert layer_norm(x, gamma).dtype == torch.bfloat16
         assert layer_norm(x.float(), gamma).dtype == torch.float32
-
-
-def test_wrong_arguments_are_named() -> None:
-    x, ones = torch.randn(3, 8), torch.ones(8)
-    with pytest.raises(ShapeError, match=r"layer_norm: expected gamma of shape \[8\], got \[7\]"):
-        layer_norm(x, torch.ones(7))
-    with pytest.raises(ShapeError, match=r"expected beta of shape \[8\], got \[1, 8\]"):
-        layer_norm(x, ones, torch.ones(1, 8))
-    with pytest.raises(ShapeError, match="scalar"):
-        layer_norm(torch.tensor(1.0), torch.ones(1))
-    with pytest.raises(DTypeError, match=r"expected x of dtype float32 or .*, got int64"):
-        layer_norm(torch.ones(3, 8, dtype=torch.int64), ones)
-    with pytest.raises(DTypeError, match=r"expected beta of dtype float32, got bfloat16; .*to\(torch.float32\)"):
-        layer_norm(x, ones, torch.ones(8, dtype=torch.bfloat16))
-    with pytest.raises(DeviceError, match=r"expected beta on cpu, got meta; move it"):
-        layer_norm(x, ones, torch.ones(8, device="meta"))
 
 
 @pytest.mark.parametrize("size", [1e-15, 1.0, 1e15, 1e17])

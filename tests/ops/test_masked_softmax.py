@@ -146,11 +146,7 @@ def test_wrong_arguments_are_named() -> None:
         masked_softmax(scores, torch.zeros(1, 3, 8, dtype=torch.bool))
     with pytest.raises(ShapeError, match=r"expected scores of shape \[\.\.\., rows, columns\], .* got \[8\]"):
         masked_softmax(scores[0], causal=True)
-    with pytest.raises(ShapeError, match=r"expected scores of shape \[\.\.\., columns\], got \[\]"):
-        masked_softmax(torch.tensor(1.0))
     with pytest.raises(DTypeError, match=r"expected mask of dtype bool, got float32"):
         masked_softmax(scores, torch.zeros(3, 8))
-    with pytest.raises(DTypeError, match=r"expected scores of dtype float32 or .*, got int64"):
-        masked_softmax(torch.ones(3, 8, dtype=torch.int64))
     with pytest.raises(DeviceError, match=r"expected mask on cpu, got meta"):
         masked_softmax(scores, torch.zeros(8, dtype=torch.bool, device="meta"))

@@ -1,8 +1,6 @@
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from burnlike.errors import DeviceError, DTypeError, ShapeError
 from burnlike.ops import native_status, rms_norm
 
 
@@ -25,31 +23,6 @@ def test_special_values_spread_over_their_row_only() -> None:
     assert y[1, 7].isnan()
     assert (y[1, :7] == 0).all()
     torch.testing.assert_close(y[2], torch.ones(40), rtol=1e-5, atol=0)
-
-
-def test_wrong_shape_is_named() -> None:
-    with pytest.raises(ShapeError, match=r"gamma of shape \[8\], got \[7\]"):
-        rms_norm(torch.randn(3, 8), torch.ones(7))
-    with pytest.raises(ShapeError, match="scalar"):
-        rms_norm(torch.tensor(1.0), torch.ones(1))
-    with pytest.raises(ShapeError, match=r"got \[1, 8\]"):
-        rms_norm(torch.randn(3, 8), torch.ones(1, 8))
-
-
-def test_wrong_dtype_is_named() -> None:
-    with pytest.raises(DTypeError, match=r"expected x of dtype float32 or .*, got int64"):
-        rms_norm(torch.ones(3, 8, dtype=torch.int64), torch.ones(8))
-    with pytest.raises(DTypeError, match=r"expected gamma of dtype float32, got bfloat16; .*to\(torch.float32\)"):
-        rms_norm(torch.ones(3, 8), torch.ones(8, dtype=torch.bfloat16))
-
-
-def test_wrong_device_is_named() -> None:
-    with pytest.raises(DeviceError, match=r"expected gamma on cpu, got meta; move it"):
-        rms_norm(torch.ones(3, 8), torch.ones(8, device="meta"))
-    with FakeTensorMode():
-        x, gamma = torch.empty(3, 8, device="mps"), torch.empty(8, device="mps")
-        with pytest.raises(DeviceError, match=r"cpu or cuda device, got mps.*rms_norm_reference"):
-            rms_norm(x, gamma)
 
 
 # Inductor itself still uses what torch deprecates.

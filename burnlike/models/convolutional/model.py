@@ -9,11 +9,10 @@ from torch.nn import functional
 
 from ...module import Module
 from ...nn.blocks.configs import ConvNorm2dConfig, LayerScaleConfig
+from ...nn.configs import DropPathConfig, LinearConfig
 from ...nn.conv.configs import Conv2dConfig, ConvTranspose2dConfig
-from ...nn.dropout.configs import DropPathConfig
 from ...nn.initializers.configs import Normal
 from ...nn.layer import expect_shape, shape_error
-from ...nn.linear.configs import LinearConfig
 from ...nn.norm.configs import LayerNormConfig
 from ...nn.pool.configs import MaxPool2dConfig
 from ...tensor.torch_bridge.torch_function import lift

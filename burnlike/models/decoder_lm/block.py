@@ -11,10 +11,9 @@ from ...module import Module
 from ...nn.attention.attend import KeyValueCache
 from ...nn.attention.configs import CausalAttentionConfig
 from ...nn.attention.rotary_encoding import RotaryEncoding
-from ...nn.dropout.configs import DropoutConfig
+from ...nn.configs import DropoutConfig, LinearConfig
 from ...nn.initializers.configs import Normal
 from ...nn.layer import Layer
-from ...nn.linear.configs import LinearConfig
 from ...nn.norm.configs import LayerNormConfig, RmsNormConfig
 from ...nn.torch_counterpart import AnyLibrary
 from ...nn.transformer.configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig

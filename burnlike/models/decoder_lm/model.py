@@ -12,12 +12,10 @@ from ...module import Content, Module
 from ...nn.attention.configs import RotaryEncodingConfig
 from ...nn.attention.masks import hidden_keys
 from ...nn.attention.rotary_encoding import RotaryEncoding
+from ...nn.configs import DropoutConfig, EmbeddingConfig, LinearConfig
 from ...nn.divided_sequence import divided, positions_in
-from ...nn.dropout.configs import DropoutConfig
-from ...nn.embedding.configs import EmbeddingConfig
 from ...nn.initializers.configs import Normal
 from ...nn.layer import divided_sequences, expect_shape
-from ...nn.linear.configs import LinearConfig
 from ...nn.torch_counterpart import AnyLibrary
 from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, generate

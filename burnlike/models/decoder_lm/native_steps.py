@@ -17,9 +17,9 @@ from ...nn.activation.elementwise import Gelu, Relu, SiLU
 from ...nn.attention.causal_attention import CausalAttention
 from ...nn.attention.rotary_encoding import RotaryEncoding
 from ...nn.divided_sequence import NAME as DIVIDED
-from ...nn.dropout.dropout import Dropout
-from ...nn.embedding.embedding import Embedding
-from ...nn.linear.linear import Linear
+from ...nn.dropout import Dropout
+from ...nn.embedding import Embedding
+from ...nn.linear import Linear
 from ...nn.norm.norm import LayerNorm, RmsNorm
 from ...nn.transformer.feed_forward import PositionWiseFeedForward
 from ...ops.decode_step import ACTIVATIONS, MOST_READ, MOST_ROWS, MOST_TOKENS, DecodeForm, can_decode, decode_step

@@ -9,11 +9,10 @@ from torch.nn import functional
 from ...module import Module
 from ...nn.attention.attend import HEADS, split_heads
 from ...nn.attention.multi_head_attention import MhaCache
-from ...nn.dropout.configs import DropoutConfig
+from ...nn.configs import DropoutConfig, LinearConfig
 from ...nn.initializers.configs import Normal
 from ...nn.layer import exports_to_onnx
-from ...nn.linear.configs import LinearConfig
-from ...nn.linear.linear import Linear
+from ...nn.linear import Linear
 from ...nn.norm.configs import RmsNormConfig
 from ...nn.norm.norm import RmsNorm
 from ...tensor.torch_bridge.torch_function import lift

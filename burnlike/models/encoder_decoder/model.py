@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from ...module import Content, Module
 from ...nn.attention.configs import RelativePositionBiasConfig
-from ...nn.dropout.configs import DropoutConfig
-from ...nn.embedding.configs import EmbeddingConfig
+from ...nn.configs import DropoutConfig, EmbeddingConfig
 from ...nn.initializers.configs import Normal
 from ...nn.layer import divided_sequences, expect_shape
 from ...tensor.torch_bridge.torch_function import lift

@@ -8,7 +8,7 @@ from ...config.bounds import Layers, NotNegative, Positive, Size
 from ...nn.activation.configs import GeluConfig
 from ...nn.attention.configs import Probability
 from ...nn.padding import Size2d, each
-from ...nn.roles import ActivationConfig
+from ...nn.roles import ActivationConfig, LayerFacts
 
 if TYPE_CHECKING:
     from . import model
@@ -103,6 +103,8 @@ class BertEncoderConfig(ModuleConfig["model.BertEncoder"], tag="BertEncoder"):
         attention_dropout: probability of dropping an attention weight, in training.
         pooler: whether one vector is made of each sequence: tanh of a linear map of its first position.
     """
+
+    facts = LayerFacts(inputs=(1, None), gives_several=True)
 
     vocab_size: Size
     max_sequence_length: Size

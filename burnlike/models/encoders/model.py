@@ -10,12 +10,10 @@ from torch.nn import functional
 from ...module import Content, Module
 from ...nn.attention.configs import MultiHeadAttentionConfig
 from ...nn.blocks.configs import PatchEmbeddingConfig
+from ...nn.configs import DropoutConfig, DropPathConfig, EmbeddingConfig, LinearConfig
 from ...nn.divided_sequence import positions_in
-from ...nn.dropout.configs import DropoutConfig, DropPathConfig
-from ...nn.embedding.configs import EmbeddingConfig
 from ...nn.initializers.configs import Normal, Zeros
 from ...nn.layer import divided_sequences, expect_shape, shape_error
-from ...nn.linear.configs import LinearConfig
 from ...nn.norm.configs import LayerNormConfig
 from ...nn.padding import each
 from ...tensor.torch_bridge.torch_function import lift

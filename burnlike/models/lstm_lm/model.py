@@ -7,11 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from ...module import Content, Module
-from ...nn.dropout.configs import DropoutConfig
-from ...nn.embedding.configs import EmbeddingConfig
+from ...nn.configs import DropoutConfig, EmbeddingConfig, LinearConfig
 from ...nn.initializers.configs import Uniform
 from ...nn.layer import expect_shape
-from ...nn.linear.configs import LinearConfig
 from ...nn.recurrent.configs import LstmConfig
 from ...nn.recurrent.states import LstmState
 from ...tensor.torch_bridge.torch_function import lift

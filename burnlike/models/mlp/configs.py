@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Size
 from ...errors import ConfigError
-from ...nn.activation.configs import ReluConfig
+from ...nn.activation.configs import IdentityConfig, ReluConfig
 from ...nn.attention.configs import Probability
 from ...nn.initializers.configs import Initializer, KaimingUniform
-from ...nn.linear.configs import IdentityConfig
 from ...nn.roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from ...module import Module
+from ...nn.configs import DropoutConfig, LinearConfig
 from ...nn.containers.containers import paired
-from ...nn.dropout.configs import DropoutConfig
 from ...nn.layer import expect_shape
-from ...nn.linear.configs import LinearConfig
 from ...tensor.torch_bridge.torch_function import lift
 from .configs import MlpConfig
 

@@ -15,7 +15,7 @@ from ..._terminal import table
 from ..._torch_compat.dispatch import TorchDispatchMode
 from ...config.root_keys import Input
 from ...errors import BurnlikeError, ConfigError
-from ...nn.embedding.embedding import Embedding
+from ...nn.embedding import Embedding
 
 _UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

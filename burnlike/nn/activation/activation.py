@@ -1,7 +1,7 @@
 """Gated linear units, and the activation that a config chooses, as a field of other layers."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ...module import Content, Module
@@ -9,8 +9,11 @@ from ...ops import swiglu, swiglu_reference
 from ...ops._arguments import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
+from ..configs import LinearConfig
 from ..layer import ChosenLayer, FromConfig, Layer, expect_shape, exports_to_onnx, shape_error
-from ..linear.configs import LinearConfig
+from ..roles import ActivationConfig
+from ..torch_counterpart import alike
+from . import configs
 from .configs import GatedLinearConfig, GLUConfig, SwiGluConfig
 
 
@@ -86,32 +89,13 @@ class Activation(ChosenLayer):
         'Gelu'
     """
 
-    # In the order of Burn 0.21, whose bincode has the number of the variant; what it lacks comes after.
-    Gelu: Module
-    PRelu: Module
-    Relu: Module
-    LeakyRelu: Module
-    SwiGlu: Module
-    Selu: Module
-    Sigmoid: Module
-    Tanh: Module
-    HardSigmoid: Module
-    HardSwish: Module
-    Softplus: Module
-    Softsign: Module
-    Elu: Module
-    Celu: Module
-    ThresholdedRelu: Module
-    HardShrink: Module
-    SoftShrink: Module
-    Shrink: Module
-    Identity: Module
-    LogSigmoid: Module
-    Hardtanh: Module
-    Tanhshrink: Module
-    Mish: Module
-    SiLU: Module
-    Relu6: Module
-    RRelu: Module
-    Threshold: Module
-    GLU: Module
+
+Activation.__annotations__ = {
+    config.__name__.removesuffix("Config"): Module
+    for config in vars(configs).values()
+    if isinstance(config, type) and issubclass(config, ActivationConfig) and config is not ActivationConfig
+}
+"""The variants, in the order of the configs: records in Burn's bincode have their numbers."""
+
+
+COUNTERPARTS = [alike(GLUConfig, nn.GLU)]

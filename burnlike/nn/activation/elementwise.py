@@ -1,5 +1,8 @@
 """Activations that compute each element by itself."""
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
@@ -11,6 +14,8 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..initializers.configs import Constant
 from ..layer import ConfiguredLayer, FromConfig, Layer, OfEachElement, shape_error, torch_name
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart, alike, refuse
 from . import configs
 
 
@@ -268,3 +273,56 @@ class RRelu(KeepsType, ConfiguredLayer, config=configs.RReluConfig):
             return functional.rrelu(x, self.lower, self.upper, training=True)
         slope = self.lower + (self.upper - self.lower) * uniform(rng, x).to(x.dtype)
         return torch.where(x < 0, x * slope, x)
+
+
+def _to_torch_hardtanh(layer: Any, device: torch.device) -> nn.Hardtanh:
+    if layer.min_val == layer.max_val:
+        raise refuse(layer, f"equal bounds, {layer.min_val}, have no counterpart")
+    return nn.Hardtanh(layer.min_val, layer.max_val)
+
+
+def _to_torch_hard_sigmoid(layer: Any, device: torch.device) -> nn.Hardsigmoid:
+    if (layer.alpha, layer.beta) != (1 / 6, 0.5):
+        raise refuse(layer, f"alpha={layer.alpha}, beta={layer.beta} have no counterpart: torch's are 1/6 and 0.5")
+    return nn.Hardsigmoid()
+
+
+COUNTERPARTS = [
+    alike(configs.IdentityConfig, nn.Identity),
+    alike(configs.ReluConfig, nn.ReLU),
+    alike(configs.Relu6Config, nn.ReLU6),
+    alike(configs.LeakyReluConfig, nn.LeakyReLU),
+    alike(configs.RReluConfig, nn.RReLU),
+    alike(configs.ThresholdConfig, nn.Threshold),
+    alike(configs.EluConfig, nn.ELU),
+    alike(configs.SeluConfig, nn.SELU),
+    alike(configs.CeluConfig, nn.CELU),
+    alike(configs.SoftplusConfig, nn.Softplus),
+    alike(configs.SiLUConfig, nn.SiLU),
+    alike(configs.MishConfig, nn.Mish),
+    alike(configs.HardSwishConfig, nn.Hardswish),
+    alike(configs.SigmoidConfig, nn.Sigmoid),
+    alike(configs.LogSigmoidConfig, nn.LogSigmoid),
+    alike(configs.TanhConfig, nn.Tanh),
+    alike(configs.SoftsignConfig, nn.Softsign),
+    alike(configs.TanhshrinkConfig, nn.Tanhshrink),
+    alike(configs.HardShrinkConfig, nn.Hardshrink),
+    alike(configs.SoftShrinkConfig, nn.Softshrink),
+    replace(alike(configs.HardtanhConfig, nn.Hardtanh), build=_to_torch_hardtanh),
+    Counterpart(
+        "HardSigmoid", nn.Hardsigmoid, lambda _: configs.HardSigmoidConfig(alpha=1 / 6), _to_torch_hard_sigmoid
+    ),
+    Counterpart(
+        "Gelu",
+        nn.GELU,
+        lambda it: configs.GeluConfig(approximate=it.approximate == "tanh"),
+        lambda it, device: nn.GELU("tanh" if it.approximate else "none"),
+    ),
+    Counterpart(
+        "PRelu",
+        nn.PReLU,
+        lambda it: configs.PReluConfig(num_parameters=it.num_parameters),
+        lambda it, device: nn.PReLU(it.alpha.shape[0], it.alpha_value, device=device),
+        {"alpha": TensorSource("weight")},
+    ),
+]

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ops import attention, masked_softmax, masked_softmax_reference, matmul
-from ..dropout.dropout import Dropout
+from ..dropout import Dropout
 from ..layer import exports_to_onnx
 
 HEADS = {"": "divided", **dict.fromkeys(("query", "key", "value"), "colwise"), "output": "rowwise"}

@@ -11,9 +11,9 @@ from ...module.torch_objects.wrappers import local
 from ...ops._arguments import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
+from ..configs import LinearConfig
 from ..divided_sequence import divided
 from ..layer import FromConfig, expect_shape
-from ..linear.configs import LinearConfig
 from ..norm.configs import RmsNormConfig
 from .attend import HEADS, KeyValueCache, attend_visible, split_heads
 from .attend_divided import attend_parts

@@ -7,6 +7,7 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import EvenSize, Finite, Positive, Size, at_most
 from ...config.roles import Built
 from ..initializers.configs import Initializer, KaimingUniform, Normal
+from ..roles import LayerFacts
 from .scaling_configs import RotaryScaling
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class RotaryEncodingConfig(ModuleConfig["rotary_encoding.RotaryEncoding"], tag="
         rotary_dim: how many values are rotated, the first ones; None for all.
         scaling: of the frequencies, for sequences longer than those of the pretraining.
     """
+
+    facts = LayerFacts(inputs=(1, 3))
 
     max_sequence_length: Size
     d_model: EvenSize
@@ -98,6 +101,8 @@ class RelativePositionBiasConfig(ModuleConfig["positions.RelativePositionBias"],
         initializer: of the numbers.
     """
 
+    facts = LayerFacts(inputs=(2, 3))
+
     n_heads: Size
     n_buckets: Buckets = 32
     max_distance: LongestDistance = 128
@@ -141,6 +146,8 @@ class MultiHeadAttentionConfig(_AttentionConfig["multi_head_attention.MultiHeadA
         output_bias: whether the output projection has a bias.
     """
 
+    facts = LayerFacts(inputs=(1, 5), gives_several=True)
+
     n_heads: Size
     dropout: Probability = 0.1
     min_float: Finite = -1e4
@@ -165,6 +172,8 @@ class CrossAttentionConfig(_AttentionConfig["multi_head_attention.CrossAttention
         n_heads_kv: heads of keys and values; must divide n_heads.
         d_head: size of a head.
     """
+
+    facts = LayerFacts(inputs=(2, 3))
 
     d_context: Size
     n_heads: Size
@@ -198,6 +207,8 @@ class CausalAttentionConfig(_AttentionConfig, tag="CausalAttention"):
         query_key_norm_epsilon: epsilon of RMS norms over the values of each head's queries and keys, before the
             rotation (Qwen3, Yang et al. 2025, section 2; after Dehghani et al. 2023, section 2); None for no norms.
     """
+
+    facts = LayerFacts(inputs=(1, None), last=("d_model", "d_model"))
 
     n_heads: Size
     dropout: Probability = 0.0

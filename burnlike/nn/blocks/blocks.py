@@ -7,11 +7,12 @@ from torch import Tensor, nn
 
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..activation.configs import IdentityConfig
 from ..call_types import ChangesRank, KeepsType
+from ..configs import LinearConfig
 from ..conv.configs import Conv2dConfig
 from ..initializers.configs import Constant, Zeros
 from ..layer import FromConfig, Layer, expect_shape, shape_error
-from ..linear.configs import IdentityConfig, LinearConfig
 from ..torch_counterpart import AnyLibrary
 from . import configs
 from .configs import BasicBlockConfig, BottleneckConfig, ConvNorm2dConfig

@@ -12,7 +12,7 @@ from ..activation.configs import ReluConfig, SigmoidConfig
 from ..initializers.configs import Initializer, KaimingNormal, KaimingUniform
 from ..norm.configs import BatchNormConfig, LayerNormConfig, RmsNormConfig
 from ..padding import PaddingConfig2d, Size2d
-from ..roles import ActivationConfig, NormalizationConfig
+from ..roles import ActivationConfig, LayerFacts, NormalizationConfig
 
 if TYPE_CHECKING:
     from . import blocks
@@ -35,6 +35,8 @@ class _BlockConfig(ModuleConfig[Built]):
         zero_last: whether the last norm starts at 0, so that the block starts as its shortcut (Goyal et al. 2017, 5.1).
         initializer: of the convolutions.
     """
+
+    facts = LayerFacts(channels=("channels.0", "channels.1"))
 
     channels: tuple[Size, Size]
 
@@ -80,6 +82,8 @@ class LayerScaleConfig(ModuleConfig["blocks.LayerScale"], tag="LayerScale"):
         d_model: size of the last dimension.
         value: the first value of gamma.
     """
+
+    facts = LayerFacts(last=("d_model", "d_model"))
 
     d_model: Size
     value: Finite = 1e-6

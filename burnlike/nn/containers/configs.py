@@ -10,7 +10,7 @@ from ...config.registry import tag_of
 from ...config.roles import Built
 from ...errors import ConfigError, Problem
 from .graph_problems import Sources, graph_problems, sources_of
-from .layer_facts import NAMED, chain_sizes, gives_several, input_counts, name_problem, sizes_after, takes_tensors
+from .layer_facts import NAMED, chain_sizes, facts_of, input_counts, name_problem, sizes_after, takes_tensors
 
 if TYPE_CHECKING:
     from . import containers
@@ -49,7 +49,7 @@ class _RowConfig(ModuleConfig[Built]):
     def validate(self) -> Iterable[tuple[str, str]]:
         before = None
         for name, layer in named_parts(self.layers).items():
-            if before is not None and gives_several(before) and takes_tensors(layer):
+            if before is not None and facts_of(before).gives_several and takes_tensors(layer):
                 several = f"gets several values from {tag_of(type(before))}, but takes one tensor"
                 yield f"layers.{name}", f"{several}; use a Graph, whose `from:` names one, such as NODE.0"
             before = layer
@@ -85,7 +85,7 @@ class ResidualConfig(_RowConfig["containers.Residual"], tag="Residual"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from super().validate()
         name, last = [*named_parts(self.layers).items()][-1]
-        if gives_several(last):
+        if facts_of(last).gives_several:
             yield f"layers.{name}", f"{tag_of(type(last))} gives several values, to which x can't be added; use a Graph"
 
 

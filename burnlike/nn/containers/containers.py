@@ -11,9 +11,9 @@ from ...module import Module
 from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..activation.elementwise import Gelu
-from ..dropout.dropout import Dropout
+from ..dropout import Dropout
 from ..layer import FromConfig, OfEachElement, expect_shape, shape_error
-from ..linear.linear import Identity, Linear
+from ..linear import Identity, Linear
 from ..torch_counterpart import AnyLibrary
 from .configs import GraphConfig, RepeatConfig, ResidualConfig, SequentialConfig, named_parts
 from .graph_problems import item_path, places_of

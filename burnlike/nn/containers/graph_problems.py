@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from ...config import Meta, ModuleConfig
 from ...config.registry import tag_of
 from ...errors import nearest
-from ..embedding.configs import EmbeddingConfig
-from ..linear.configs import LinearConfig
+from ..configs import EmbeddingConfig, LinearConfig
 from .layer_facts import Sizes, input_counts, name_problem, sizes_after
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ...config import Meta, ModuleConfig
 from ...config.registry import tag_of
+from ..roles import LayerFacts
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -43,52 +44,29 @@ def name_problem(name: str) -> str:
 Counts = tuple[int, int | None]
 """The least number of inputs and the largest; None for any number."""
 
-_OF_ONE_INPUT = frozenset(
-    ("activation", "blocks", "conv", "dropout", "embedding", "interpolate", "linear", "norm", "operations", "pool")
-)
-"""The families whose layers take one input, but for those of the table below."""
-
-_COUNTS: dict[str, Counts] = {
-    **dict.fromkeys(("Add", "Concat", "Multiply", "Stack"), (2, None)),
-    **dict.fromkeys(("Subtract", "Divide", "MatMul"), (2, 2)),
-    **dict.fromkeys(("BinaryCrossEntropyLoss", "CrossEntropyLoss", "SmoothL1Loss", "HingeEmbeddingLoss"), (2, 2)),
-    **dict.fromkeys(("HuberLoss", "KLDivLoss", "LpLoss", "MseLoss", "MultiMarginLoss"), (2, 2)),
-    **dict.fromkeys(("PoissonNllLoss", "SoftMarginLoss", "CosineSimilarity", "PairwiseDistance"), (2, 2)),
-    **dict.fromkeys(("CosineEmbeddingLoss", "GaussianNLLLoss", "MarginRankingLoss", "TripletMarginLoss"), (3, 3)),
-    **dict.fromkeys(("CTCLoss", "RNNTLoss"), (4, 4)),
-    **dict.fromkeys(("CrossAttention", "DeformConv2d", "RelativePositionBias"), (2, 3)),
-    **dict.fromkeys(("Rnn", "BiRnn", "BiGru", "Lstm", "BiLstm"), (1, 2)),
-    "MultiHeadAttention": (1, 5),
-    "TransformerDecoder": (2, 6),
-}
+_NOT_KNOWN = LayerFacts(inputs=(1, None))
 
 
-_GIVING_SEVERAL = frozenset(("Rnn", "BiRnn", "BiGru", "Lstm", "BiLstm", "MultiHeadAttention", "Split", "BertEncoder"))
-
-
-def gives_several(config: ModuleConfig) -> bool:
-    """True if a layer of burnlike gives several values, such as an output and a state."""
-    return _is_ours(config) and tag_of(type(config)) in _GIVING_SEVERAL
+def facts_of(config: ModuleConfig) -> LayerFacts:
+    """The facts of a layer of burnlike; of models and of users' layers only that they take an input."""
+    package, room, *_ = f"{type(config).__module__}.".split(".")
+    if package != "burnlike":
+        return _NOT_KNOWN
+    return getattr(type(config), "facts", LayerFacts() if room == "nn" else _NOT_KNOWN)
 
 
 def takes_tensors(config: ModuleConfig) -> bool:
     """True if each input of a layer is one tensor; containers hand on what their layers take."""
-    return _is_ours(config) and ".containers." not in type(config).__module__
+    return type(config).__module__.startswith("burnlike.") and not is_container(config)
 
 
-def _is_ours(config: ModuleConfig) -> bool:
-    return type(config).__module__.partition(".")[0] == "burnlike"
+def is_container(config: ModuleConfig) -> bool:
+    return type(config).__module__.startswith(f"{__package__}.")
 
 
 def input_counts(config: ModuleConfig) -> Counts:
     """The number of inputs of a layer; one or more where it is not known."""
-    counts = config.input_counts
-    if counts is not None:
-        return counts
-    package, *path = type(config).__module__.split(".")
-    if package != "burnlike" or path[0] != "nn":
-        return 1, None
-    return _COUNTS.get(tag_of(type(config)) or "", (1, 1) if path[1] in _OF_ONE_INPUT else (1, None))
+    return config.input_counts or facts_of(config).inputs
 
 
 class Size(NamedTuple):
@@ -103,36 +81,11 @@ Sizes = Mapping[str, Size]
 
 Problems = list[tuple[str, str]]
 
-_LAST: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("Linear", "GatedLinear", "SwiGlu"), ("d_input", "d_output")),
-    **dict.fromkeys(("LayerNorm", "RmsNorm", "LayerScale", "CausalAttention"), ("d_model", "d_model")),
-    **dict.fromkeys(("PositionWiseFeedForward", "GatedFeedForward", "TransformerEncoder"), ("d_model", "d_model")),
-    **dict.fromkeys(("Gru", "BiGru", "Lstm", "BiLstm", "Rnn", "BiRnn"), ("d_input", "")),
-    "Embedding": ("", "d_model"),
-}
-"""The fields that say the last dimension of the input and of the output; none where the other is not told."""
-
-_CHANNELS: dict[str, tuple[str, str]] = {
-    "Conv1d": ("channels_in", "channels_out"),
-    **dict.fromkeys(("Conv2d", "Conv3d", "ConvNorm2d", "BasicBlock", "Bottleneck"), ("channels.0", "channels.1")),
-    **dict.fromkeys(("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"), ("channels.0", "channels.1")),
-    "DepthwiseSeparableConv2d": ("channels.0", "channels.1"),
-    "BatchNorm": ("num_features", "num_features"),
-    **dict.fromkeys(("GroupNorm", "InstanceNorm"), ("num_channels", "num_channels")),
-}
-"""The same of the second dimension."""
-
-_KEEPING_ALL = frozenset(("Identity", "Negate", "Exp", "Log", "Sqrt", "Softmax", "LocalResponseNorm"))
-_CHANGING_ACTIVATIONS = frozenset(("GLU", "GatedLinear", "SwiGlu"))
-
 
 def sizes_after(layer: ModuleConfig, before: Sizes, path: str, problems: Problems) -> Sizes:
     """The output sizes of the layer at `path`, as far as its input sizes tell; problems get what does not fit."""
-    package, tag = type(layer).__module__.split("."), tag_of(type(layer)) or ""
-    if package[:2] != ["burnlike", "nn"]:
-        return {}
     config: Any = layer
-    match tag:
+    match tag_of(type(layer)) if is_container(layer) else None:
         case "Sequential":
             return _chain(config.layers, before, path, problems)
         case "Residual":
@@ -141,14 +94,14 @@ def sizes_after(layer: ModuleConfig, before: Sizes, path: str, problems: Problem
         case "Repeat":
             after = sizes_after(config.layer, before, f"{path}.layer", problems)
             return sizes_after(config.layer, after, f"{path}.layer", problems) if config.times > 1 else after
-    for dimension, table in (("last", _LAST), ("channels", _CHANNELS)):
-        if tag in table:
-            return _through(config, dimension, *table[tag], before, path, problems)
-    if tag in _KEEPING_ALL or (package[2] in ("activation", "dropout") and tag not in _CHANGING_ACTIVATIONS):
-        return before
-    if package[2] in ("pool", "interpolate") and "channels" in before:
+    facts = facts_of(layer)
+    if facts.last is not None:
+        return _through(config, "last", *facts.last, before, path, problems)
+    if facts.channels is not None:
+        return _through(config, "channels", *facts.channels, before, path, problems)
+    if facts.keeps == "channels" and "channels" in before:
         return {"channels": before["channels"]}
-    return {}
+    return before if facts.keeps == "all" else {}
 
 
 def chain_sizes(layers: Any, path: str = "layers") -> Iterable[tuple[str, str]]:

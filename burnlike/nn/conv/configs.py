@@ -19,6 +19,7 @@ from ..padding import (
     even_kernel,
     span,
 )
+from ..roles import LayerFacts
 
 if TYPE_CHECKING:
     from . import conv, windows
@@ -48,6 +49,8 @@ class Conv1dConfig(_ConvConfig["conv.Conv1d"], tag="Conv1d"):
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
     """
 
+    facts = LayerFacts(channels=("channels_in", "channels_out"))
+
     channels_in: Size
     channels_out: Size
     kernel_size: Size
@@ -64,6 +67,8 @@ class Conv1dConfig(_ConvConfig["conv.Conv1d"], tag="Conv1d"):
 
 class _ConvNdConfig(_ConvConfig[Built]):
     """The fields of convolutions over several dimensions."""
+
+    facts = LayerFacts(channels=("channels.0", "channels.1"))
 
     channels: tuple[Size, Size]
     kernel_size: Any
@@ -120,6 +125,8 @@ class _ConvTransposeConfig(_ConvConfig[Built]):
         padding_out: how many are added at the end; torch's `output_padding`, of any size.
     """
 
+    facts = LayerFacts(channels=("channels.0", "channels.1"))
+
     channels: tuple[Size, Size]
     kernel_size: Any
     stride: Any = 1
@@ -173,6 +180,8 @@ class DeformConv2dConfig(_ConvConfig["conv.DeformConv2d"], tag="DeformConv2d"):
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs; odd kernels only), one size for all sides, or
             `[top, left, bottom, right]`, with the same at both ends.
     """
+
+    facts = LayerFacts(inputs=(2, 3))
 
     channels: tuple[Size, Size]
     kernel_size: Size2d

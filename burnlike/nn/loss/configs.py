@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Finite, NotNegative, Positive, at_most
+from ...config.roles import Built
+from ..roles import LayerFacts
 
 if TYPE_CHECKING:
     from . import cross_entropy, elementwise, margins, sequences
@@ -19,7 +21,13 @@ _Weights = Annotated[tuple[Positive, ...], Meta(min_length=1)]
 _Smoothing = Annotated[float, Meta(ge=0, le=1)]
 
 
-class CrossEntropyLossConfig(ModuleConfig["cross_entropy.CrossEntropyLoss"], tag="CrossEntropyLoss"):
+class _LossConfig(ModuleConfig[Built]):
+    """A loss of predictions and targets."""
+
+    facts = LayerFacts(inputs=(2, 2))
+
+
+class CrossEntropyLossConfig(_LossConfig["cross_entropy.CrossEntropyLoss"], tag="CrossEntropyLoss"):
     """Minus the logarithm of the probability of the target class.
 
     Attributes:
@@ -35,7 +43,7 @@ class CrossEntropyLossConfig(ModuleConfig["cross_entropy.CrossEntropyLoss"], tag
     logits: bool = True
 
 
-class BinaryCrossEntropyLossConfig(ModuleConfig["cross_entropy.BinaryCrossEntropyLoss"], tag="BinaryCrossEntropyLoss"):
+class BinaryCrossEntropyLossConfig(_LossConfig["cross_entropy.BinaryCrossEntropyLoss"], tag="BinaryCrossEntropyLoss"):
     """Minus the logarithm of the probability of the target, yes or no.
 
     Attributes:
@@ -49,23 +57,23 @@ class BinaryCrossEntropyLossConfig(ModuleConfig["cross_entropy.BinaryCrossEntrop
     logits: bool = False
 
 
-class MseLossConfig(ModuleConfig["elementwise.MseLoss"], tag="MseLoss"):
+class MseLossConfig(_LossConfig["elementwise.MseLoss"], tag="MseLoss"):
     """The squared difference."""
 
 
-class HuberLossConfig(ModuleConfig["elementwise.HuberLoss"], tag="HuberLoss"):
+class HuberLossConfig(_LossConfig["elementwise.HuberLoss"], tag="HuberLoss"):
     """Squared up to delta, linear beyond (Huber 1964)."""
 
     delta: Positive
 
 
-class SmoothL1LossConfig(ModuleConfig["elementwise.SmoothL1Loss"], tag="SmoothL1Loss"):
+class SmoothL1LossConfig(_LossConfig["elementwise.SmoothL1Loss"], tag="SmoothL1Loss"):
     """Huber's loss whose delta is beta, divided by beta (Girshick 2015, eq. 3)."""
 
     beta: Positive = 1.0
 
 
-class LpLossConfig(ModuleConfig["elementwise.LpLoss"], tag="LpLoss"):
+class LpLossConfig(_LossConfig["elementwise.LpLoss"], tag="LpLoss"):
     """The absolute difference to the power p."""
 
     p: Positive
@@ -81,13 +89,13 @@ class LpLossConfig(ModuleConfig["elementwise.LpLoss"], tag="LpLoss"):
         return cls(p=2.0).init()
 
 
-class KLDivLossConfig(ModuleConfig["elementwise.KLDivLoss"], tag="KLDivLoss"):
+class KLDivLossConfig(_LossConfig["elementwise.KLDivLoss"], tag="KLDivLoss"):
     """The Kullback-Leibler divergence of predictions from targets: logarithms, the targets with log_target, too."""
 
     log_target: bool = False
 
 
-class PoissonNllLossConfig(ModuleConfig["elementwise.PoissonNllLoss"], tag="PoissonNllLoss"):
+class PoissonNllLossConfig(_LossConfig["elementwise.PoissonNllLoss"], tag="PoissonNllLoss"):
     """Minus the logarithm of the likelihood of counts under a Poisson distribution.
 
     Attributes:
@@ -101,7 +109,7 @@ class PoissonNllLossConfig(ModuleConfig["elementwise.PoissonNllLoss"], tag="Pois
     eps: Positive = 1e-8
 
 
-class GaussianNLLLossConfig(ModuleConfig["elementwise.GaussianNLLLoss"], tag="GaussianNLLLoss"):
+class GaussianNLLLossConfig(_LossConfig["elementwise.GaussianNLLLoss"], tag="GaussianNLLLoss"):
     """Minus the logarithm of the likelihood under normal distributions (Nix & Weigend 1994).
 
     Attributes:
@@ -109,11 +117,13 @@ class GaussianNLLLossConfig(ModuleConfig["elementwise.GaussianNLLLoss"], tag="Ga
         full: whether the constant log(2 pi) / 2 is added.
     """
 
+    facts = LayerFacts(inputs=(3, 3))
+
     eps: Positive = 1e-6
     full: bool = False
 
 
-class CTCLossConfig(ModuleConfig["sequences.CTCLoss"], tag="CTCLoss"):
+class CTCLossConfig(_LossConfig["sequences.CTCLoss"], tag="CTCLoss"):
     """Connectionist temporal classification (Graves et al. 2006): all alignments of a target with a longer sequence.
 
     Attributes:
@@ -121,11 +131,13 @@ class CTCLossConfig(ModuleConfig["sequences.CTCLoss"], tag="CTCLoss"):
         zero_infinity: whether the loss of a target that has no alignment is 0 instead of infinity.
     """
 
+    facts = LayerFacts(inputs=(4, 4))
+
     blank: _Class = 0
     zero_infinity: bool = False
 
 
-class RNNTLossConfig(ModuleConfig["sequences.RNNTLoss"], tag="RNNTLoss"):
+class RNNTLossConfig(_LossConfig["sequences.RNNTLoss"], tag="RNNTLoss"):
     """The transducer's loss (Graves 2012): all alignments of a target with a sequence.
 
     Attributes:
@@ -133,11 +145,13 @@ class RNNTLossConfig(ModuleConfig["sequences.RNNTLoss"], tag="RNNTLoss"):
         logits: whether the inputs are logits; otherwise they are logarithms of probabilities.
     """
 
+    facts = LayerFacts(inputs=(4, 4))
+
     blank: _Class = 0
     logits: bool = True
 
 
-class CosineEmbeddingLossConfig(ModuleConfig["margins.CosineEmbeddingLoss"], tag="CosineEmbeddingLoss"):
+class CosineEmbeddingLossConfig(_LossConfig["margins.CosineEmbeddingLoss"], tag="CosineEmbeddingLoss"):
     """Draws pairs of vectors together or apart by their angle.
 
     Attributes:
@@ -145,35 +159,41 @@ class CosineEmbeddingLossConfig(ModuleConfig["margins.CosineEmbeddingLoss"], tag
         reduction: of `forward`.
     """
 
+    facts = LayerFacts(inputs=(3, 3))
+
     margin: Annotated[float, Meta(ge=-1, le=1)] = 0.0
     reduction: Literal["mean", "sum", "auto"] = "mean"
 
 
-class HingeEmbeddingLossConfig(ModuleConfig["margins.HingeEmbeddingLoss"], tag="HingeEmbeddingLoss"):
+class HingeEmbeddingLossConfig(_LossConfig["margins.HingeEmbeddingLoss"], tag="HingeEmbeddingLoss"):
     """Distances of pairs: small if they belong together, at least the margin if not."""
 
     margin: Finite = 1.0
 
 
-class MarginRankingLossConfig(ModuleConfig["margins.MarginRankingLoss"], tag="MarginRankingLoss"):
+class MarginRankingLossConfig(_LossConfig["margins.MarginRankingLoss"], tag="MarginRankingLoss"):
     """A loss for which of two scores is to be the larger one, by the margin."""
+
+    facts = LayerFacts(inputs=(3, 3))
 
     margin: NotNegative = 0.0
 
 
-class MultiMarginLossConfig(ModuleConfig["margins.MultiMarginLoss"], tag="MultiMarginLoss"):
+class MultiMarginLossConfig(_LossConfig["margins.MultiMarginLoss"], tag="MultiMarginLoss"):
     """The score of the target class is to exceed the others by the margin; what is missing counts to the power p."""
 
     margin: NotNegative = 1.0
     p: Literal[1, 2] = 1
 
 
-class SoftMarginLossConfig(ModuleConfig["margins.SoftMarginLoss"], tag="SoftMarginLoss"):
+class SoftMarginLossConfig(_LossConfig["margins.SoftMarginLoss"], tag="SoftMarginLoss"):
     """The logistic loss of targets -1 and 1."""
 
 
-class TripletMarginLossConfig(ModuleConfig["margins.TripletMarginLoss"], tag="TripletMarginLoss"):
+class TripletMarginLossConfig(_LossConfig["margins.TripletMarginLoss"], tag="TripletMarginLoss"):
     """An anchor is to be nearer to one vector than to another, by the margin in the p-norm (Balntas et al. 2016)."""
+
+    facts = LayerFacts(inputs=(3, 3))
 
     margin: Finite = 1.0
     p: Positive = 2.0

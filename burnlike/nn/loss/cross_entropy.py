@@ -1,7 +1,9 @@
 """Cross-entropy of classes, and of yes or no."""
 
+from typing import Any
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import ArgumentError
@@ -10,6 +12,7 @@ from ...ops import cross_entropy, cross_entropy_reference
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
 from ..layer import Layer, exports_to_onnx, shape_error
+from ..torch_counterpart import Counterpart, expect_only, refuse
 from .configs import BinaryCrossEntropyLossConfig, CrossEntropyLossConfig
 from .inputs import expect_equal_shapes, expect_integers, expect_range, expect_rows, range_error
 
@@ -175,3 +178,49 @@ class BinaryCrossEntropyLoss(GivesLoss, Layer):
 
     def custom_content(self, content: Content) -> Content:
         return content.add("weights", self.weights).add("smoothing", self.smoothing).add("logits", self.logits)
+
+
+def _values(loss: nn.Module, weight: Tensor | None) -> tuple[float, ...] | None:
+    if weight is None:
+        return None
+    if weight.is_meta:
+        raise refuse(loss, "its weight has no values on the meta device")
+    return tuple(weight.tolist())
+
+
+def _cross_entropy_config(loss: nn.CrossEntropyLoss) -> CrossEntropyLossConfig:
+    expect_only(loss, reduction="mean")
+    return CrossEntropyLossConfig(
+        pad_tokens=None if loss.ignore_index == NO_CLASS else (loss.ignore_index,),
+        weights=_values(loss, loss.weight),
+        smoothing=loss.label_smoothing or None,
+    )
+
+
+def _cross_entropy(loss: CrossEntropyLoss, device: torch.device) -> nn.CrossEntropyLoss:
+    pads = [NO_CLASS] if loss.pad_tokens is None else [*loss.pad_tokens]
+    expect_only(loss, logits=True)
+    if len(pads) > 1:
+        raise refuse(loss, "several pad_tokens have no counterpart")
+    weight = None if loss.weights is None else loss.weights.clone().to(device)
+    return nn.CrossEntropyLoss(weight, ignore_index=pads[0], label_smoothing=loss.smoothing or 0.0)
+
+
+def _binary_config(loss: nn.BCELoss | nn.BCEWithLogitsLoss) -> BinaryCrossEntropyLossConfig:
+    expect_only(loss, reduction="mean", weight=None, pos_weight=None)
+    return BinaryCrossEntropyLossConfig(logits=isinstance(loss, nn.BCEWithLogitsLoss))
+
+
+def _binary(loss: Any, _device: torch.device) -> nn.Module:
+    expect_only(loss, weights=None, smoothing=None)
+    return nn.BCEWithLogitsLoss() if loss.logits else nn.BCELoss()
+
+
+COUNTERPARTS = [
+    Counterpart(
+        "CrossEntropyLoss", nn.CrossEntropyLoss, _cross_entropy_config, _cross_entropy, constants={"weights": "weight"}
+    ),
+    # Their targets are whole numbers, torch's are floats.
+    Counterpart("BinaryCrossEntropyLoss", nn.BCELoss, _binary_config, _binary, call="other"),
+    Counterpart("BinaryCrossEntropyLoss", nn.BCEWithLogitsLoss, _binary_config, _binary, call="other"),
+]

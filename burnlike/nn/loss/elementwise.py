@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import ArgumentError, TargetError
@@ -12,9 +13,10 @@ from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss, KeepsType
 from ..layer import ConfiguredLayer, FromConfig, Layer, shape_error
+from ..torch_counterpart import Counterpart, expect_only, refuse
 from . import configs
 from .configs import Reduction
-from .inputs import OfPredictions, by_word, expect_equal_shapes, mean_or_sum, mean_over, readable, reduced
+from .inputs import OfPredictions, by_word, expect_equal_shapes, loss_pair, mean_or_sum, mean_over, readable, reduced
 
 
 class MseLoss(OfPredictions, Layer):
@@ -184,3 +186,25 @@ class GaussianNLLLoss(GivesLoss, ConfiguredLayer, config=configs.GaussianNLLLoss
 def _least(values: Tensor) -> float:
     """The smallest value; 0 where it can't be read."""
     return values.amin().item() if readable(values) and values.numel() else 0.0
+
+
+def _lp_config(loss: nn.L1Loss) -> configs.LpLossConfig:
+    expect_only(loss, reduction="mean")
+    return configs.LpLossConfig(p=1.0)
+
+
+def _lp(loss: Any, _device: torch.device) -> nn.Module:
+    if loss.p not in (1, 2):
+        raise refuse(loss, f"p={loss.p} has no counterpart")
+    return nn.L1Loss() if loss.p == 1 else nn.MSELoss()
+
+
+COUNTERPARTS = [
+    loss_pair(configs.MseLossConfig, nn.MSELoss),
+    Counterpart("LpLoss", nn.L1Loss, _lp_config, _lp),
+    loss_pair(configs.HuberLossConfig, nn.HuberLoss),
+    loss_pair(configs.SmoothL1LossConfig, nn.SmoothL1Loss, "none"),
+    loss_pair(configs.KLDivLossConfig, nn.KLDivLoss, "batchmean"),
+    loss_pair(configs.PoissonNllLossConfig, nn.PoissonNLLLoss),
+    loss_pair(configs.GaussianNLLLossConfig, nn.GaussianNLLLoss),
+]

@@ -1,16 +1,18 @@
 """The inputs of losses: checks, and reductions."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..._torch_compat.transforms import readable
+from ...config import ModuleConfig
 from ...errors import ArgumentError, DTypeError, TargetError
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
 from ..layer import expect_shape, shape_error
+from ..torch_counterpart import Counterpart, alike
 from .configs import Reduction
 
 
@@ -99,3 +101,9 @@ class OfPredictions(GivesLoss):
         """As `forward`, not reduced: `[...], [...] -> [...]`."""
         expect_equal_shapes(self, predictions, targets)
         return self._loss(predictions, targets, "none")
+
+
+def loss_pair(config: type[ModuleConfig], twin: type[nn.Module], reduction: str = "mean", **only: Any) -> Counterpart:
+    """The pair of a loss and torch's, with the `reduction` that `forward` has by default; others are its argument."""
+    remedy = "; Burn adds nothing to differences, nor swaps" if "swap" in only else ""
+    return alike(config, twin, only={"reduction": reduction, **only}, remedy=remedy)

@@ -1,16 +1,19 @@
 """Losses that are 0 once a margin is kept."""
 
+from typing import Any
+
 import torch
-from torch import Tensor, linalg
+from torch import Tensor, linalg, nn
 from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
 from ..layer import ConfiguredLayer, Layer, expect_shape
+from ..torch_counterpart import Counterpart, refuse
 from . import configs
 from .configs import Reduction
-from .inputs import expect_equal_shapes, expect_rows, range_error, reduced, wide
+from .inputs import expect_equal_shapes, expect_rows, loss_pair, range_error, reduced, wide
 
 
 class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.HingeEmbeddingLossConfig):
@@ -155,3 +158,23 @@ class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.CosineEmbed
 
     def custom_content(self, content: Content) -> Content:
         return content.add("margin", self.margin).add("reduction", self.reduction.capitalize())
+
+
+def _cosine_config(loss: nn.CosineEmbeddingLoss) -> configs.CosineEmbeddingLossConfig:
+    if loss.reduction == "none":
+        raise refuse(loss, "reduction='none' has no counterpart; call forward_no_reduction")
+    return configs.CosineEmbeddingLossConfig(margin=loss.margin, reduction=loss.reduction)  # pyright: ignore[reportArgumentType]
+
+
+def _cosine(loss: Any, _device: torch.device) -> nn.CosineEmbeddingLoss:
+    return nn.CosineEmbeddingLoss(loss.margin, reduction="sum" if loss.reduction == "sum" else "mean")
+
+
+COUNTERPARTS = [
+    Counterpart("CosineEmbeddingLoss", nn.CosineEmbeddingLoss, _cosine_config, _cosine),
+    loss_pair(configs.HingeEmbeddingLossConfig, nn.HingeEmbeddingLoss),
+    loss_pair(configs.MarginRankingLossConfig, nn.MarginRankingLoss),
+    loss_pair(configs.MultiMarginLossConfig, nn.MultiMarginLoss, weight=None),
+    loss_pair(configs.SoftMarginLossConfig, nn.SoftMarginLoss),
+    loss_pair(configs.TripletMarginLossConfig, nn.TripletMarginLoss, eps=0.0, swap=False),
+]

@@ -1,7 +1,7 @@
 """Losses of all alignments of a target with a sequence: CTC and the transducer's."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..._torch_compat.dispatch import ctc_losses
 from ...errors import ArgumentError, ShapeError, TargetError
@@ -11,7 +11,7 @@ from ..call_types import ChangesRank
 from ..layer import FromConfig, expect_shape
 from .alignments import arc_scores, minus_log_likelihood
 from .configs import CTCLossConfig, Reduction, RNNTLossConfig
-from .inputs import by_word, expect_integers, expect_range, mean_or_sum, readable, reduced, wide
+from .inputs import by_word, expect_integers, expect_range, loss_pair, mean_or_sum, readable, reduced, wide
 
 
 class CTCLoss(ChangesRank, FromConfig, Module):
@@ -153,3 +153,8 @@ def _expect_targets(
     if layer.blank >= classes:
         expected = f"one of the classes 0..{classes - 1}, got {layer.blank}"
         raise ArgumentError(f"{type(layer).__name__}: blank: expected {expected}")
+
+
+COUNTERPARTS = [
+    loss_pair(CTCLossConfig, nn.CTCLoss, "none"),
+]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Finite, NotNegative, Positive, Size
-from ..roles import NormalizationConfig
+from ..roles import LayerFacts, NormalizationConfig
 
 if TYPE_CHECKING:
     from . import norm
@@ -18,6 +18,8 @@ class BatchNormConfig(NormalizationConfig["norm.BatchNorm"], tag="BatchNorm"):
         num_features: channels, dimension 1 of x.
         momentum: weight of a batch in the running mean and variance.
     """
+
+    facts = LayerFacts(channels=("num_features", "num_features"))
 
     features: ClassVar[str] = "num_features"
 
@@ -33,6 +35,8 @@ class LayerNormConfig(NormalizationConfig["norm.LayerNorm"], tag="LayerNorm"):
         bias: whether beta is added.
     """
 
+    facts = LayerFacts(last=("d_model", "d_model"))
+
     features: ClassVar[str] = "d_model"
 
     d_model: Size
@@ -46,6 +50,8 @@ class GroupNormConfig(NormalizationConfig["norm.GroupNorm"], tag="GroupNorm"):
     Attributes:
         num_groups: groups; must divide num_channels.
     """
+
+    facts = LayerFacts(channels=("num_channels", "num_channels"))
 
     features: ClassVar[str] = "num_channels"
 
@@ -62,6 +68,8 @@ class GroupNormConfig(NormalizationConfig["norm.GroupNorm"], tag="GroupNorm"):
 class InstanceNormConfig(NormalizationConfig["norm.InstanceNorm"], tag="InstanceNorm"):
     """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016)."""
 
+    facts = LayerFacts(channels=("num_channels", "num_channels"))
+
     features: ClassVar[str] = "num_channels"
 
     num_channels: Size
@@ -71,6 +79,8 @@ class InstanceNormConfig(NormalizationConfig["norm.InstanceNorm"], tag="Instance
 
 class RmsNormConfig(NormalizationConfig["norm.RmsNorm"], tag="RmsNorm"):
     """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019)."""
+
+    facts = LayerFacts(last=("d_model", "d_model"))
 
     features: ClassVar[str] = "d_model"
 
@@ -87,6 +97,8 @@ class LocalResponseNormConfig(ModuleConfig["norm.LocalResponseNorm"], tag="Local
         beta: exponent.
         k: added to the mean square.
     """
+
+    facts = LayerFacts(keeps="all")
 
     size: Size
     alpha: Finite = 1e-4

@@ -1,5 +1,7 @@
 """Normalizations, and the one that a config chooses, as a field of other layers."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.backends import cudnn
@@ -13,6 +15,9 @@ from ..call_types import KeepsType
 from ..initializers.configs import Ones, Zeros
 from ..joint_batch import JointLayer
 from ..layer import ChosenLayer, ConfiguredLayer, Layer, expect_shape, exports_to_onnx, shape_error, torch_name
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart, alike, expect_only, refuse
+from . import configs
 from .configs import (
     BatchNormConfig,
     GroupNormConfig,
@@ -295,3 +300,77 @@ class Normalization(ChosenLayer):
         """The number of features, whatever the layer calls them; 0 for Identity."""
         gamma = getattr(self.value, "gamma", None)
         return getattr(self.value, "num_channels", 0) if gamma is None else gamma.shape[0]
+
+
+_AFFINE = {"gamma": TensorSource("weight"), "beta": TensorSource("bias")}
+_RUNNING = {name: TensorSource(name) for name in ("running_mean", "running_var")}
+
+
+def _one_size(layer: nn.LayerNorm | nn.RMSNorm) -> int:
+    if len(layer.normalized_shape) != 1:
+        raise refuse(layer, f"normalized_shape={tuple(layer.normalized_shape)} has more than one dimension")
+    expect_only(layer, elementwise_affine=True)
+    return layer.normalized_shape[0]
+
+
+def _rms_norm_config(layer: nn.RMSNorm) -> configs.RmsNormConfig:
+    d_model = _one_size(layer)
+    if layer.eps is not None:
+        return configs.RmsNormConfig(d_model=d_model, epsilon=layer.eps)
+    # None is the epsilon of the type that torch computes in, float32 for 16 bits; the input's is the weight's but for
+    # mixed precision.
+    computed = torch.promote_types(layer.weight.dtype, torch.float32)
+    return configs.RmsNormConfig(d_model=d_model, epsilon=torch.finfo(computed).eps)
+
+
+def _response_norm_options(layer: Any) -> dict[str, Any]:
+    if layer.size % 2 == 0:
+        raise refuse(layer, f"size={layer.size} is even: torch has the extra channel on the other side")
+    return {name: getattr(layer, name) for name in ("size", "alpha", "beta", "k")}
+
+
+COUNTERPARTS = [
+    *(
+        alike(
+            configs.BatchNormConfig,
+            twin,
+            {**_AFFINE, **_RUNNING},
+            {"affine": True, "track_running_stats": True},
+            ("num_batches_tracked",),
+            epsilon="eps",
+        )
+        for twin in (nn.BatchNorm1d, nn.BatchNorm3d, nn.BatchNorm2d)
+    ),
+    *(
+        alike(
+            configs.InstanceNormConfig,
+            twin,
+            _AFFINE,
+            {"track_running_stats": False},
+            num_channels="num_features",
+            epsilon="eps",
+        )
+        for twin in (nn.InstanceNorm1d, nn.InstanceNorm3d, nn.InstanceNorm2d)
+    ),
+    Counterpart(
+        "LayerNorm",
+        nn.LayerNorm,
+        lambda it: configs.LayerNormConfig(d_model=_one_size(it), epsilon=it.eps, bias=it.bias is not None),
+        lambda it, device: nn.LayerNorm(it.gamma.shape[0], it.epsilon, bias=it.beta is not None, device=device),
+        _AFFINE,
+    ),
+    alike(configs.GroupNormConfig, nn.GroupNorm, _AFFINE, epsilon="eps"),
+    Counterpart(
+        "RmsNorm",
+        nn.RMSNorm,
+        _rms_norm_config,
+        lambda it, device: nn.RMSNorm(it.gamma.shape[0], it.epsilon, device=device),
+        {"gamma": TensorSource("weight")},
+    ),
+    Counterpart(
+        "LocalResponseNorm",
+        nn.LocalResponseNorm,
+        lambda it: configs.LocalResponseNormConfig(**_response_norm_options(it)),
+        lambda it, device: nn.LocalResponseNorm(**_response_norm_options(it)),
+    ),
+]

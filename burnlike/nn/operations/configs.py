@@ -7,6 +7,7 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import CountOrZero, Dimension, Finite, Size, at_most
 from ...config.roles import Built
 from ..initializers.configs import Initializer, Normal
+from ..roles import LayerFacts
 
 if TYPE_CHECKING:
     from . import arithmetic, shapes
@@ -19,13 +20,19 @@ _NewSize = Annotated[int, Meta(ge=-1), at_most(2**31 - 1, "no dimension is large
 class AddConfig(ModuleConfig["shapes.Add"], tag="Add"):
     """The sum of two or more tensors, element by element."""
 
+    facts = LayerFacts(inputs=(2, None))
+
 
 class MultiplyConfig(ModuleConfig["shapes.Multiply"], tag="Multiply"):
     """The product of two or more tensors, element by element."""
 
+    facts = LayerFacts(inputs=(2, None))
+
 
 class ConcatConfig(ModuleConfig["shapes.Concat"], tag="Concat"):
     """Two or more tensors one after the other in the dimension dim; a negative one counts from the last."""
+
+    facts = LayerFacts(inputs=(2, None))
 
     dim: Dimension
 
@@ -37,6 +44,8 @@ class SplitConfig(ModuleConfig["shapes.Split"], tag="Split"):
         sizes: of the parts; together the size of the dimension.
         dim: that is split; negative ones count from the last.
     """
+
+    facts = LayerFacts(gives_several=True)
 
     sizes: Annotated[tuple[Size, ...], Meta(min_length=2)]
     dim: Dimension = -1
@@ -51,6 +60,8 @@ class SelectConfig(ModuleConfig["shapes.Select"], tag="Select"):
 
 class StackConfig(ModuleConfig["shapes.Stack"], tag="Stack"):
     """Two or more tensors of one shape as one, side by side in a new dimension dim."""
+
+    facts = LayerFacts(inputs=(2, None))
 
     dim: Dimension
 
@@ -172,33 +183,49 @@ class PermuteConfig(ModuleConfig["shapes.Permute"], tag="Permute"):
 class SubtractConfig(ModuleConfig["arithmetic.Subtract"], tag="Subtract"):
     """The first tensor less the second, element by element."""
 
+    facts = LayerFacts(inputs=(2, 2))
+
 
 class DivideConfig(ModuleConfig["arithmetic.Divide"], tag="Divide"):
     """The first tensor by the second, element by element."""
+
+    facts = LayerFacts(inputs=(2, 2))
 
 
 class MatMulConfig(ModuleConfig["arithmetic.MatMul"], tag="MatMul"):
     """The matrix product of the last two dimensions of two tensors."""
 
+    facts = LayerFacts(inputs=(2, 2))
+
 
 class NegateConfig(ModuleConfig["arithmetic.Negate"], tag="Negate"):
     """Each element with the other sign."""
+
+    facts = LayerFacts(keeps="all")
 
 
 class ExpConfig(ModuleConfig["arithmetic.Exp"], tag="Exp"):
     """e to the power of each element."""
 
+    facts = LayerFacts(keeps="all")
+
 
 class LogConfig(ModuleConfig["arithmetic.Log"], tag="Log"):
     """The natural logarithm of each element."""
+
+    facts = LayerFacts(keeps="all")
 
 
 class SqrtConfig(ModuleConfig["arithmetic.Sqrt"], tag="Sqrt"):
     """The square root of each element."""
 
+    facts = LayerFacts(keeps="all")
+
 
 class SoftmaxConfig(ModuleConfig["arithmetic.Softmax"], tag="Softmax"):
     """exp(x) over its sum in the dimension dim."""
+
+    facts = LayerFacts(keeps="all")
 
     dim: Dimension = -1
 

@@ -8,6 +8,7 @@ from ...config import ModuleConfig
 from ...config.bounds import Size
 from ...config.roles import Built
 from ..padding import PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, Size2d, Size3d
+from ..roles import LayerFacts
 
 if TYPE_CHECKING:
     from . import pool
@@ -24,6 +25,8 @@ class _WindowConfig(ModuleConfig[Built]):
         count_include_pad: whether the zeros of the padding count in the average.
         ceil_mode: whether a last window may reach over the end.
     """
+
+    facts = LayerFacts(keeps="channels")
 
     kernel_size: Any
 
@@ -108,6 +111,8 @@ class _AdaptiveConfig(ModuleConfig[Built]):
     Attributes:
         output_size: of the output; one size, or one for each dimension, such as `[height, width]`.
     """
+
+    facts = LayerFacts(keeps="channels")
 
 
 class AdaptiveAvgPool1dConfig(_AdaptiveConfig["pool.AdaptiveAvgPool1d"], tag="AdaptiveAvgPool1d"):

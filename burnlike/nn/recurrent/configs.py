@@ -8,7 +8,7 @@ from ...config.bounds import Positive, Size
 from ...config.roles import Built
 from ..activation.configs import GLUConfig, SigmoidConfig, TanhConfig
 from ..initializers.configs import Initializer, XavierNormal
-from ..roles import ActivationConfig
+from ..roles import ActivationConfig, LayerFacts
 
 if TYPE_CHECKING:
     from . import recurrent
@@ -27,6 +27,8 @@ class _RecurrentConfig(ModuleConfig[Built]):
         clip: largest absolute value in the hidden state.
         hidden_activation: in the place of tanh.
     """
+
+    facts = LayerFacts(inputs=(1, 2), gives_several=True, last=("d_input", ""))
 
     d_input: Size
     d_hidden: Size
@@ -110,6 +112,8 @@ class _GruConfig(_RecurrentConfig[Built]):
 
 class GruConfig(_GruConfig["recurrent.Gru"], tag="Gru"):
     """Gated recurrent unit (Cho et al. 2014, eq. 5-8)."""
+
+    facts = LayerFacts(inputs=(1, 2), last=("d_input", ""))
 
     gate_activation: ActivationConfig = SigmoidConfig()
     hidden_activation: ActivationConfig = TanhConfig()

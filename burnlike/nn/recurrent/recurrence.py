@@ -17,10 +17,10 @@ from ...module import Content, Module
 from ...ops import join_gates
 from ...ops.half_products import recurrent
 from ...tensor.torch_bridge.torch_function import lift
+from ..configs import LinearConfig
 from ..initializers.configs import Initializer
 from ..layer import Layer, expect_shape, exports_to_onnx, shape_error
-from ..linear.configs import LinearConfig
-from ..linear.linear import Linear
+from ..linear import Linear
 from . import gru_sequence
 from .onnx_layers import ONNX_NAMES, onnx_layer
 

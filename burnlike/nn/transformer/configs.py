@@ -10,7 +10,7 @@ from ..activation.configs import GatedLinearConfig, GeluConfig, SiLUConfig, SwiG
 from ..attention.configs import MultiHeadAttentionConfig, Probability
 from ..initializers.configs import Initializer, KaimingUniform
 from ..norm.configs import LayerNormConfig
-from ..roles import ActivationConfig
+from ..roles import ActivationConfig, LayerFacts
 
 if TYPE_CHECKING:
     from . import feed_forward, transformer
@@ -28,6 +28,8 @@ class PositionWiseFeedForwardConfig(
         initializer: of both linear layers.
         activation: between the linear layers; it keeps the inner size.
     """
+
+    facts = LayerFacts(last=("d_model", "d_model"))
 
     d_model: Size
     d_ff: Size
@@ -47,6 +49,8 @@ class GatedFeedForwardConfig(ModuleConfig["feed_forward.GatedFeedForward"], tag=
         initializer: of the gate's linear layers.
         output_initializer: of the last linear layer.
     """
+
+    facts = LayerFacts(last=("d_model", "d_model"))
 
     d_model: Size
     d_ff: Size
@@ -140,6 +144,10 @@ class _StackConfig(ModuleConfig[Built]):
 class TransformerEncoderConfig(_StackConfig["transformer.TransformerEncoder"], tag="TransformerEncoder"):
     """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1)."""
 
+    facts = LayerFacts(inputs=(1, 3), last=("d_model", "d_model"))
+
 
 class TransformerDecoderConfig(_StackConfig["transformer.TransformerDecoder"], tag="TransformerDecoder"):
     """Layers of self-attention, attention to a memory, and a feed-forward part (Vaswani et al. 2017, section 3.1)."""
+
+    facts = LayerFacts(inputs=(2, 6))

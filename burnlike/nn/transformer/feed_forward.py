@@ -10,10 +10,9 @@ from ..._torch_compat.transforms import transforming
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..dropout.configs import DropoutConfig
+from ..configs import DropoutConfig, LinearConfig
 from ..joint_batch import JointLayer
 from ..layer import FromConfig, Layer, expect_shape
-from ..linear.configs import LinearConfig
 from .configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
 from .divided_experts import DividedExperts, outputs_of
 

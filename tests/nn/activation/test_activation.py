@@ -59,11 +59,6 @@ class Holder(Config):
     activation: ActivationConfig = nn.GeluConfig()
 
 
-def test_there_are_burns_and_identity() -> None:
-    later = {"GLU", "Hardtanh", "LogSigmoid", "Mish", "RRelu", "Relu6", "SiLU", "Tanhshrink", "Threshold"}  # than 0.21
-    assert {type(config).__name__.removesuffix("Config") for config in ALL} == {*ACTIVATIONS, *later, "Identity"}
-
-
 @pytest.mark.parametrize("config", ALL, ids=lambda config: type(config).__name__)
 def test_it_computes_what_the_layer_of_the_config_does(config: ActivationConfig) -> None:
     x = torch.linspace(-3, 3, 8).reshape(2, 4)
@@ -74,9 +69,11 @@ def test_it_computes_what_the_layer_of_the_config_does(config: ActivationConfig)
     assert torch.equal(typed.inner, activation(x))
 
 
-def test_variants_are_numbered_as_in_burn_and_all_are_there() -> None:
+def test_variants_keep_their_numbers_and_all_are_there() -> None:
     variants = variants_of(Activation)
-    assert variants[: len(ACTIVATIONS)] == list(ACTIVATIONS)
+    # Binary records hold the number: of Burn 0.21's enum, then of the layers in the order in which they were added.
+    later = ["LogSigmoid", "Hardtanh", "Tanhshrink", "Mish", "SiLU", "Relu6", "RRelu", "Threshold", "GLU"]
+    assert variants[: len(ACTIVATIONS) + 1 + len(later)] == [*ACTIVATIONS, "Identity", *later]
     assert sorted(variants) == sorted(type(config).__name__.removesuffix("Config") for config in ALL)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn as torch_nn
 
 from burnlike import Autodiff, Cpu, Tensor as Typed, nn
 from burnlike.errors import ConfigError, DTypeError, ShapeError
-from burnlike.nn.attention.torch_counterparts import COUNTERPARTS
+from burnlike.nn.attention.multi_head_attention import COUNTERPARTS
 from burnlike.nn.torch_counterpart import NoCounterpartError
 from burnlike.ops import native_status
 from tests.nn.cases import made_by

@@ -10,7 +10,7 @@ from torch import nn as torch_nn
 from burnlike import nn
 from burnlike.config import Config
 from burnlike.errors import ConfigError
-from burnlike.nn.norm.torch_counterparts import COUNTERPARTS
+from burnlike.nn.norm.norm import COUNTERPARTS
 from burnlike.nn.torch_counterpart import NoCounterpartError
 from burnlike.record import load, save
 

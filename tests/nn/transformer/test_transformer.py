@@ -12,7 +12,7 @@ from burnlike import Autodiff, Cpu, Tensor as Typed, nn
 from burnlike.errors import ConfigError, ShapeError
 from burnlike.nn.tensor_source import whole
 from burnlike.nn.torch_counterpart import Counterpart, NoCounterpartError
-from burnlike.nn.transformer.torch_counterparts import COUNTERPARTS
+from burnlike.nn.transformer.transformer import COUNTERPARTS
 from burnlike.record import NamedMpkFileRecorder, load, save
 from tests.nn.cases import made_by
 

@@ -1,13 +1,16 @@
 """Cases of `bias_gelu`."""
 
+import random
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from burnlike import ops
 from burnlike.ops import bias_gelu, bias_gelu_reference
 from burnlike.ops._arguments import Approximate
 
+from ..hostile import SHAPES, Arguments, Call, both, special_values, with_gradients
 from ..op_case import FLOATS, ROWS, OpCase, dtype_name
 
 
@@ -41,3 +44,30 @@ CASES = [
     _case("768", torch.bfloat16, lambda dtype: torch.randn(40, 768, dtype=dtype)),
     *(_case("mixed", dtype, ROWS["wide"], bias_dtype=torch.float32) for dtype in FLOATS[1:]),
 ]
+
+
+FORMS: tuple[Approximate, ...] = ("none", "tanh")
+
+
+def random_bias_gelu(chance: random.Random) -> Call:
+    """`bias_gelu`, forward and backward."""
+    arguments, dtype = Arguments(chance), chance.choice(FLOATS)
+    shape = chance.choice([shape for shape in SHAPES if shape])
+    x = arguments.tensor(special_values(shape, dtype, chance))
+    bias = arguments.tensor(special_values(shape[-1:], chance.choice((dtype, torch.float32)), chance))
+    approximate = chance.choice(FORMS)
+
+    def native(x: Tensor, bias: Tensor) -> Tensor:
+        return ops.bias_gelu(x, bias, approximate)
+
+    def reference(x: Tensor, bias: Tensor) -> Tensor:
+        # In float64, as torch's gelu of an infinite float32 is NaN on some CPUs.
+        return ops.bias_gelu_reference(x.double(), bias.double(), approximate).to(x.dtype)
+
+    return both(
+        arguments,
+        "bias_gelu",
+        with_gradients(native),
+        with_gradients(reference),
+        lambda tensors: ((tensors[x], tensors[bias]), {}),
+    )

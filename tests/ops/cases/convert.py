@@ -1,12 +1,15 @@
 """Cases of `convert_`. From float64, which is the exact value here, in test_convert.py."""
 
+import random
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from burnlike import ops
 from burnlike.ops import convert_, convert_reference
 
+from ..hostile import SHAPES, Arguments, Call, both, pick, special_values
 from ..op_case import FLOATS, LISTS, OpCase, dtype_name
 
 
@@ -50,3 +53,19 @@ CASES = [
     for dtype in (torch.float32, *FLOATS[2:])
     for target in FLOATS
 ]
+
+
+def random_convert(chance: random.Random) -> Call:
+    """`convert_`."""
+    arguments = Arguments(chance)
+    shapes = [chance.choice(SHAPES) for _ in range(3)]
+    targets = arguments.tensors([torch.zeros(shape, dtype=chance.choice(FLOATS)) for shape in shapes])
+    sources = arguments.tensors([special_values(shape, chance.choice(FLOATS), chance) for shape in shapes])
+    lost = arguments.tensor(torch.zeros(3, dtype=torch.int32))
+    return both(
+        arguments,
+        "convert_",
+        ops.convert_,
+        ops.convert_reference,
+        lambda tensors: ((pick(tensors, targets), pick(tensors, sources), tensors[lost]), {}),
+    )

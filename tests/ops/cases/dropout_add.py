@@ -1,12 +1,15 @@
 """Cases of `dropout_add`."""
 
+import random
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from burnlike import ops
 from burnlike.ops import dropout_add, dropout_add_reference
 
+from ..hostile import SHAPES, Arguments, Call, both, special_values, with_gradients
 from ..op_case import FLOATS, ROWS, OpCase, dtype_name
 
 PROBABILITY = 0.3
@@ -34,3 +37,27 @@ CASES = [
     *(_case(name, dtype, dtype, make) for name, make in ROWS.items() for dtype in FLOATS),
     *(_case("odd-mixed", dtype, torch.float32, ROWS["odd"]) for dtype in (torch.bfloat16, torch.float16)),
 ]
+
+
+def random_dropout_add(chance: random.Random) -> Call:
+    """`dropout_add`, forward and backward."""
+    arguments, dtype = Arguments(chance), chance.choice(FLOATS)
+    shape = chance.choice(SHAPES)
+    x = arguments.tensor(special_values(shape, dtype, chance))
+    residual = arguments.tensor(special_values(shape, dtype, chance))
+    seed = arguments.tensor(torch.tensor(chance.randrange(-(2**63), 2**63)))
+    probability = arguments.scalar(0.4)
+
+    def native(x: Tensor, residual: Tensor, seed: Tensor) -> Tensor:
+        return ops.dropout_add(x, residual, probability, seed=seed)
+
+    def reference(x: Tensor, residual: Tensor, seed: Tensor) -> Tensor:
+        return ops.dropout_add_reference(x, residual, probability, seed) if probability > 0 else residual + x
+
+    return both(
+        arguments,
+        "dropout_add",
+        with_gradients(native),
+        with_gradients(reference),
+        lambda tensors: ((tensors[x], tensors[residual], tensors[seed]), {}),
+    )

@@ -1,12 +1,15 @@
 """Cases of `gradient_squares_`."""
 
+import random
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from burnlike import ops
 from burnlike.ops import gradient_squares_, gradient_squares_reference
 
+from ..hostile import SHAPES, Arguments, Call, both, pick, special_values
 from ..op_case import FLOATS, LISTS, OpCase, dtype_name
 
 
@@ -38,3 +41,17 @@ def _squares_case(name: str, dtype: torch.dtype, make: Callable[[torch.dtype], l
 
 
 CASES = [_squares_case(name, dtype, make) for name, make in LISTS.items() for dtype in FLOATS]
+
+
+def random_gradient_squares(chance: random.Random) -> Call:
+    """`gradient_squares_`."""
+    arguments = Arguments(chance)
+    grads = arguments.tensors([special_values(chance.choice(SHAPES), chance.choice(FLOATS), chance) for _ in range(3)])
+    squares = arguments.tensor(torch.zeros(3, dtype=torch.float64))
+    return both(
+        arguments,
+        "gradient_squares_",
+        ops.gradient_squares_,
+        ops.gradient_squares_reference,
+        lambda tensors: ((pick(tensors, grads), tensors[squares]), {}),
+    )

@@ -1,12 +1,16 @@
 """Cases of `masked_softmax`."""
 
+import random
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from burnlike import ops
 from burnlike.ops import masked_softmax, masked_softmax_reference
 
+from ..hostile import SHAPES, Arguments, Call, both, special_values, with_gradients
 from ..op_case import FLOATS, ROWS, OpCase, dtype_name
 
 Mask = Callable[[], Tensor]
@@ -65,3 +69,21 @@ CASES = [
         for dtype in FLOATS
     ),
 ]
+
+
+def random_masked_softmax(chance: random.Random) -> Call:
+    """`masked_softmax`, forward and backward, with and without a mask."""
+    arguments, dtype = Arguments(chance), chance.choice(FLOATS)
+    shape = chance.choice([shape for shape in SHAPES if shape])
+    places = [arguments.tensor(special_values(shape, dtype, chance))]
+    if chance.random() < 0.7:
+        sizes = [size if chance.random() < 0.6 else 1 for size in shape]
+        places.append(arguments.tensor(torch.rand(sizes[chance.randrange(len(sizes)) :]) < 0.4))
+    options = {"scale": arguments.scalar(0.5), "causal": len(shape) > 1 and chance.random() < 0.3}
+    return both(
+        arguments,
+        "masked_softmax",
+        with_gradients(partial(ops.masked_softmax, **options)),
+        with_gradients(partial(ops.masked_softmax_reference, **options)),
+        lambda tensors: ([tensors[place] for place in places], {}),
+    )

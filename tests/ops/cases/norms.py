@@ -1,5 +1,6 @@
 """Cases of normalizations, and of those of a sum."""
 
+import random
 from collections.abc import Callable
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from burnlike import ops
 
+from ..hostile import SHAPES, Arguments, Call, both, special_values, with_gradients
 from ..op_case import FLOATS, ROWS, OpCase, dtype_name
 
 EPSILON = 1e-4
@@ -61,3 +63,62 @@ CASES = [
     ),
     *(_case("layer_norm", "no-odd-beta", dtype, dtype, ROWS["odd"], has_beta=False) for dtype in FLOATS),
 ]
+
+
+NORMS = {
+    "add_rms_norm": (ops.add_rms_norm, ops.add_rms_norm_reference, 1),
+    "add_layer_norm": (ops.add_layer_norm, ops.add_layer_norm_reference, 2),
+}
+
+
+def random_add_norms(chance: random.Random) -> Call:
+    """One of them, forward and backward."""
+    arguments, dtype = Arguments(chance), chance.choice(FLOATS)
+    name = chance.choice(list(NORMS))
+    native, reference, weights = NORMS[name]
+    shape = chance.choice([shape for shape in SHAPES if shape])
+    weight_dtype = chance.choice((dtype, torch.float32))
+    sizes = [(shape, dtype)] * 2 + [(shape[-1:], weight_dtype)] * weights
+    numbers = [arguments.tensor(special_values(*size, chance)) for size in sizes]
+    epsilon = arguments.scalar(1e-5)
+    return both(
+        arguments,
+        name,
+        with_gradients(native),
+        with_gradients(reference),
+        lambda tensors: ((*(tensors[number] for number in numbers), epsilon), {}),
+    )
+
+
+def random_layer_norm(chance: random.Random) -> Call:
+    """`layer_norm`, forward and backward."""
+    arguments, dtype = Arguments(chance), chance.choice(FLOATS)
+    shape = chance.choice([shape for shape in SHAPES if shape])
+    weight_dtype = chance.choice((dtype, torch.float32))
+    x = arguments.tensor(special_values(shape, dtype, chance))
+    gamma = arguments.tensor(special_values(shape[-1:], weight_dtype, chance))
+    beta = arguments.tensor(special_values(shape[-1:], weight_dtype, chance)) if chance.random() < 0.7 else None
+    epsilon = arguments.scalar(1e-5)
+    return both(
+        arguments,
+        "layer_norm",
+        with_gradients(ops.layer_norm),
+        with_gradients(ops.layer_norm_reference),
+        lambda tensors: ((tensors[x], tensors[gamma], None if beta is None else tensors[beta], epsilon), {}),
+    )
+
+
+def random_rms_norm(chance: random.Random) -> Call:
+    """`rms_norm`, forward and backward."""
+    arguments, dtype = Arguments(chance), chance.choice(FLOATS)
+    shape = chance.choice([shape for shape in SHAPES if shape])
+    x = arguments.tensor(special_values(shape, dtype, chance))
+    gamma = arguments.tensor(special_values(shape[-1:], chance.choice((dtype, torch.float32)), chance))
+    epsilon = arguments.scalar(1e-5)
+    return both(
+        arguments,
+        "rms_norm",
+        with_gradients(ops.rms_norm),
+        with_gradients(ops.rms_norm_reference),
+        lambda tensors: ((tensors[x], tensors[gamma], epsilon), {}),
+    )

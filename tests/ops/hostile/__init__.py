@@ -9,7 +9,7 @@ import pkgutil
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import torch
@@ -17,7 +17,8 @@ from torch import Tensor
 
 from burnlike.errors import BurnlikeError
 
-FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+from ..op_case import FLOATS
+
 OTHERS = (torch.int64, torch.int32, torch.uint8, torch.int8, torch.bool, torch.complex64, torch.float8_e5m2)
 SHAPES = ((), (1,), (0,), (3, 5), (257,), (2, 0, 3), (31, 9), (4, 4, 4))
 SCALARS = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, -1.0, 5e-324, 1e-40, 1e-8, 1.0, 3.5, 1e38, 1e300)
@@ -217,15 +218,22 @@ def pick(tensors: list[Tensor], numbers: list[int]) -> list[Tensor]:
     return [tensors[number] for number in numbers]
 
 
-# Steps have the most arguments.
-_CALLS = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "calls")])] + ["steps"] * 3
+@cache
+def random_calls() -> list[Callable[[random.Random], Call]]:
+    """The functions `random_...` in the files of cases, each of which makes a call of an op; steps have the most
+    arguments, and are there four times."""
+    from .. import cases
+
+    modules = [importlib.import_module(f"{cases.__name__}.{it.name}") for it in pkgutil.iter_modules(cases.__path__)]
+    functions = {name: it for module in modules for name, it in vars(module).items() if name.startswith("random_")}
+    return [*(functions[name] for name in sorted(functions)), *[functions["random_steps"]] * 3]
 
 
 def random_call(seed: int) -> Call:
     """The call with this number."""
     chance = random.Random(seed)
     torch.manual_seed(seed)
-    return importlib.import_module(f"{__name__}.calls.{chance.choice(_CALLS)}").random_call(chance)
+    return chance.choice(random_calls())(chance)
 
 
 def bits(tensor: Tensor) -> Any:

@@ -1,5 +1,6 @@
 """What is listed of each rule outside of its own file: a rule that is missing in a list is named."""
 
+import json
 import re
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from burnlike.optim.states.torch_records import RULES
 from burnlike.record.burn.state_layouts import STATES, leaves_of
 from burnlike.record.pytree import layout_of_type
 
-NOT_OF_BURN = {"ScheduleFreeAdamW"}
+ROOT = Path(__file__).parents[3]
+BURNS = set(json.loads((ROOT / "tests" / "burn" / "names.json").read_text())["burn-optim"].split())
+"""The names that burn-optim exports."""
 OTHERWISE_IN_TORCH = {"Adafactor", "Muon"}
 """Rules of torch.optim whose states are not translated."""
 
@@ -36,7 +39,7 @@ def test_it_is_public(name: str) -> None:
 
 @each
 def test_burns_files_know_its_state(name: str) -> None:
-    layout = None if name in NOT_OF_BURN else layout_of_type(CONFIGS[name]().build().state_type)
+    layout = layout_of_type(CONFIGS[name]().build().state_type) if name in BURNS else None
     assert STATES.get(name) == layout
 
 
@@ -58,5 +61,4 @@ def test_it_says_whether_it_has_a_kernel(name: str) -> None:
 
 @each
 def test_the_guide_has_a_row_for_it(name: str) -> None:
-    guide = Path(__file__).parents[3] / "docs" / "optimizers.md"
-    assert f"\n| `{name}` |" in guide.read_text()
+    assert f"\n| `{name}` |" in (ROOT / "docs" / "optimizers.md").read_text()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from burnlike import optim
-from burnlike.config import Config
+from burnlike.config import Config, OptimizerConfig, registry
 from burnlike.errors import ConfigError
 from burnlike.module import ParamGroup
 
@@ -20,10 +20,10 @@ NEEDED: dict[str, dict[str, Any]] = {
     "WarmupLrConfig": {"scheduler": optim.ConstantLrConfig(lr=0.1), "warmup_steps": 2, "initial_lr": 0.0},
     "OptimizerGroupConfig": {"params": ParamGroup.all(), "weight_decay": 0.0},
 }
+registry.load_built_in()
 CLASSES: list[Any] = [
-    *(optim.SgdConfig, optim.AdamConfig, optim.AdamWConfig, optim.LionConfig, optim.MomentumConfig),
-    *(optim.AdaGradConfig, optim.RmsPropConfig, optim.AdanConfig, optim.LambConfig, optim.AdafactorConfig),
-    *(optim.ScheduleFreeAdamWConfig, optim.MuonConfig, optim.LbfgsConfig),
+    *(it for it in registry.imported(OptimizerConfig).values() if it.__module__ == "burnlike.optim.rules.configs"),
+    *(optim.MomentumConfig, optim.LbfgsConfig),
     *(getattr(optim, name) for name in NEEDED),
 ]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from burnlike import nn
 from burnlike.nn.attention.positions import generate_sinusoids
-from burnlike.nn.interpolate.interpolate import calculate_output_size
+from burnlike.nn.interpolate import calculate_output_size
 from burnlike.nn.padding import both_ends, each, equal_ends
 
 from ..problems import UnknownError

@@ -1,16 +1,23 @@
-"""Embedding layer."""
+"""Tables of vectors."""
+
+import sys
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from ...errors import TableIndexError
-from ...module import Content
-from ...ops import linear
-from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import EmbedsIndices
-from ..layer import Layer, torch_name
+from ..errors import TableIndexError
+from ..module import Content
+from ..ops import linear
+from ..tensor.torch_bridge.torch_function import lift
+from .call_types import EmbedsIndices
 from .configs import EmbeddingConfig
+from .layer import Layer, torch_name
+from .tensor_source import TensorSource
+from .torch_counterpart import Counterpart, expect_only
+
+# Pickles of burnlike 0.1.0 name the module that this file was.
+sys.modules[f"{__name__}.embedding"] = sys.modules[__name__]
 
 
 class Embedding(EmbedsIndices, Layer):
@@ -47,3 +54,19 @@ class Embedding(EmbedsIndices, Layer):
     def custom_content(self, content: Content) -> Content:
         n_embedding, d_model = content.shape("weight")
         return content.add("n_embedding", n_embedding).add("d_model", d_model)
+
+
+def _from_torch(layer: nn.Embedding) -> EmbeddingConfig:
+    expect_only(layer, padding_idx=None, max_norm=None, scale_grad_by_freq=False, sparse=False)
+    return EmbeddingConfig(n_embedding=layer.num_embeddings, d_model=layer.embedding_dim)
+
+
+COUNTERPARTS = [
+    Counterpart(
+        "Embedding",
+        nn.Embedding,
+        _from_torch,
+        lambda it, device: nn.Embedding(*it.weight.shape, device=device),
+        {"weight": TensorSource("weight")},
+    )
+]

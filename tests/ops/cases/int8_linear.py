@@ -7,14 +7,14 @@ from torch import Tensor
 
 from burnlike import ops
 
-from .. import Arguments, Call, both, special_values, with_gradients
+from ..hostile import Arguments, Call, both, special_values, with_gradients
 
 
 def _reference(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return ops.int8_linear_reference(x, weight, bias, x.dtype == torch.bfloat16)
 
 
-def random_call(chance: random.Random) -> Call:
+def random_int8_linear(chance: random.Random) -> Call:
     """`int8_linear` of matrices, forward and backward."""
     arguments, dtype = Arguments(chance), chance.choice((torch.float32, torch.bfloat16))
     rows, outputs, inputs = chance.choice(((3, 5, 7), (1, 1, 1), (0, 4, 2), (33, 17, 130)))

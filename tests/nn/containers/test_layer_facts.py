@@ -1,4 +1,4 @@
-"""The numbers of inputs that graphs are checked by are those of the layers' forward."""
+"""The facts that `burnlike check` has of a layer are those of the layer itself."""
 
 import inspect
 
@@ -6,7 +6,7 @@ import pytest
 
 from burnlike import nn
 from burnlike.config import ModuleConfig
-from burnlike.nn.containers.layer_facts import gives_several, input_counts
+from burnlike.nn.containers.layer_facts import facts_of, input_counts
 from tests.nn.cases import CASES, Case
 
 NO_INPUTS = {"rng", "reduction", "start"}
@@ -35,7 +35,7 @@ LAYERS = {type(case.config): case for case in CASES if ".containers." not in typ
 @pytest.mark.parametrize("case", LAYERS.values(), ids=lambda case: case.name)
 def test_layers_that_give_several_values_are_known(case: Case) -> None:
     inputs, named = case.drawn()
-    assert gives_several(case.config) == isinstance(case.layer()(*inputs, **named), tuple)
+    assert facts_of(case.config).gives_several == isinstance(case.layer()(*inputs, **named), tuple)
 
 
 def test_those_of_containers_are_those_of_their_parts() -> None:

@@ -1,13 +1,19 @@
-"""The similarity and the distance of two tensors of vectors."""
+"""Similarity and distance of vectors."""
+
+import sys
 
 import torch
-from torch import Tensor, linalg
+from torch import Tensor, linalg, nn
 from torch.nn import functional
 
-from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import ChangesRank
-from ..layer import ConfiguredLayer, expect_shape, shape_error
+from ..tensor.torch_bridge.torch_function import lift
+from .call_types import ChangesRank
 from .configs import CosineSimilarityConfig, PairwiseDistanceConfig
+from .layer import ConfiguredLayer, expect_shape, shape_error
+from .torch_counterpart import Counterpart, alike, expect_only, refuse
+
+# Pickles of burnlike 0.1.0 name the module that this file was.
+sys.modules[f"{__name__}.similarity"] = sys.modules[__name__]
 
 
 class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConfig):
@@ -47,3 +53,18 @@ def expect_pair(layer: object, x1: Tensor, x2: Tensor) -> None:
     sizes = zip(x1.shape, x2.shape, strict=False)
     if x1.ndim != x2.ndim or any(one != other and one != 1 and other != 1 for one, other in sizes):
         raise shape_error(layer, f"the sizes of x1, {list(x1.shape)}, or 1", list(x2.shape), name="x2")
+
+
+def _distance_config(layer: nn.PairwiseDistance) -> PairwiseDistanceConfig:
+    expect_only(layer, keepdim=False)
+    if layer.norm < 0:
+        raise refuse(layer, f"p={layer.norm} has no counterpart")
+    return PairwiseDistanceConfig(p=layer.norm, eps=layer.eps)
+
+
+COUNTERPARTS = [
+    alike(CosineSimilarityConfig, nn.CosineSimilarity),
+    Counterpart(
+        "PairwiseDistance", nn.PairwiseDistance, _distance_config, lambda it, device: nn.PairwiseDistance(it.p, it.eps)
+    ),
+]

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from burnlike import ops
 
-from .. import Arguments, Call, both, with_gradients
+from ..hostile import Arguments, Call, both, with_gradients
 
 HALVES = (torch.bfloat16, torch.float16)
 CONVOLUTION = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
@@ -60,7 +60,7 @@ KINDS: dict[str, _Kind] = {
 }
 
 
-def random_call(chance: random.Random) -> Call:
+def random_products(chance: random.Random) -> Call:
     """One of them, forward and backward."""
     arguments, name = Arguments(chance), chance.choice([*KINDS])
     native, reference, dtypes, shapes = KINDS[name]

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from burnlike import ops
 
-from .. import FLOATS, SHAPES, Arguments, Call, both
+from ..hostile import SHAPES, Arguments, Call, both
+from ..op_case import FLOATS
 
 _VALUES = torch.linspace(-3, 3, 600, dtype=torch.float64)
 
@@ -45,7 +46,7 @@ def _noise_reference(noise: Tensor, probability: float) -> None:
     noise.copy_(values)
 
 
-def random_call(chance: random.Random) -> Call:
+def random_bytes_and_noise(chance: random.Random) -> Call:
     """One of them."""
     arguments, dtype, shape = Arguments(chance), chance.choice(FLOATS), chance.choice(SHAPES)
     name = chance.choice(("crc32", "read_values_", "bernoulli_noise_"))

@@ -1,15 +1,22 @@
-"""Linear layer, with Burn's layouts of the weight, and the layer that changes nothing."""
+"""Linear layers."""
+
+import sys
 
 import torch
 from torch import Tensor, nn
 
-from ...module import Content
-from ...module.adapters.layers import adapter_of
-from ...ops import linear
-from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import KeepsType
-from ..layer import Layer, expect_shape
+from ..module import Content
+from ..module.adapters.layers import adapter_of
+from ..ops import linear
+from ..tensor.torch_bridge.torch_function import lift
+from .call_types import KeepsType
 from .configs import LinearConfig
+from .layer import Layer, expect_shape
+from .tensor_source import TensorSource
+from .torch_counterpart import Counterpart
+
+# Pickles of burnlike 0.1.0 name the module that this file was.
+sys.modules[f"{__name__}.linear"] = sys.modules[__name__]
 
 
 def transposed(weight: Tensor) -> Tensor:
@@ -72,3 +79,14 @@ class Identity(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]`, x itself."""
         return x
+
+
+COUNTERPARTS = [
+    Counterpart(
+        "Linear",
+        nn.Linear,
+        lambda it: LinearConfig(d_input=it.in_features, d_output=it.out_features, bias=it.bias is not None),
+        lambda it, device: nn.Linear(*it.weight.shape, bias=it.bias is not None, device=device),
+        {"weight": TensorSource("weight", transposed=True), "bias": TensorSource("bias")},
+    ),
+]

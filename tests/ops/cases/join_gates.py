@@ -7,7 +7,8 @@ from torch import Tensor
 from burnlike import ops
 from burnlike.ops.join_gates import join_gates_reference
 
-from .. import FLOATS, Arguments, Call, both, special_values, with_gradients
+from ..hostile import Arguments, Call, both, special_values, with_gradients
+from ..op_case import FLOATS
 
 
 def _native(*parts: Tensor) -> list[Tensor]:
@@ -18,7 +19,7 @@ def _reference(*parts: Tensor) -> list[Tensor]:
     return join_gates_reference(parts, 2)
 
 
-def random_call(chance: random.Random) -> Call:
+def random_join_gates(chance: random.Random) -> Call:
     """`join_gates` of two gates' matrices and vectors, forward and backward."""
     arguments, dtype = Arguments(chance), chance.choice(FLOATS)
     rows, columns = chance.choice(((3, 5), (1, 1), (0, 4), (16, 33)))

@@ -9,7 +9,7 @@ from burnlike import nn
 from burnlike.errors import ArgumentError, ConfigError, NoCounterpartError
 from burnlike.interop import from_torch, to_torch
 from burnlike.module import display
-from burnlike.nn.interpolate.interpolate import calculate_output_size
+from burnlike.nn.interpolate import calculate_output_size
 
 
 def test_exactly_one_of_size_and_factor_is_given() -> None:

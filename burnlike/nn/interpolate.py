@@ -1,19 +1,25 @@
-"""Sequences and images of another size."""
+"""Resizing."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
-from ...backend import TorchModuleOps
-from ...errors import ArgumentError, ShapeError
-from ...module import Content
-from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import KeepsType
-from ..layer import ConfiguredLayer, expect_shape
-from ..padding import each
+from ..backend import TorchModuleOps
+from ..errors import ArgumentError, ShapeError
+from ..module import Content
+from ..tensor.torch_bridge.torch_function import lift
+from .call_types import KeepsType
 from .configs import Interpolate1dConfig, Interpolate2dConfig
+from .layer import ConfiguredLayer, expect_shape
+from .padding import each
+from .torch_counterpart import Counterpart, refuse
+
+# Pickles of burnlike 0.1.0 name the module that this file was.
+sys.modules[f"{__name__}.interpolate"] = sys.modules[__name__]
 
 _LARGEST = 2**63 - 1
 _LINE_MODES = {"Nearest": "nearest", "NearestExact": "nearest-exact", "Linear": "linear"}
@@ -101,3 +107,53 @@ class Interpolate2d(_Interpolate, config=Interpolate2dConfig):
         expect_shape(self, x, "batch", "channels", "height", "width")
         size = calculate_output_size(x.shape, self.output_size, self.scale_factor)
         return TorchModuleOps.interpolate(x, size, _IMAGE_MODES[self.mode], self.align_corners)
+
+
+# By torch's mode: that of burnlike, and its number of dimensions, if the mode tells it.
+_MODES: dict[str, tuple[str, int | None]] = {
+    "nearest": ("Nearest", None),
+    "nearest-exact": ("NearestExact", None),
+    "linear": ("Linear", 1),
+    "bilinear": ("Linear", 2),
+    "bicubic": ("Cubic", 2),
+}
+
+
+def _from_torch(layer: nn.Upsample) -> Interpolate1dConfig | Interpolate2dConfig:
+    """The config of torch's layer. Its mode or its sizes tell the rank; without these it is taken for images."""
+    if layer.mode not in _MODES:
+        raise refuse(layer, f"mode='{layer.mode}' has no counterpart")
+    mode, dims = _MODES[layer.mode]
+    size: Any = layer.size
+    factor: Any = layer.scale_factor
+    told = [len(it) for it in (size, factor) if isinstance(it, tuple | list)]
+    dims = dims or (told[0] if told else 2)
+    if dims > 2:
+        raise refuse(layer, "sizes of 3 dimensions have no counterpart")
+    align_corners = bool(layer.align_corners)
+    if factor is not None and not (layer.recompute_scale_factor or (align_corners and mode != "Cubic")):
+        factors = factor if isinstance(factor, tuple | list) else [factor]
+        if any(it != int(it) for it in factors):
+            raise refuse(layer, f"scale_factor={factor} has no counterpart without recompute_scale_factor=True")
+    if dims == 1:
+        size, factor = (it[0] if isinstance(it, tuple | list) else it for it in (size, factor))
+    config_type: Any = Interpolate1dConfig if dims == 1 else Interpolate2dConfig
+    return config_type(output_size=size, scale_factor=factor, mode=mode, align_corners=align_corners)
+
+
+def _to_torch(layer: Any, device: torch.device) -> nn.Upsample:
+    dims = 1 if isinstance(layer, Interpolate1d) else 2
+    mode = next((name for name, (ours, of) in _MODES.items() if ours == layer.mode and of in (dims, None)), None)
+    if mode is None:
+        raise refuse(layer, f"mode {layer.mode} has no counterpart")
+    sizes = (layer.output_size, layer.scale_factor)
+    size, factor = ((it,) if dims == 1 and it is not None else it for it in sizes)
+    corners = None if mode.startswith("nearest") else layer.align_corners
+    recompute = None if factor is None else True
+    return nn.Upsample(size, factor, mode, corners, recompute)  # pyright: ignore[reportArgumentType]
+
+
+COUNTERPARTS = [
+    Counterpart("Interpolate1d", nn.Upsample, _from_torch, _to_torch),
+    Counterpart("Interpolate2d", nn.Upsample, _from_torch, _to_torch),
+]

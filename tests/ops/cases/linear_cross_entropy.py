@@ -6,12 +6,13 @@ import torch
 
 from burnlike import ops
 
-from .. import FLOATS, Arguments, Call, both, special_values, with_gradients
+from ..hostile import Arguments, Call, both, special_values, with_gradients
+from ..op_case import FLOATS
 
 SHAPES = ((3, 5, 4), (1, 1, 1), (0, 4, 2), (70, 9, 3), (2, 1100, 8))
 
 
-def random_call(chance: random.Random) -> Call:
+def random_linear_cross_entropy(chance: random.Random) -> Call:
     """`linear_cross_entropy`, forward and backward."""
     arguments, dtype = Arguments(chance), chance.choice(FLOATS)
     rows, classes, width = chance.choice(SHAPES)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from burnlike.ops.decode_step import DecodeForm, decode_step
 
-from .. import Arguments, Call, both
+from ..hostile import Arguments, Call, both
 
 FORM = DecodeForm(2, 1, 4, 0, True, False, False, False, False, False, False, False, 0)
 SHAPES = [(8,), (8, 8), (8, 4), (8, 4), (8, 8), (8,), (8, 12), (8, 12), (12, 8), (8,), (8, 5)]
@@ -28,7 +28,7 @@ def _in_order(
     return _step(x, starts, cosine, sine, [it.clone(memory_format=torch.contiguous_format) for it in weights], caches)
 
 
-def random_call(chance: random.Random) -> Call:
+def random_decode_step(chance: random.Random) -> Call:
     """A step of three rows through one block."""
     arguments = Arguments(chance)
     x, starts = arguments.tensor(torch.randn(3, 8)), arguments.tensor(torch.zeros(3, dtype=torch.int64))

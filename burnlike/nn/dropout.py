@@ -1,15 +1,20 @@
 """Layers that are random in training."""
 
+import sys
+
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from ...random.key import Key, normal, uniform
-from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import KeepsType
-from ..layer import ConfiguredLayer, expect_shape, torch_name
-from ..torch_counterpart import AnyLibrary
+from ..random.key import Key, normal, uniform
+from ..tensor.torch_bridge.torch_function import lift
+from .call_types import KeepsType
 from .configs import DropoutConfig, DropPathConfig, GaussianNoiseConfig
+from .layer import ConfiguredLayer, expect_shape, torch_name
+from .torch_counterpart import AnyLibrary, alike
+
+# Pickles of burnlike 0.1.0 name the module that this file was.
+sys.modules[f"{__name__}.dropout"] = sys.modules[__name__]
 
 
 class Dropout(KeepsType, ConfiguredLayer, config=DropoutConfig):
@@ -64,3 +69,6 @@ class GaussianNoise(KeepsType, ConfiguredLayer, config=GaussianNoiseConfig):
         if not self.training or self.std == 0:
             return x
         return torch.add(x, normal(rng, x), alpha=self.std)
+
+
+COUNTERPARTS = [alike(DropoutConfig, nn.Dropout, prob="p")]

@@ -1,1 +1,0 @@
-"""Layers that are random in training."""

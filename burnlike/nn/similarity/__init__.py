@@ -1,1 +1,0 @@
-"""Similarity and distance of vectors."""

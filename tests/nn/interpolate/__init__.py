@@ -1,1 +1,0 @@
-"""Tests of resizing beside the table of cases."""
