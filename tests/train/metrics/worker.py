@@ -1,4 +1,4 @@
-"""One of two processes that share the batches of each metric. Run by test_processes.py."""
+"""One of two processes that share the batches of each metric. Run by test_every_metric.py."""
 
 import json
 import os

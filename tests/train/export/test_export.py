@@ -1,7 +1,4 @@
-"""Models for Burn, without Rust: the names in the file are those of the structs, the text, and what is refused by name.
-
-`tests/burn/test_rust_models.py` builds and runs such crates.
-"""
+"""Exports to Burn and to torch.export: files, and what is compared of a program that was exported."""
 
 import re
 from pathlib import Path
@@ -9,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from burnlike.cli.config_options import read_model
 from burnlike.config import ModuleConfig, registry
@@ -18,7 +16,9 @@ from burnlike.errors import ConfigError, NoCounterpartError
 from burnlike.models import LstmLmConfig, MlpConfig
 from burnlike.record import open_record
 from burnlike.train.export.exporting import export
+from burnlike.train.export.proof import proof
 from burnlike.train.export.source import Source, example_of, source_of_config
+from burnlike.train.export.torch_program import _Archive
 
 IMAGES, ROWS, TOKENS = Input((2, 1, 8, 8), "float32"), Input((2, 3, 4), "float32"), Input((2, 5), "int64")
 BLOCKS = """
@@ -139,3 +139,36 @@ def test_the_data_of_a_training_says_what_its_model_takes() -> None:
     assert {name: [*it.shape] for name, it in example_of(source).inputs.items()} == {"x": [2, 1, 8, 8]}
     with pytest.raises(ConfigError, match="give them by --input"):
         example_of(source_of_config(found.config, None))
+
+
+class Echo:
+    """Gives each token as a row of two numbers."""
+
+    output_names = ("logits",)
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor) -> list[Tensor]:
+        return [input_ids.float()[..., None].expand(-1, -1, 2)]
+
+
+def test_what_stands_at_padding_is_not_compared() -> None:
+    example = {"input_ids": torch.arange(6).reshape(2, 3), "attention_mask": torch.tensor([[1, 1, 1], [1, 1, 0]])}
+    vary = {name: {0: "batch"} for name in example}
+
+    def run(inputs, wrong):
+        found = Echo()(**inputs)[0].clone()
+        found[inputs["attention_mask"] == wrong] = torch.nan
+        return [found]
+
+    proof(Echo(), example, vary, lambda inputs: run(inputs, 0), "it")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="it computes something else: logits"):
+        proof(Echo(), example, vary, lambda inputs: run(inputs, 1), "it")  # type: ignore[arg-type]
+
+
+def test_a_write_that_fails_is_kept_as_an_error() -> None:
+    """Where a write fails, the destructor of torch's writer ends the process."""
+    program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        archive = _Archive(full)
+        torch.export.save(program, archive)  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="No space left on device"):
+        raise archive.error or AssertionError
