@@ -34,7 +34,7 @@ ELSEWHERE.update(
             "tests/train/checkpoint/test_checkpoints.py::"
             "test_checkpoints_of_another_run_are_left_alone_and_the_error_says_how_to_go_on"
         ),
-        "Configs from pipes (`<(...)`)": "tests/config/test_source_text.py::test_only_regular_files_are_read",
+        "Configs from pipes (`<(...)`)": "tests/config/test_document.py::test_only_regular_files_are_read",
         "`train` under a launcher": "tests/cli/test_train.py::test_one_of_several_ranks_is_refused",
         "Several devices": (
             "tests/train/distributed/test_distributed.py::test_two_processes_are_one_with_the_joined_batches"

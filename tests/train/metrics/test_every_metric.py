@@ -20,7 +20,7 @@ from tests.burn.train_cases import METRICS, VECTORS, difference
 from tests.vectors.compare import Tolerance
 from tests.vectors.files import read
 
-from ...processes import assert_succeed, launched
+from ...processes import results_of
 from .samples import CASES, SYSTEM, Case, fed, values, whole
 from .worker import SHARES, SIZES
 
@@ -407,11 +407,7 @@ def test_on_a_device_updates_do_not_wait_and_values_are_those_of_the_cpu(case: C
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[list[float]]]]:
-    """What each of two processes found."""
-    folder = tmp_path_factory.mktemp("metrics")
-    logs = [folder / f"{rank}.log" for rank in range(2)]
-    assert_succeed(launched(["-m", "tests.train.metrics.worker", str(folder)], logs), logs)
-    return [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(2)]
+    return results_of("tests.train.metrics.worker", tmp_path_factory.mktemp("metrics"))
 
 
 @pytest.mark.slow
