@@ -256,6 +256,7 @@ for value in range(10**9):
 """
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_process_killed_at_any_moment_leaves_a_whole_record(tmp_path: Path) -> None:
     target = tmp_path / "x.safetensors"
     generator = torch.Generator().manual_seed(0)

@@ -246,6 +246,7 @@ print(json.dumps(sizes))
 """
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_64_mb_in_memory_take_little_more_than_that() -> None:
     names = ["SafetensorsRecorder", "NamedMpkBytesRecorder"]
     result = subprocess.run(

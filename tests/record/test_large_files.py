@@ -187,6 +187,7 @@ print(json.dumps({"save": save, "load": load}))
 """
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_save_and_load_of_200_mb_take_less_than_32_mib(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path / "x")], capture_output=True, text=True, check=True, timeout=HANGS_S

@@ -51,9 +51,8 @@ def test_every_example_is_tried() -> None:
     assert SMALL.keys() == {file.stem for file in EXAMPLES.glob("*.py")}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(it, marks=[pytest.mark.slow] * (it in ("lora_fine_tune", "byte_pair_lm"))) for it in SMALL]
-)
+@pytest.mark.slow  # each is a process that imports torch and trains for seconds
+@pytest.mark.parametrize("name", SMALL)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     arguments, expected = SMALL[name]
     printed = run(name, tmp_path / "run", *arguments)

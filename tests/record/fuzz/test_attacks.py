@@ -50,6 +50,7 @@ def test_mutations_are_the_same_each_time_and_change_something() -> None:
     assert sum(1 for _ in hostile()) > 300
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_a_reader_that_breaks_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import sys, burnlike.record.burn.messagepack as m\n"

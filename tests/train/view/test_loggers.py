@@ -89,7 +89,11 @@ KINDS: dict[str, Callable[[Path], tuple[LoggerConfig, Callable[[Path], Curves]]]
 """Of each logger a config that needs no network, and what reads the curves that it has written for a run."""
 
 
-@pytest.fixture(params=[*KINDS])
+SLOW = {"WandB", "MLflow"}
+"""Their imports take seconds, and opening MLflow's store ten."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in KINDS])
 def kind(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[LoggerConfig, Callable[[Path], Curves]]:
