@@ -201,7 +201,12 @@ def test_output_that_is_closed_is_no_error():
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
 @pytest.mark.parametrize(
     "arguments",
-    [["schema", "--list"], ["schema", "--help"], ["diff", "a.safetensors", "b.safetensors"], ["check", "wrong.yaml"]],
+    [
+        ["schema", "--list"],
+        ["schema", "--help"],
+        pytest.param(["diff", "a.safetensors", "b.safetensors"], marks=pytest.mark.slow),  # both processes import torch
+        ["check", "wrong.yaml"],
+    ],
     ids=" ".join,
 )
 def test_output_that_can_not_be_written_is_an_error_of_its_own(tmp_path, arguments):
@@ -275,6 +280,7 @@ def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 OPS = {"rms_norm", "rms_norm_backward", "adamw_step_", "sgd_step_", "lion_step_", "gradient_squares_"}
 
 
+@pytest.mark.slow  # compiles for seconds
 def test_the_native_path_runs_in_a_model_eager_and_compiled(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -303,6 +309,7 @@ def test_a_kernel_that_does_not_run_is_a_problem(monkeypatch: pytest.MonkeyPatch
     assert "rms_norm" not in missing
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_without_the_library_doctor_says_so_and_fails(tmp_path: Path) -> None:
     environment = {**os.environ, "BURNLIKE_LIBRARY_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "burnlike", "doctor"]

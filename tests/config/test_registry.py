@@ -284,6 +284,7 @@ def test_configs_import_no_torch():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_every_type_lies_in_a_file_that_the_registry_finds():
     code = (
         "from burnlike.config import Config, registry\n"

@@ -106,6 +106,7 @@ def test_a_pickled_module_names_nothing_of_burnlikes() -> None:
     assert not [name for name in names if name.startswith("burnlike")]
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_a_module_is_loaded_where_burnlike_is_not_imported(tmp_path: Path) -> None:
     model = tied()
     params(model)

@@ -203,6 +203,7 @@ def outcomes() -> dict[str, str]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 @pytest.mark.parametrize("check", DEVICE_CHECKS, ids=lambda name: name.removeprefix("check_"))
 def test_step(outcomes: dict[str, str], check: str) -> None:
     assert not outcomes[check], outcomes[check]
