@@ -41,7 +41,7 @@ test-weekly: build .cache/families/.installed
 # Each training of tests/train/distributed/cases.py on each mesh, checkpoints that go from mesh to mesh, and machines
 # that come and go; about a quarter of an hour.
 test-meshes: build
-	$(python) -m pytest -n 0 -m "meshes or slow or weekly" $(addprefix tests/train/distributed/test_,cases.py checkpoints.py failing_saves.py machines_apart.py elastic.py)
+	$(python) -m pytest -n 0 -m "meshes or slow or weekly" $(addprefix tests/train/distributed/test_,cases.py failing_saves.py elastic.py)
 
 # Models of whole families of other libraries, converted or fused; about half an hour.
 test-families: build .cache/families/.installed

@@ -1,6 +1,7 @@
 """Processes of several ranks that a test starts, and what became of them."""
 
 import atexit
+import json
 import os
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from signal import SIGSEGV
+from typing import Any
 
 from .fork_server import HANGS_S, Forked, ForkServer
 
@@ -75,6 +77,20 @@ def assert_succeed(workers: list[Worker], logs: list[Path]) -> None:
     """Wait for all to end well; the test fails with their logs if one does not within `HANGS_S`."""
     wait_for(workers)
     assert [worker.returncode for worker in workers] == [0] * len(workers), "\n".join(log.read_text() for log in logs)
+
+
+def results_of(module: str, folder: Path, *arguments: str, processes: int = 2) -> list[dict[str, Any]]:
+    """The results by check of each process of `module`, which writes them into `folder` by `checks.write_results`."""
+    logs = [folder / f"{rank}.log" for rank in range(processes)]
+    assert_succeed(launched(["-m", module, str(folder), *arguments], logs), logs)
+    return [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(processes)]
+
+
+def assert_near(results: Sequence[Mapping[str, Any]], check: str, largest: float = 1e-12) -> None:
+    """The error that each process found by a check is at most `largest`; the test fails with what was raised."""
+    for each in results:
+        assert isinstance(each[check], float), each[check]
+        assert each[check] <= largest
 
 
 def wait_for(workers: list[Worker]) -> None:

@@ -239,9 +239,9 @@ ELSEWHERE |= {
         "tests/fsdp/test_fsdp.py::test_a_sharded_module_holds_its_sharded_parameters"
     ),
     "Texts of ids from before 0.15 (UUIDs)": (
-        f"{_TREE}/identity/test_param_id.py::test_a_uuid_of_old_versions_is_the_same_id_each_time"
+        f"{_TREE}/identity/test_identity.py::test_a_uuid_of_old_versions_is_the_same_id_each_time"
     ),
-    "Tensors that are optimized": f"{_TREE}/test_memory.py::test_a_torch_optimizer_follows_when_a_layer_is_removed",
+    "Tensors that are optimized": f"{_TREE}/test_pickles.py::test_a_torch_optimizer_follows_when_a_layer_is_removed",
     "RunningState": f"{_TREE}/test_states.py::test_every_way_of_setting_a_state_detaches",
     "A lazy parameter as an argument of `torch.func.grad` or `vmap`, or in `torch.jit`": (
         f"{_TREE}/torch_objects/test_lazy_parameter.py::test_as_an_argument_of_a_transform_it_is_nan"
@@ -257,10 +257,10 @@ ELSEWHERE |= {
     ),
     "LoRA: tied weights": f"{_TREE}/adapters/test_lora.py::test_every_layer_computes_with_the_effective_weight",
     "QLoRA, `quantize_weights`": (
-        "tests/interop/test_quantize.py::test_adapters_on_a_quantized_base_are_trained_as_on_a_plain_one"
+        "tests/interop/test_read_weights.py::test_adapters_on_a_quantized_base_are_trained_as_on_a_plain_one"
     ),
     "LoRA: dropout, DoRA, peft's files": f"{_ADAPTERS}/test_peft_files.py::test_adapters_are_saved_read_and_merged",
-    "`type: LoRA`: tied weights": f"{_ADAPTERS}/test_tied_tables.py::test_a_config_trains_what_peft_trains",
+    "`type: LoRA`: tied weights": f"{_ADAPTERS}/test_families.py::test_a_config_trains_what_peft_trains",
     "Regular expressions of configs, filters and groups": "tests/test_patterns.py::test_no_pattern_takes_long",
     "`type: LoRA`: convolutions, fused weights of experts": (
         f"{_ADAPTERS}/test_peft_files.py::test_what_is_not_known_is_refused_by_name"

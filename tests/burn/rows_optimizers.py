@@ -276,14 +276,14 @@ def _() -> None:
 ELSEWHERE.update(
     {
         "Cosine schedule": (
-            "tests/optim/schedules/test_cosine_annealing.py::test_warm_up_rises_by_equal_parts_and_ends_at_the_minimum"
+            "tests/optim/schedules/test_lr_schedulers.py::test_warm_up_rises_by_equal_parts_and_ends_at_the_minimum"
         ),
         "Muon's iterations": "tests/optim/rules/test_muon.py::test_steps_in_bfloat16_are_those_of_torch",
         "Schedule-free AdamW, 8-bit and bfloat16 moments, stochastic rounding, bfloat16 copies": (
             "tests/optim/rules/test_schedule_free_adamw.py::test_the_weights_to_evaluate_with_are_the_average_of_the_paper"
         ),
-        "Gradient clipping": "tests/optim/gradients/test_clipping.py::test_by_global_norm_is_torchs",
-        "A gradient on another device than its parameter": "tests/optim/step/test_second_device.py::test_step",
+        "Gradient clipping": "tests/optim/gradients/test_gradients.py::test_by_global_norm_is_torchs",
+        "A gradient on another device than its parameter": "tests/optim/step/test_sharded.py::test_step",
         "`step`": "tests/optim/step/test_adaptor.py::test_the_gradients_of_a_typed_backward_pass_train_a_module",
         "Global norms and groups": (
             "tests/optim/step/test_clipping_in_steps.py::"

@@ -215,29 +215,29 @@ def other_schedule() -> None:
 _SHOWN_BY = {
     # Burn 0.21 alone has these recorders and formats.
     "Integers under the half precision settings": "test_precision integers_that_do_not_fit_are_an_error",
-    "Bincode of modules with state beside their tensors": "test_own_state bincode_has_no_place_for_entries",
+    "Bincode of modules with state beside their tensors": "test_own_records bincode_has_no_place_for_entries",
     "Replacing a file": "test_atomic_save failure_of_any_write_leaves_the_old_file",
     "Bytes behind a bincode record": "burn/test_bincode damaged_and_foreign_files_are_refused_with_the_place",
     "Constants in bincode": "burn/test_bincode damaged_and_foreign_files_are_refused_with_the_place",
     "inf and nan of plain values in JSON": "burn/test_named_formats floats_with_a_place_in_the_tree_come_back",
-    "A gzip stream with another behind it": "test_gzip_source streams_that_follow_each_other_are_one",
+    "A gzip stream with another behind it": "test_formats streams_that_follow_each_other_are_one",
     # Hostile files, of which Burn takes as much memory as they say.
     "Time and memory for opening a file": "fuzz/test_attacks an_attack_is_refused",
     # Burn has no such things.
-    "Quantized tensors in files": "test_wrapper_subclasses parts_are_tensors_by_name_in_their_own_types",
+    "Quantized tensors in files": "test_torch_file parts_are_tensors_by_name_in_their_own_types",
     "Records of modules": "test_record what_is_in_a_record_is_reached_by_attributes",
-    "Plain lists of numbers or texts, and other constants": "test_named_cases constants_are_in_no_file",
+    "Plain lists of numbers or texts, and other constants": "test_record constants_are_in_no_file",
     "`into_record` and `load_record` of a class of one's own": (
         "test_own_records everything_that_saves_and_loads_asks_the_class"
     ),
     "Fields that are objects with `into_item` and `from_item`": (
-        "test_items items_come_back_in_every_format_with_names"
+        "test_pytree items_come_back_in_every_format_with_names"
     ),
     'Loading into a map of things (`{"model": model}`)': "test_interface what_a_record_is_not_of_is_refused",
     "State of a PyTorch module beside parameters and buffers": (
-        "test_own_state a_fresh_module_gets_the_whole_state_dict"
+        "test_own_records a_fresh_module_gets_the_whole_state_dict"
     ),
-    "An override of `load_state_dict` itself": "test_own_state a_fresh_module_gets_the_whole_state_dict",
+    "An override of `load_state_dict` itself": "test_own_records a_fresh_module_gets_the_whole_state_dict",
     "Load mappers": "test_mappers the_record_s_form_is_what_must_fit",
 }
 for _subject, _place in _SHOWN_BY.items():

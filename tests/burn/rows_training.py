@@ -31,23 +31,23 @@ _TRAIN = "tests/burn/test_train.py::test_"
 ELSEWHERE.update(
     {
         "A directory of checkpoints": (
-            "tests/train/test_checkpoint.py::"
+            "tests/train/checkpoint/test_checkpoints.py::"
             "test_checkpoints_of_another_run_are_left_alone_and_the_error_says_how_to_go_on"
         ),
-        "Configs from pipes (`<(...)`)": "tests/config/test_source_text.py::test_only_regular_files_are_read",
+        "Configs from pipes (`<(...)`)": "tests/config/test_document.py::test_only_regular_files_are_read",
         "`train` under a launcher": "tests/cli/test_train.py::test_one_of_several_ranks_is_refused",
         "Several devices": (
             "tests/train/distributed/test_distributed.py::test_two_processes_are_one_with_the_joined_batches"
         ),
         "Accumulated gradients of a Learner": f"{_TRAIN}a_learner_of_burn_sums_the_gradients_that_it_accumulates",
-        "Early stopping": "tests/train/learner/test_early_stopping.py::test_what_was_best_is_known_after_a_resume",
+        "Early stopping": "tests/train/learner/test_stopping.py::test_what_was_best_is_known_after_a_resume",
         "Order of batches with workers": "tests/data/test_loader.py::test_order_is_the_same_with_any_number_of_workers",
         "Metrics without a terminal": (
             "tests/cli/test_train.py::test_lines_of_progress_are_plain_where_there_is_no_terminal"
         ),
         "Metrics that need weights (FID, LPIPS, DISTS, A-FINE), and what they consist of"
         " (FID's matrix square root, QuickGELU)": (
-            "tests/train/metrics/test_vectors.py::test_every_vector_is_run_or_left_out"
+            "tests/train/metrics/test_every_metric.py::test_every_vector_is_run_or_left_out"
         ),
         "Values of metrics over an epoch": f"{_TRAIN}values_over_an_epoch_are_means_of_those_of_batches_in_burn",
         "Metrics without an update, or without anything that counts": (
@@ -69,6 +69,6 @@ ELSEWHERE.update(
         "Shapes that metrics of classes take": (
             "tests/train/metrics/test_values.py::test_the_dimension_of_classes_may_be_the_second"
         ),
-        "CPU and CUDA metrics": "tests/train/metrics/test_system.py::test_cpu_use_is_a_mean_over_time",
+        "CPU and CUDA metrics": "tests/train/metrics/test_in_training.py::test_cpu_use_is_a_mean_over_time",
     }
 )

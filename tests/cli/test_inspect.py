@@ -1,20 +1,26 @@
-"""`burnlike inspect`: the header as a table and as JSON, without torch."""
+"""`burnlike inspect` shows headers without torch; `burnlike diff`: what counts as a difference, and the exit status."""
 
 import json
+import math
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
+from torch import nn
 
-from burnlike.cli.commands import inspect
-from burnlike.errors import RecordFormatError, RecordIOError
+from burnlike.cli.commands import diff, inspect
+from burnlike.cli.main import main
+from burnlike.errors import RecordError, RecordFormatError, RecordIOError
 from burnlike.module import ParamId
-from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
+from burnlike.optim import AdamWConfig, GradientsParams
+from burnlike.record import BFloat16Precision, Precision, Record, SafetensorsRecorder
+from burnlike.record.recorder import recorder_for
 
 from .commands import run
 
@@ -229,3 +235,252 @@ def test_versions_and_names_of_files_are_printed_without_codes_for_terminals(
         archive.writestr("a/version", "3\x1b[31m")
     assert inspected(path) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+GOLDEN_V022 = Path(__file__).parents[1] / "golden"
+
+
+def record(**changes: object) -> Record:
+    parts = {
+        "tensors": {"a": torch.tensor([1.0, 2.0, math.nan, math.inf]), "b": torch.tensor([1, 2**60])},
+        "values": {"rate": math.nan, "list": [1, 2.5], "map": {"x": None}},
+        "ids": {"a": ParamId(1)},
+        "aliases": {"tied": "a"},
+    }
+    return Record(**{**parts, **changes})  # pyright: ignore[reportArgumentType]
+
+
+@pytest.fixture
+def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Status and text of the comparison of two records."""
+
+    def compare(one: Record, other: Record, *options: str, extension: str = ".safetensors") -> tuple[int, str]:
+        paths = [tmp_path / f"one{extension}", tmp_path / "other.safetensors"]
+        for path, it in zip(paths, (one, other), strict=True):
+            recorder_for(path).save(it, path)
+        status = run(diff, *paths, *options)
+        return status, capsys.readouterr().out.replace(f"{tmp_path}/", "")
+
+    return compare
+
+
+@pytest.mark.parametrize("extension", [".safetensors", ".mpk", ".mpk.gz"])
+def test_equal_records_of_any_format_are_equal(compare, extension: str) -> None:
+    assert compare(record(), record(), extension=extension) == (0, "equal: 2 tensors\n")
+
+
+def test_names_on_one_side_only(compare) -> None:
+    status, text = compare(
+        record(), record(tensors={"a": torch.tensor([1.0, 2.0, math.nan, math.inf]), "c": torch.ones(1)})
+    )
+    assert status == 1
+    assert text.splitlines() == [
+        "b: only in one.safetensors",
+        "c: only in other.safetensors",
+        "different: 0 of 1 tensors in both, 1 only in one.safetensors, 1 only in other.safetensors, 0 plain values",
+    ]
+
+
+def test_ids_shapes_and_types(compare) -> None:
+    first = Record({"x": torch.ones(2), "y": torch.ones(2), "z": torch.ones(2)}, ids={"x": ParamId(123456)})
+    second = Record({"x": torch.ones(2), "y": torch.ones(1, 2), "z": torch.ones(2).half()})
+    status, text = compare(first, second)
+    assert status == 1
+    assert text.splitlines()[:3] == [
+        "x: id 83h0200000000 and none",
+        "y: shape [2] and [1, 2]",
+        "z: type F32 and F16",
+    ]
+    assert compare(first, second, "--ignore-ids")[1].startswith("y: ")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "different", "absolute", "relative", "not_finite"),
+    [
+        ([1.0, 4.0], [1.0, 5.0], 1, 1.0, 0.2, 0),
+        ([0.0], [-0.0], 0, 0.0, 0.0, 0),
+        ([math.nan, 1.0], [1.0, math.nan], 2, 0.0, 0.0, 2),
+        ([math.inf], [-math.inf], 1, 0.0, 0.0, 1),
+        ([math.inf, 1.0], [math.inf, 1.5], 1, 0.5, 1 / 3, 0),
+        ([-1.0], [1.0], 1, 2.0, 2.0, 0),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float8_e5m2])
+def test_largest_differences_of_floats(compare, dtype, one, other, different, absolute, relative, not_finite) -> None:
+    records = (Record({"x": torch.tensor(values, dtype=dtype)}) for values in (one, other))
+    status, text = compare(*records, "--json")
+    found = json.loads(text)
+    assert status == (different > 0)
+    if not different:
+        assert found["tensors"] == []
+        return
+    values = found["tensors"][0]["values"]
+    assert (values["different"], values["of"], values["not_finite"]) == (different, len(one), not_finite)
+    assert values["largest_absolute"] == pytest.approx(absolute)
+    assert values["largest_relative"] == pytest.approx(relative)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "one", "other", "absolute"),
+    [
+        (torch.int64, 2**60, 2**60 + 1, 1.0),  # which float64 can't tell apart
+        (torch.int64, -(2**63), 2**63 - 1, 2.0**64),
+        (torch.uint64, 2**64 - 1, 2**64 - 3, 2.0),
+        (torch.uint64, 0, 2**64 - 1, 2.0**64),
+        (torch.uint8, 0, 255, 255.0),
+        (torch.bool, False, True, 1.0),
+    ],
+)
+def test_integers_are_compared_exactly(compare, dtype, one, other, absolute) -> None:
+    records = [Record({"x": torch.tensor([5, value], dtype=dtype)}) for value in (one, other)]
+    status, text = compare(*records, "--json")
+    values = json.loads(text)["tensors"][0]["values"]
+    assert (status, values["different"], values["largest_absolute"]) == (1, 1, absolute)
+
+
+def test_complex_numbers(compare) -> None:
+    records = [Record({"x": torch.tensor([1 + 2j, value])}) for value in (1j, 4j)]
+    values = json.loads(compare(*records, "--json")[1])["tensors"][0]["values"]
+    assert (values["different"], values["largest_absolute"]) == (1, 3.0)
+
+
+def test_tolerance_is_absolute_or_relative_and_lets_types_be_wider(compare) -> None:
+    exact = torch.tensor([1e-6, 1.0, 1000.0])
+    first, second = Record({"x": exact}), Record({"x": exact.bfloat16()})
+    assert compare(first, second)[0] == 1
+    assert compare(first, second, "--tolerance", "0")[0] == 1
+    status, text = compare(first, second, "--tolerance", "0.004")  # half of bfloat16's epsilon
+    assert (status, text.splitlines()[-1]) == (0, "equal, within the tolerance: 1 tensors")
+    assert compare(Record({"x": torch.ones(1)}), Record({"x": torch.ones(1).int()}), "--tolerance", "1")[0] == 1
+    not_a_number = Record({"x": torch.tensor([math.nan, 1.0, 1000.0])})
+    assert compare(first, not_a_number, "--tolerance", "1e9")[0] == 1
+
+
+def test_ties_and_plain_values(compare) -> None:
+    untied = {**record().tensors, "tied": record().tensors["a"]}
+    status, text = compare(record(), record(tensors=untied, aliases={}))
+    assert status == 1
+    assert text.startswith("tied: id 0400000000000 and none; stored as a and as tied\n")
+    status, text = compare(record(), record(values={"rate": math.nan, "list": [1, 3.5], "map": {}}))
+    assert status == 1
+    assert text.splitlines()[:2] == ["value list[1]: 2.5 and 3.5", "value map.x: null and nothing"]
+
+
+def test_values_are_compared_in_pieces(compare) -> None:
+    values = torch.arange(700_000.0)
+    changed = values.clone()
+    changed[[3, 300_000, 699_999]] += 2
+    status, text = compare(Record({"x": values}), Record({"x": changed}))
+    assert status == 1
+    assert text.startswith("x: 3 of 700000 values differ; by at most 2, relatively ")
+
+
+def test_burns_half_and_double_files_agree_to_half_precision(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [GOLDEN_V022 / "v0.21" / f"linear-{name}.mpk" for name in ("half", "double")]
+    assert run(diff, *paths) == 1
+    assert run(diff, *paths, "--tolerance", 2**-11) == 0
+    capsys.readouterr()
+
+
+def test_exit_statuses_of_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [
+        SafetensorsRecorder(Precision(dtype)).save(Record({"x": torch.ones(1)}), tmp_path / f"{dtype}"[6:])
+        for dtype in (torch.float32, torch.float16)
+    ]
+    assert main(["diff", paths[0], paths[0]]) == 0
+    assert main(["diff", *paths]) == 1
+    assert main(["diff", paths[0], f"{tmp_path}/none.mpk"]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "much"])
+def test_wrong_tolerances_are_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(RecordError, match="expected a number from 0 on"):
+        run(diff, "a", "b", f"--tolerance={text}")
+
+
+@pytest.mark.slow
+def test_large_tensors_take_little_memory(tmp_path: Path) -> None:
+    count = 10_000_000
+    header = json.dumps({"x": {"dtype": "F32", "shape": [count], "data_offsets": [0, 4 * count]}}).encode()
+    for name in "ab":
+        with open(tmp_path / name, "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            file.truncate(8 + len(header) + 4 * count)
+    code = (
+        "import sys; import torch; import burnlike.record.tools.comparison; from burnlike.cli.main import main\n"
+        "from benchmarks._memory import with_extra_bytes\n"
+        "status, extra = with_extra_bytes(lambda: main(sys.argv[1:])); print(extra); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "diff", str(tmp_path / "a"), str(tmp_path / "b")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.splitlines()[-1]) < 40 << 20  # of 80 MB
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 3)
+        self.second.weight = self.first.weight
+
+
+def trained(change: float = 0.0) -> tuple[Record, Record]:
+    """The records of a module and of its optimizer, with ids of their own."""
+    torch.manual_seed(0)
+    module = Tied()
+    optimizer = AdamWConfig().init()
+    for last in (False, True):
+        x = module.third(module.second(module.first(torch.ones(1, 2))))
+        (x.square().sum() + last * change * module.third.bias.sum()).backward()
+        optimizer.step(0.1, module, GradientsParams.from_module(module))
+        module.zero_grad()
+    return Record.from_module(module), optimizer.to_record()
+
+
+def test_two_equal_runs_differ_in_ids_only_and_that_is_one_line(compare, tmp_path: Path, capsys) -> None:
+    for one, other in zip(trained(), trained(), strict=True):
+        status, text = compare(one, other)
+        count = len(one.tensors)
+        expected = f"equal but for ids: {count} of {count} tensors have other ids (--ignore-ids leaves them out)\n"
+        assert (status, text) == (1, expected)
+        assert compare(one, other, "--ignore-ids") == (0, f"equal: {count} tensors\n")
+        assert all(it["id"]["a"] != it["id"]["b"] for it in json.loads(compare(one, other, "--json")[1])["tensors"])
+        assert compare(one, one) == (0, f"equal: {count} tensors\n")
+        run(inspect, tmp_path / "one.safetensors")
+        assert f"\n{count} tensors, " in capsys.readouterr().out
+
+
+def test_optimizers_are_matched_by_path_where_ids_differ(compare) -> None:
+    one, other = trained()[1], trained(change=0.5)[1]
+    status, text = compare(one, other, "--ignore-ids")
+    assert status == 1
+    assert [line.split(":")[0] for line in text.splitlines()[:-1]] == [
+        "third.bias.momentum.moment_1",
+        "third.bias.momentum.moment_2",
+    ]
+    assert text.splitlines()[-1].startswith("different: 2 of 10 tensors in both, 0 only in")
+
+
+def test_optimizers_are_matched_by_id_where_paths_differ(compare) -> None:
+    one = trained()[1]
+    paths = {text: f"moved.{path}" for text, path in one.values["paths"].items()}
+    status, text = compare(one, replace(one, values={**one.values, "paths": paths}))
+    assert status == 1
+    assert text.splitlines()[0] == f"value paths.{next(iter(paths))}: first.weight and moved.first.weight"
+    assert text.splitlines()[-1].startswith("different: 0 of 10 tensors in both, 0 only in")
+
+
+def test_parameters_that_one_optimizer_lacks_are_named(compare) -> None:
+    one, other = trained()[1], trained()[1]
+    lost = next(text for text, path in other.values["paths"].items() if path == "third.bias")
+    states = {name: value for name, value in other.values["states"].items() if not name.startswith(lost)}
+    paths = {text: path for text, path in other.values["paths"].items() if text != lost}
+    tensors = {name: tensor for name, tensor in other.tensors.items() if not name.startswith(lost)}
+    status, text = compare(one, Record(tensors, {"states": states, "paths": paths}))
+    assert status == 1
+    assert text.splitlines()[-1].startswith("different: 8 of 8 tensors in both, 2 only in one.safetensors, 0 only in")

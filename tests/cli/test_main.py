@@ -1,4 +1,9 @@
+"""The command line as a whole, `completion`, `doctor`, `init`, and configs of the user's own."""
+
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -6,12 +11,23 @@ import types
 from pathlib import Path
 
 import pytest
+import torch
 
+import burnlike as bl
 from burnlike import __version__
 from burnlike.cli import main as cli
-from burnlike.errors import BurnlikeError, ConfigError, Problem, RecordIOError
+from burnlike.cli.commands import check, doctor, init
+from burnlike.cli.main import COMMANDS, main
+from burnlike.config import ModuleConfig, roles
+from burnlike.config.document import parse_plain
+from burnlike.config.json_schema import json_schema
+from burnlike.config.shipped import shipped_configs
+from burnlike.errors import ArgumentError, BurnlikeError, ConfigError, Problem, RecordIOError
+from burnlike.train.job.configs import TrainConfig
 
+from ..config.schema_validator import is_valid
 from ..processes import HANGS_S
+from .commands import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -185,7 +201,12 @@ def test_output_that_is_closed_is_no_error():
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
 @pytest.mark.parametrize(
     "arguments",
-    [["schema", "--list"], ["schema", "--help"], ["diff", "a.safetensors", "b.safetensors"], ["check", "wrong.yaml"]],
+    [
+        ["schema", "--list"],
+        ["schema", "--help"],
+        pytest.param(["diff", "a.safetensors", "b.safetensors"], marks=pytest.mark.slow),  # both processes import torch
+        ["check", "wrong.yaml"],
+    ],
     ids=" ".join,
 )
 def test_output_that_can_not_be_written_is_an_error_of_its_own(tmp_path, arguments):
@@ -206,3 +227,279 @@ def test_output_that_can_not_be_written_is_an_error_of_its_own(tmp_path, argumen
         )  # fmt: skip
         assert done.stderr == message
         assert done.returncode == (2 if stream == ">" or arguments[0] == "check" else 0)
+
+
+@pytest.fixture
+def scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Path]:
+    found = {}
+    for shell in ("bash", "zsh", "fish"):
+        assert main(["completion", shell]) == 0
+        found[shell] = tmp_path / shell
+        found[shell].write_text(capsys.readouterr().out)
+    return found
+
+
+def offered(script: Path, *words: str) -> list[str]:
+    """What bash offers for the last of the words."""
+    line = " ".join(f"'{it}'" for it in ("burnlike", *words))
+    program = (
+        f'source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _burnlike; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+    return subprocess.run(["bash", "-c", program], check=True, capture_output=True, text=True).stdout.split()
+
+
+def test_bash_offers_commands_options_and_configs(scripts: dict[str, Path]) -> None:
+    assert {it.name for it in COMMANDS} <= {*offered(scripts["bash"], "")}
+    assert offered(scripts["bash"], "ch") == ["check"]
+    assert offered(scripts["bash"], "train", "--sw") == ["--sweep"]
+    assert offered(scripts["bash"], "check", "char_gpt_t") == ["char_gpt_tiny"]
+    assert offered(scripts["bash"], "completion", "f") == ["fish"]
+    assert offered(scripts["bash"], "nothing", "a") == []
+
+
+def test_fish_and_zsh_name_every_command_and_option(scripts: dict[str, Path]) -> None:
+    fish, zsh = scripts["fish"].read_text(), scripts["zsh"].read_text()
+    for command in COMMANDS:
+        assert f"-a {command.name} -d " in fish
+        assert f" {command.name}) words=" in zsh
+    assert "'__fish_seen_subcommand_from train' -l sweep -r -d " in fish
+    assert "bashcompinit" in zsh
+
+
+@pytest.mark.parametrize("shell", [it for it in ("bash", "zsh", "fish") if shutil.which(it)])
+def test_shells_can_read_them(shell: str, scripts: dict[str, Path]) -> None:
+    subprocess.run([shell, "-n", scripts[shell]], check=True)
+
+
+def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["completion", "cmd"])
+    assert "invalid choice: 'cmd'" in capsys.readouterr().err
+
+
+OPS = {"rms_norm", "rms_norm_backward", "adamw_step_", "sgd_step_", "lion_step_", "gradient_squares_"}
+
+
+@pytest.mark.slow  # compiles for seconds
+def test_the_native_path_runs_in_a_model_eager_and_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["problems"] == []
+    assert report["cpu"]["isa"] in report["cpu"]["isas"]
+    for mode in ("cpu eager", "cpu compiled"):
+        assert report["native_calls"][mode].keys() >= OPS
+        assert all(report["native_calls"][mode][op] >= 1 for op in OPS)
+    assert report["packages"]["torch"]
+
+
+def test_the_text_names_versions_and_what_ran(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "CPU ops" in text
+    assert "in training steps, cpu compiled:" in text
+    assert "PROBLEM" not in text
+
+
+def test_a_kernel_that_does_not_run_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_calls_of_training_steps", lambda *_: {"rms_norm": 3})
+    report = doctor.examine()
+    (problem,) = (it for it in report["problems"] if it.startswith("cpu, eager: no native call of "))
+    missing = problem.removeprefix("cpu, eager: no native call of ").removesuffix(" in training steps").split(", ")
+    assert {"adamw_step_", "gradient_squares_", "lion_step_", "rms_norm_backward", "sgd_step_"} <= set(missing)
+    assert "rms_norm" not in missing
+
+
+@pytest.mark.slow  # a process of its own, whose imports take seconds
+def test_without_the_library_doctor_says_so_and_fails(tmp_path: Path) -> None:
+    environment = {**os.environ, "BURNLIKE_LIBRARY_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "burnlike", "doctor"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "PROBLEM     the native CPU library is not in use: it was not built" in done.stdout
+    assert done.stderr.count("RuntimeWarning") == 1
+
+
+def test_a_gpu_without_kernels_is_a_problem_with_the_command_that_builds_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", ["Card A", "Card B"].__getitem__)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", [(9, 0), (7, 5)].__getitem__)
+    monkeypatch.setattr(doctor, "_calls_of_training_steps", lambda *_: {})
+    report = doctor.examine()
+    assert report["cuda"]["capabilities"] == ["9.0", "7.5"]
+    if report["cuda"]["native"]:
+        pytest.skip("this checkout has CUDA kernels, which the next test is about")
+    (problem,) = (it for it in report["problems"] if "compute capability" in it)
+    assert "of compute capability 7.5, 9.0: " in problem
+    assert report["cuda"]["why_not"] in problem
+    assert "TORCH_CUDA_ARCH_LIST='7.5 9.0' pip install --no-build-isolation ." in problem
+    assert main(["doctor"]) == 1
+    text = capsys.readouterr().out
+    assert "devices: Card A (9.0), Card B (7.5)" in text
+    assert f"PROBLEM     {problem}" in text
+
+
+def test_kernels_that_were_built_for_other_gpus_are_a_problem(tmp_path: Path) -> None:
+    library = tmp_path / "burnlike" / "_C_cuda.abi3.so"
+    assert doctor.cuda_problem([(9, 0), (8, 6)], "80 90 90+PTX", "", library) is None
+    assert doctor.cuda_problem([], "", "it was not built", library) is None
+    problem = doctor.cuda_problem([(9, 0), (7, 5)], "80 90 90+PTX", "", library) or ""
+    assert "compute capability 7.5: they were built for 80 90 90+PTX" in problem
+    assert "in a checkout of the sources, as wheels have no CUDA kernels" in problem
+    (tmp_path / "csrc" / "cuda").mkdir(parents=True)
+    assert "To build them, in this checkout: TORCH_CUDA_ARCH_LIST='7.5' " in (
+        doctor.cuda_problem([(7, 5)], "80", "", library) or ""
+    )
+
+
+def test_copies_are_configs_that_check_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(init, tmp_path / "new" / "folder") == 0
+    copies = sorted((tmp_path / "new" / "folder").iterdir())
+    schemas = {path.name: json.loads(path.read_text()) for path in copies if path.suffix == ".json"}
+    assert schemas == {
+        "train.schema.json": json_schema(TrainConfig),
+        "model.schema.json": json_schema(ModuleConfig),
+    }
+    copies = [path for path in copies if path.suffix == ".yaml"]
+    assert [path.name for path in copies] == [path.name for path in shipped_configs().values()]
+    assert [path.read_text() for path in copies] == [path.read_text() for path in shipped_configs().values()]
+    assert all(str(path) in capsys.readouterr().out for path in copies[:1])
+    assert run(check, *copies) == 0
+
+
+def test_it_ends_with_what_to_run_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(init, tmp_path)
+    *_, line = capsys.readouterr().out.splitlines()
+    *_, command, path = line.split()
+    assert (command, "training:" in Path(path).read_text()) == ("train", True)
+
+
+def test_every_config_names_the_schema_beside_it_and_is_valid(tmp_path: Path) -> None:
+    assert run(init, tmp_path) == 0
+    schemas = {path.name: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    for name in shipped_configs():
+        path = tmp_path / f"{name}.yaml"
+        found = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", path.read_text().splitlines()[0])
+        assert found, f"{path.name} lacks the line by which editors find the schema"
+        schema = schemas[found[1]]
+        value = parse_plain(path.read_text(), path.name)
+        assert is_valid(value, schema, schema)
+        assert not is_valid(value | {"modle": 1}, schema, schema)
+
+
+def test_the_schema_has_classes_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "classes_of_mine.py").write_text(
+        "import burnlike as bl\n\nclass InitMineConfig(bl.ModuleConfig, tag='InitMine'):\n    width: int\n"
+    )
+    assert run(init, "folder", "--import", "classes_of_mine") == 0
+    for name in ("train.schema.json", "model.schema.json"):
+        assert "InitMineConfig" in json.loads((tmp_path / "folder" / name).read_text())["definitions"]
+
+
+def test_nothing_is_overwritten_and_nothing_half_done(tmp_path: Path) -> None:
+    last = list(shipped_configs().values())[-1].name
+    (tmp_path / last).write_text("mine")
+    with pytest.raises(ArgumentError, match=rf"{last}: is there already"):
+        run(init, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [last]
+    assert (tmp_path / last).read_text() == "mine"
+
+
+MODELS = """
+import burnlike as bl
+
+
+class RoomConfig(bl.Config):
+    width: int
+    inner: bl.ModuleConfig | None = None
+
+
+class MineConfig(bl.ModuleConfig, tag="Mine"):
+    width: int = 3
+
+    def init(self, device=None):
+        import torch
+
+        return torch.nn.Linear(self.width, self.width, device=device)
+
+
+class ForgottenConfig(bl.config.ModuleConfig):
+    width: int = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models_of_mine.py").write_text(MODELS)
+    return tmp_path
+
+
+def python(*arguments: str) -> str:
+    """The output of a program of the user's."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-W", "error", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return done.stdout + done.stderr
+
+
+def test_the_base_classes_are_at_the_top() -> None:
+    assert bl.ModuleConfig is bl.config.ModuleConfig is roles.ModuleConfig
+    assert issubclass(bl.ModuleConfig, bl.Config)
+
+
+def test_a_program_imports_its_classes_and_loads(folder: Path) -> None:
+    (folder / "room.yaml").write_text("width: 4\ninner: {type: Mine, width: '${width}'}")
+    program = "import models_of_mine as own; print(own.RoomConfig.load('room.yaml'))"
+    assert python("-c", program) == "RoomConfig(width=4, inner=MineConfig(width=4))\n"
+
+
+def test_check_with_import(folder: Path) -> None:
+    (folder / "mine.yaml").write_text("type: Mine\nwidth: 5")
+    (folder / "room.yaml").write_text("width: 4\ninner: {type: Mine, widht: 5}")
+    (folder / "forgotten.yaml").write_text("type: Forgotten")
+    command = ("-m", "burnlike", "check", "--import", "models_of_mine")
+    assert python(*command, "mine.yaml") == "mine.yaml: ok (Mine)\n"
+    assert python(*command, "room.yaml", "--root", "RoomConfig") == (
+        "room.yaml:2:21: inner.widht: unknown key 'widht'; did you mean 'width'?\n1 mistake in 1 file of 1\n"
+    )
+    assert python(*command, "forgotten.yaml") == (
+        "forgotten.yaml:1:7: type: ForgottenConfig has no tag; write `class ForgottenConfig(ModuleConfig, "
+        'tag="Forgotten")`\n1 mistake in 1 file of 1\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("type: CosineAnnealing\ninitial_lr: 0.1", "ok (CosineAnnealing)"),
+        ("type: Sgd\nmomentun: 3", "f.yaml:2:1: momentun: unknown key 'momentun'; did you mean 'momentum'?"),
+        ("type: Linear\nd_input: 2\nd_output: 3", "ok (Linear, initializer KaimingUniform)"),
+        ("type: Linaer", "f.yaml:1:7: type: unknown type 'Linaer'; did you mean 'Linear'?"),
+        ("type: 3", "missing key 'data'"),
+    ],
+)
+def test_a_file_of_any_type_is_checked_as_what_it_names(
+    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("f.yaml").write_text(text)
+    assert run(check, "f.yaml") == (0 if "ok" in words else 2)
+    assert words in capsys.readouterr().out
+
+
+def test_nothing_in_a_file_runs_or_imports(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "models_of_mine.py").write_text("raise SystemExit('imported')")
+    for text in (
+        "type: models_of_mine.MineConfig",
+        "import: models_of_mine\ntype: Linear\nd_input: 2\nd_output: 3",
+        "defaults: models_of_mine.py",
+        "type: ${models_of_mine:MineConfig}",
+        "!!python/object/apply:models_of_mine.MineConfig {}",
+    ):
+        (folder / "f.yaml").write_text(text)
+        assert run(check, "f.yaml") == 2
+    assert "models_of_mine" not in sys.modules

@@ -1,9 +1,18 @@
+"""Texts of configs: files, malformed YAML, and scalars with their types."""
+
+import contextlib
+import math
+import os
+import socket
+
 import pytest
 import yaml
+from hypothesis import given, settings, strategies as st
 
 from burnlike.config import document
-from burnlike.config.document import parse
-from burnlike.errors import ConfigError
+from burnlike.config.document import MAX_BYTES, parse, read_text
+from burnlike.config.plain import ScalarError, number_hint, resolve
+from burnlike.errors import ConfigError, ConfigIOError
 
 MALFORMED = {
     "empty": ("", "1:1: empty; expected a mapping of `key: value`"),
@@ -93,7 +102,6 @@ MALFORMED = {
     ),
     "nested dashes": ("- " * 10_000 + "a", "1:129: nested deeper than 64 levels"),
 }
-
 PROBLEMS = {
     "duplicate keys": (
         "a: 1\nb: {c: 1, c: 2}\na: 3\n",
@@ -189,3 +197,204 @@ def test_aliases_do_not_get_around_the_bound_on_depth():
     lines = ["a0: &a0 " + "[" * 40 + "]" * 40] + [f"a{i}: &a{i} {'[' * 20}*a{i - 1}{']' * 20}" for i in range(1, 9)]
     with pytest.raises(ConfigError, match=r"f:3:.*nested deeper than 64 levels"):
         parse("\n".join(lines), "f")
+
+
+VALUES = [
+    # the core schema of YAML 1.2.2, section 10.3.2
+    ("", None),
+    ("~", None),
+    ("null", None),
+    ("NULL", None),
+    ("true", True),
+    ("False", False),
+    ("0", 0),
+    ("-19", -19),
+    ("+12", 12),
+    ("0o17", 15),
+    ("0x3A", 58),
+    ("0.", 0.0),
+    (".5", 0.5),
+    ("+12e03", 12000.0),
+    ("-2E+05", -200000.0),
+    ("1e-4", 1e-4),
+    ("1E5", 1e5),
+    ("00.5", 0.5),
+    (".inf", math.inf),
+    ("-.Inf", -math.inf),
+    ("+.INF", math.inf),
+    # what YAML 1.1 makes of these is no string
+    ("no", "no"),
+    ("off", "off"),
+    ("yes", "yes"),
+    ("On", "On"),
+    ("y", "y"),
+    ("12:30:00", "12:30:00"),
+    ("2024-01-31", "2024-01-31"),
+    ("0b101", "0b101"),
+    ("=", "="),
+    # ours
+    ("50_000", 50000),
+    ("0xff_ff", 65535),
+    ("1_0.2_5", 10.25),
+    ("1__0", "1__0"),
+    ("_1", "_1"),
+    ("1_", "1_"),
+    ("0777", "0777"),
+    ("-07", "-07"),
+    ("0_7", "0_7"),
+    # looks like a number, is none
+    ("-", "-"),
+    (".", "."),
+    ("+.", "+."),
+    ("1e", "1e"),
+    ("e5", "e5"),
+    ("1.2.3", "1.2.3"),
+    ("0x", "0x"),
+    ("-0x1", "-0x1"),
+    ("inf", "inf"),
+    ("+.nan", "+.nan"),
+    ("tRue", "tRue"),
+    ("nil", "nil"),
+    ("None", "None"),
+    ("\u0663", "\u0663"),
+    ("1\u0663", "1\u0663"),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), VALUES)
+def test_scalar_has_its_value_and_type(text, value):
+    found = resolve(text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("text", [".nan", ".NaN", ".NAN"])
+def test_nan(text):
+    assert math.isnan(resolve(text))
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1e400", "9" * 400 + ".0", "9" * 401, "0x" + "f" * 400, "1" + "0" * 5000])
+def test_number_beyond_measure_is_an_error(text):
+    with pytest.raises(ScalarError):
+        resolve(text)
+
+
+@settings(derandomize=True, max_examples=300)
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_what_python_prints_for_a_float_is_read_to_the_last_bit(value):
+    assert resolve(repr(value)) == value
+
+
+@settings(derandomize=True, max_examples=300)
+@given(st.text(max_size=12))
+def test_any_text_is_a_scalar_or_a_scalar_error(text):
+    with contextlib.suppress(ScalarError):
+        assert isinstance(resolve(text), None | bool | int | float | str)
+    assert isinstance(number_hint(text), str)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("0777", "a leading zero is ambiguous, write 777 or 0o777"),
+        ("09", "a leading zero is ambiguous, write 9"),
+        ("-012", "a leading zero is ambiguous, write -12"),
+        ("000", "a leading zero is ambiguous, write 0"),
+        ("inf", "write .inf"),
+        ("-Infinity", "write -.inf"),
+        ("NaN", "write .nan"),
+        ("x", ""),
+        ("1.2.3", ""),
+    ],
+)
+def test_hint_says_what_to_write_for_a_number(text, hint):
+    assert number_hint(text) == hint
+
+
+def test_utf8_with_and_without_a_byte_order_mark(tmp_path):
+    path = tmp_path / "c.yaml"
+    for data in (b"a: \xc3\xa4\n", b"\xef\xbb\xbfa: \xc3\xa4\n"):
+        path.write_bytes(data)
+        assert read_text(path) == "a: ä\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"a: 1\nb: \xe4\n", "2:4: not UTF-8 (byte 0xe4); save the file as UTF-8"),
+        ("ä: 1\n".encode() + b"b\xff: 1\n", "2:2: not UTF-8 (byte 0xff); save the file as UTF-8"),
+        ("a: 1\n".encode("utf-16"), "1:1: not UTF-8 (UTF-16 or UTF-32 text); save the file as UTF-8"),
+        (b"\x80\x02}q\x00.", "1:1: not UTF-8 (byte 0x80); save the file as UTF-8"),
+    ],
+)
+def test_other_encodings_name_the_place(tmp_path, data, message):
+    path = tmp_path / "c.yaml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as caught:
+        read_text(path)
+    assert str(caught.value) == f"{path}:{message}"
+
+
+def test_a_record_given_by_mistake_is_not_read_whole(tmp_path):
+    path = tmp_path / "model.safetensors"
+    with open(path, "wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(ConfigError) as caught:
+        read_text(path)
+    assert str(caught.value) == f"{path}: larger than 4 MiB: not a config"
+
+
+def test_missing_files_name_the_nearest_one(tmp_path):
+    (tmp_path / "char_gpt.yaml").write_text("")
+    (tmp_path / "char_gtp.txt").write_text("")
+    cases = {
+        tmp_path / "char_gtp.yaml": "no such file; did you mean 'char_gpt.yaml'?",
+        tmp_path / "char_gpt": "no such file; did you mean 'char_gpt.yaml'?",
+        tmp_path / "char_gpt.yml": "no such file; did you mean 'char_gpt.yaml'?",
+        tmp_path / "zzzz.yaml": "no such file; check the path",
+        tmp_path / "no" / "c.yaml": f"no such file; the directory {tmp_path / 'no'} does not exist either",
+        tmp_path: "is a directory; give the path of a YAML file",
+        tmp_path / "char_gpt.yaml" / "x": "can't be read: Not a directory",
+    }
+    for path, message in cases.items():
+        with pytest.raises(ConfigIOError) as caught:
+            read_text(path)
+        assert str(caught.value) == f"{os.fspath(path)}: {message}"
+    with pytest.raises(ConfigIOError, match=r"a\0b: can't be read: .*embedded null"):  # Python's versions say the rest
+        read_text("a\0b")
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", "c.yaml")
+
+    (tmp_path / "c.yaml").write_text("a: 1")
+    monkeypatch.setattr("os.open", refuse)
+    with pytest.raises(ConfigIOError) as caught:
+        read_text(tmp_path / "c.yaml")
+    monkeypatch.undo()
+    assert str(caught.value) == f"{tmp_path / 'c.yaml'}: can't be read: Permission denied"
+
+
+def test_only_regular_files_are_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the address of a socket is short
+    os.mkfifo(tmp_path / "pipe.yaml")
+    os.symlink("/dev/zero", tmp_path / "zeros.yaml")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket.yaml")
+        for name, kind in (("pipe", "a pipe"), ("zeros", "a device"), ("socket", "a socket")):
+            path = tmp_path / f"{name}.yaml"
+            with pytest.raises(ConfigIOError) as caught:
+                read_text(path)
+            assert str(caught.value) == f"{path}: can't be read: it is {kind}, and only regular files are read"
+
+
+def test_a_file_that_becomes_a_pipe_does_not_block(tmp_path, monkeypatch):
+    path = tmp_path / "c.yaml"
+    path.write_text("a: 1")
+    regular = os.stat(path)
+    path.unlink()
+    os.mkfifo(path)
+    monkeypatch.setattr("os.stat", lambda _: regular)
+    with pytest.raises(ConfigIOError, match="it is a pipe"):
+        read_text(path)

@@ -1,13 +1,23 @@
+"""Configs as they are written: YAML, and Burn's config.json."""
+
 import math
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 import yaml
 from hypothesis import example, given, settings, strategies as st
 
+import burnlike as bl
+from burnlike import nn, optim
 from burnlike.config import Config
 from burnlike.config.document import parse
 from burnlike.config.emit import to_yaml
+from burnlike.errors import ArgumentError, ConfigError, DeviceError
+from burnlike.nn.initializers.configs import Initializer, KaimingUniform, Zeros
+from burnlike.nn.roles import ActivationConfig
 
 from .samples import Box, Circle, Color, Dot, Everything, Group, Sound
 from .test_document import plain
@@ -143,3 +153,171 @@ def test_the_text_is_for_people():
 def test_a_value_used_twice_is_written_twice():
     sound = Sound().to_dict()
     assert "&" not in to_yaml({"a": sound, "b": sound})
+
+
+OF_BURN: dict[str, tuple[type[Config], str, Config]] = {
+    "LinearConfig": (
+        nn.LinearConfig,
+        """{
+  "d_input": 4,
+  "d_output": 3,
+  "bias": true,
+  "initializer": {
+    "KaimingUniform": {
+      "gain": 1.0,
+      "fan_out_only": false
+    }
+  },
+  "layout": "Row"
+}
+""",
+        nn.LinearConfig(d_input=4, d_output=3, initializer=KaimingUniform(gain=1.0)),
+    ),
+    "Conv1dConfig": (
+        nn.Conv1dConfig,
+        """{"channels_in": 2, "channels_out": 3, "kernel_size": 3, "stride": 1, "dilation": 1, "groups": 1,
+        "padding": {"Explicit": [1, 1]}, "bias": true, "initializer": "Zeros"}""",
+        nn.Conv1dConfig(channels_in=2, channels_out=3, kernel_size=3, padding=(1, 1), initializer=Zeros()),
+    ),
+    "SgdConfig": (
+        optim.SgdConfig,
+        """{"weight_decay": {"penalty": 0.1}, "momentum": null, "gradient_clipping": {"Norm": 1.0}}""",
+        optim.SgdConfig(weight_decay=0.1, grad_clipping=optim.ClipByNorm(threshold=1.0)),
+    ),
+    "SgdConfig of nothing": (
+        optim.SgdConfig,
+        """{"weight_decay": null, "momentum": null, "gradient_clipping": null}""",
+        optim.SgdConfig(),
+    ),
+    "PositionWiseFeedForwardConfig": (
+        nn.PositionWiseFeedForwardConfig,
+        """{"d_model": 4, "d_ff": 8, "dropout": 0.1, "initializer": "Ones", "activation": "GeluApproximate"}""",
+        nn.PositionWiseFeedForwardConfig(
+            d_model=4, d_ff=8, initializer=nn.Ones(), activation=nn.GeluConfig(approximate=True)
+        ),
+    ),
+    "ShrinkConfig": (nn.ShrinkConfig, """{"lambda": 0.25, "bias": 0.5}""", nn.ShrinkConfig(lambd=0.25)),
+    "a schedule of schedules": (
+        optim.ComposedLrConfig,
+        """{"schedulers": [{"Constant": 0.5}, {"Step": {"initial_lr": 0.1, "step_size": 2, "gamma": 0.1}}],
+        "reduction": "Avg"}""",
+        optim.ComposedLrConfig(
+            schedulers=[optim.ConstantLrConfig(lr=0.5), optim.StepLrConfig(initial_lr=0.1, step_size=2)],
+            reduction="avg",
+        ),
+    ),
+    "LBFGSConfig": (
+        optim.LbfgsConfig,
+        """{"max_iter": 20, "history_size": 100, "tolerance_grad": 1e-7, "tolerance_change": 1e-9, "max_eval": null,
+        "line_search_fn": "None"}""",
+        optim.LbfgsConfig(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_BURN)
+def test_burns_file_is_read_and_written_again(name: str, tmp_path: Path) -> None:
+    kind, text, expected = OF_BURN[name]
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    assert kind.load(path) == expected
+    expected.save(path)
+    assert path.read_text() == text or name != "LinearConfig"
+    assert kind.load(path) == expected
+
+
+class NetConfig(Config):
+    layers: list[nn.LinearConfig]
+    activation: ActivationConfig
+    initializer: Initializer = Zeros()
+
+
+def test_a_program_s_own_config_has_burns_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "net.JSON"
+    config = NetConfig(layers=[nn.LinearConfig(4, 3)], activation=nn.EluConfig(alpha=0.5))
+    config.save(path)
+    assert '"activation": {\n    "Elu": {\n      "alpha": 0.5' in path.read_text()
+    assert NetConfig.load(path) == config
+    assert NetConfig.load(path, ["layers.0.bias=false"]).layers[0].bias is False
+    path.write_text('{"layers": [], "activation": {"type": "Relu"}}')  # as YAML has it
+    assert NetConfig.load(path).activation == nn.ReluConfig()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (optim.AdamConfig(maximize=True), r"AdamConfig: maximize: Burn's AdamConfig has no such option"),
+        (optim.MuonConfig(grad_clipping=optim.ClipByNorm(threshold=1.0)), "MuonConfig: grad_clipping: Burn's"),
+        (optim.CosineAnnealingConfig(0.1), "num_iters: Burn's needs the number of steps"),
+    ],
+)
+def test_what_burn_would_pass_over_is_not_written(config: Config, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config.save(tmp_path / "config.json")
+    assert not (tmp_path / "config.json").exists()
+    config.save(tmp_path / "config.yaml")
+
+
+def test_mistakes_in_burns_form_have_their_places(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"d_input": 4,\n "d_output": 3,\n "initializer": {"KaimingUniform": {"gain": "x"}}}')
+    with pytest.raises(ConfigError, match=r"config\.json:3:45: initializer\.gain: expected a finite number"):
+        nn.LinearConfig.load(path)
+    path.write_text('{"d_input": 4, "d_output": 3, "initializer": {"Kaiming": {}}}')
+    with pytest.raises(ConfigError, match="initializer"):
+        nn.LinearConfig.load(path)
+    path.write_text('{"d_input": 4, "d_output": 3, "layout": "Diagonal"}')
+    with pytest.raises(ConfigError, match="layout: expected 'col' or 'row', got 'Diagonal'"):
+        nn.LinearConfig.load(path)
+
+
+def test_required_fields_by_position_in_burns_order() -> None:
+    assert nn.LinearConfig(4, 3, bias=False) == nn.LinearConfig(d_input=4, d_output=3, bias=False)
+    assert nn.Conv2dConfig((1, 8), (3, 3)) == nn.Conv2dConfig(channels=(1, 8), kernel_size=(3, 3))
+    assert optim.CosineAnnealingConfig(0.1, 10).num_iters == 10
+    assert optim.LinearLrConfig(0.1, 0.01, 10) == optim.LinearLrConfig(initial_lr=0.1, final_lr=0.01, num_iters=10)
+    for make, message in (
+        (
+            lambda: nn.LinearConfig(4, 3, False),
+            r"at most 2 values by position \(d_input, d_output\), got 3; give by name",
+        ),
+        (lambda: nn.LinearConfig(4, d_input=3), "d_input is given by position and by name"),
+        (lambda: nn.ReluConfig(3), "ReluConfig: expected at most 0 values by position, got 1"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            make()
+    with pytest.raises(ConfigError, match="d_output: expected an int"):
+        nn.LinearConfig(4, "x")  # pyright: ignore
+
+
+def test_a_backend_stands_for_its_device() -> None:
+    assert nn.LinearConfig(4, 3).init(bl.Cpu()).weight.device.type == "cpu"
+    with pytest.raises(DeviceError, match="would be passed over"):
+        nn.LinearConfig(4, 3).init(bl.Cpu(float=torch.bfloat16))
+
+
+def test_layers_without_a_config_have_the_defaults() -> None:
+    names = [it for it in dir(nn) if f"{it}Config" in dir(nn) and it not in ("Activation", "Normalization")]
+    made = 0
+    for name in names:
+        layer, config = getattr(nn, name), getattr(nn, f"{name}Config")
+        if any(field.required for field in bl.config.registry.fields_of(config).values()) or "Interpolate" in name:
+            continue  # of size and factor one has to be given
+        assert str(bl.module.display(layer())) == str(bl.module.display(config().init()))
+        made += 1
+    assert made > 50
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Linear(4, 3), r"expected a LinearConfig, got 4; write LinearConfig\(d_input, d_output\)\.init"),  # pyright: ignore
+        (lambda: nn.Dropout(0.5), r"expected a DropoutConfig, got 0\.5"),  # pyright: ignore
+        (lambda: nn.CrossEntropyLoss(3), "expected a CrossEntropyLossConfig, got 3"),  # pyright: ignore
+        (lambda: nn.SwiGlu(None), "expected a GatedLinearConfig or SwiGluConfig, got None"),  # pyright: ignore
+    ],
+)
+def test_what_is_no_config_is_refused_with_what_to_write(make: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make()
+    assert nn.CrossEntropyLoss(None, "cpu").pad_tokens is None  # pyright: ignore

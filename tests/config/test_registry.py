@@ -1,13 +1,20 @@
+"""Roles and the classes that fill them; examples in docstrings."""
+
+import doctest
 import gc
+import importlib
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from burnlike.config import Config, ModuleConfig, registry
+from burnlike.config import Config, DatasetConfig, LrSchedulerConfig, ModuleConfig, OptimizerConfig, registry
 from burnlike.errors import ConfigError
+from burnlike.nn import LinearConfig
+from burnlike.record import save
 
 from .samples import Box, Circle, Dot, Group, Shape
 
@@ -244,3 +251,54 @@ def test_one_tag_in_two_roles_is_named_by_class():
     assert str(caught.value) == (
         "several classes have the type 'Orange': write the name of the class, FruitOrange or PaintOrange"
     )
+
+
+def test_init_from_builds_the_module_with_the_values_of_a_record(tmp_path):
+    config = LinearConfig(d_input=3, d_output=2)
+    module = config.init()
+    save(module, tmp_path / "linear.safetensors")
+    again = config.init_from(tmp_path / "linear.safetensors", device="cpu")
+    assert type(again) is type(module)
+    assert {name: value.tolist() for name, value in again.state_dict().items()} == {
+        name: value.tolist() for name, value in module.state_dict().items()
+    }
+
+
+@pytest.mark.parametrize("role", [ModuleConfig, OptimizerConfig, LrSchedulerConfig, DatasetConfig])
+def test_each_role_reads_any_of_its_classes_by_type(role):
+    from burnlike.config.registry import imported, load_built_in
+
+    load_built_in()
+    classes = imported(role)
+    assert classes
+    assert all(issubclass(cls, role) for cls in classes.values())
+
+
+def test_configs_import_no_torch():
+    code = (
+        "import sys, burnlike, burnlike.config\n"
+        "from burnlike.config.registry import load_built_in; load_built_in()\n"
+        "heavy = {'torch', 'numpy', 'rich', 'safetensors'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+@pytest.mark.slow  # a process of its own, whose imports take seconds
+def test_every_type_lies_in_a_file_that_the_registry_finds():
+    code = (
+        "from burnlike.config import Config, registry\n"
+        "found = registry.types_by_role(Config)\n"
+        "from burnlike import data, module, nn, optim, train\n"
+        "for part in (data, module, nn, optim, train): [getattr(part, name) for name in part.__all__]\n"
+        "missed = {role: {*tags} - {*found.get(role, ())} for role, tags in registry.types_by_role(Config).items()}\n"
+        "assert not any(missed.values()), missed\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+@pytest.mark.parametrize("name", ["base", "plain"])
+def test_examples_in_docstrings_run(name):
+    failed, tried = doctest.testmod(importlib.import_module(f"burnlike.config.{name}"))
+    assert tried
+    assert not failed

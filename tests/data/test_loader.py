@@ -1,4 +1,4 @@
-"""DataLoader: its order, its position, its workers."""
+"""DataLoaders: order, workers, prefetching, balanced batches and windows."""
 
 import copy
 import os
@@ -7,13 +7,24 @@ import random
 import re
 import signal
 from collections import Counter, OrderedDict, namedtuple
+from contextlib import contextmanager
+from typing import Any
 
 import numpy
 import pytest
 import torch
 
-from burnlike.data import DataLoader, InMemDataset
-from burnlike.data.batching import to_device
+from burnlike.data import (
+    DataLoader,
+    InMemDataset,
+    MapperDataset,
+    PartialDataset,
+    SelectionDataset,
+    TensorDataset,
+    TokenBatcher,
+    TokenWindows,
+)
+from burnlike.data.batching import Made, copied_ahead, to_device
 from burnlike.errors import DataError
 
 
@@ -317,3 +328,183 @@ def test_tensors_of_any_batch_go_to_the_device() -> None:
     assert (found["a"][1][1], found["b"].y) == ("text", 2)
     kinds = [type(it) for it in (found["a"][1], found["b"], found["c"], found["d"])]
     assert kinds == [tuple, pair, OrderedDict, Row]
+
+
+TARGETS = torch.tensor([0] * 20 + [1] * 5 + [2] * 3)
+DATA = TensorDataset(torch.arange(28), TARGETS)
+
+
+def balanced_loader(data: Any = DATA, **options: Any) -> DataLoader[Any, Any]:
+    return DataLoader(data, **{"batch_size": 4, "seed": 3, "sampling": "balanced", **options})
+
+
+def test_a_pass_has_each_class_equally_often_and_all_items_of_a_class_before_one_comes_again() -> None:
+    (found,) = balanced_loader(batch_size=28)
+    counts = Counter(found[1].tolist())
+    assert sorted(counts.values()) == [9, 9, 10]
+    of_class = {it: Counter(found[0][found[1] == it].tolist()) for it in range(3)}
+    assert max(of_class[0].values()) == 1
+    assert set(of_class[1].values()) <= {1, 2}
+    assert set(of_class[2].values()) <= {3, 4}
+
+
+def test_the_order_is_one_of_seed_and_epoch_and_goes_on_after_a_stop_with_any_workers() -> None:
+    whole = balanced_loader()
+    epochs = [[batch[0].tolist() for batch in whole] for _ in range(2)]
+    assert epochs[0] != epochs[1]
+    stopped = balanced_loader()
+    first = [batch[0].tolist() for _, batch in zip(range(3), stopped, strict=False)]
+    resumed = balanced_loader()
+    resumed.load_state_dict(stopped.state_dict())
+    assert first + [batch[0].tolist() for batch in resumed] == epochs[0]
+    ranks = [balanced_loader(batch_size=2, rank=rank, world_size=2) for rank in range(2)]
+    joined = [a[0].tolist() + b[0].tolist() for a, b in zip(*ranks, strict=True)]
+    assert joined == epochs[0]
+    with pytest.raises(DataError, match="sampling was balanced, is all now"):
+        balanced_loader(sampling="all").load_state_dict(stopped.state_dict())
+
+
+def test_classes_are_found_in_what_is_made_of_a_data_set() -> None:
+    some = SelectionDataset(DATA, [0, 1, 2, 3, 20, 25])
+    for data in (some, MapperDataset(some, lambda it: it), PartialDataset(some, 0, 6), InMemDataset([*some])):
+        (batch,) = balanced_loader(data, batch_size=6)
+        assert sorted(Counter(batch[1].tolist()).values()) == [2, 2, 2]
+    named = InMemDataset([{"x": a, "labels": b} for a, b in (DATA[it] for it in (0, 1, 2, 20))])
+    (batch,) = balanced_loader(named)
+    assert sorted(batch["labels"].tolist()) == [0, 0, 1, 1]
+
+
+def test_what_has_no_class_for_each_item_is_refused() -> None:
+    with pytest.raises(DataError, match=r"balanced: expected items with one class each, .* got Tensor"):
+        balanced_loader(InMemDataset([torch.zeros(3)]))
+    with pytest.raises(DataError, match=r"got a target of \[2\], torch.float32"):
+        balanced_loader(TensorDataset(torch.zeros(3), torch.zeros(3, 2)))
+    with pytest.raises(ValueError, match="needs a seed"):
+        balanced_loader(seed=None)
+
+
+class Texts(TensorDataset):
+    """Items with lengths."""
+
+    lengths = torch.arange(64) * 37 % 64
+
+
+def test_items_of_a_step_have_like_lengths_also_balanced() -> None:
+    data = Texts(torch.arange(64), torch.arange(64) % 8 // 7)
+    spread = []
+    for sampling in ("all", "balanced"):
+        batches = [Texts.lengths[batch[0]] for batch in balanced_loader(data, batch_size=8, sampling=sampling)]
+        spread.append(sum(float(it.max() - it.min()) for it in batches) / len(batches))
+    assert max(spread) < 40  # of random ones about 50
+    plain = balanced_loader(data, batch_size=8, sampling="all")
+    assert sorted(it for batch in plain for it in batch[0].tolist()) == [*range(64)]
+
+
+CPU = torch.device("cpu")
+
+
+class Stream:
+    """Notes what is asked of it."""
+
+    def __init__(self, name: str, events: list[str]) -> None:
+        self.name = name
+        self.events = events
+        self.count = 0
+
+    def record_event(self) -> str:
+        self.count += 1
+        self.events.append(f"copied {self.count}")
+        return str(self.count)
+
+    def wait_event(self, event: str) -> None:
+        self.events.append(f"{self.name} waits for {event}")
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    computing = Stream("computing", found)
+
+    @contextmanager
+    def using(stream: Stream) -> Any:
+        assert stream.name == "copies"
+        yield
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("copies", found))
+    monkeypatch.setattr(torch.cuda, "stream", using)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: computing)
+    monkeypatch.setattr(
+        torch.Tensor, "record_stream", lambda it, stream: found.append(f"{stream.name} uses {it.item()}")
+    )
+    return found
+
+
+def test_each_batch_is_copied_before_the_one_before_is_handed_out(events: list[str]) -> None:
+    made = [Made({"x": torch.tensor(number), "name": "a text"}) for number in range(3)]
+    for number, found in enumerate(copied_ahead(made, CPU)):
+        assert found.batch["x"] == number
+        events.append(f"step {number}")
+    assert events == [
+        *("copied 1", "copied 2", "computing waits for 1", "computing uses 0", "step 0"),
+        *("copied 3", "computing waits for 2", "computing uses 1", "step 1"),
+        *("computing waits for 3", "computing uses 2", "step 2"),
+    ]
+
+
+def test_nothing_and_a_batch_that_was_not_made_pass_through(events: list[str]) -> None:
+    assert list(copied_ahead([], CPU)) == []
+    assert [it.error for it in copied_ahead([Made(None, error="broken")], CPU)] == ["broken"]
+
+
+@pytest.mark.cuda
+def test_on_cuda_the_batches_are_those_of_the_cpu() -> None:
+    data = TensorDataset(torch.randn(64, 256, 256), torch.arange(64))
+    alone, loader = (DataLoader(data, batch_size=8, seed=1, **it) for it in ({}, {"num_workers": 2, "device": "cuda"}))
+    for _ in range(2):
+        for (rows, numbers), (its_rows, its_numbers) in zip(loader, alone, strict=True):
+            assert rows.device.type == numbers.device.type == "cuda"
+            total = rows.double().sum()  # while the next one is copied
+            assert torch.equal(rows.cpu(), its_rows)
+            assert torch.equal(numbers.cpu(), its_numbers)
+            assert total.item() == pytest.approx(its_rows.double().sum().item(), rel=1e-12)
+
+
+def test_every_token_but_the_first_is_predicted_once() -> None:
+    tokens = torch.arange(21, dtype=torch.uint8)
+    windows = TokenWindows(tokens, 5)
+    assert len(windows) == 4
+    targets = torch.cat([windows[i][1:] for i in range(len(windows))])
+    assert targets.tolist() == list(range(1, 21))
+    assert len(TokenWindows(tokens[:20], 5)) == 3
+
+
+def test_stride_sets_the_distance_of_starts() -> None:
+    windows = TokenWindows(torch.arange(10), 3, stride=2)
+    assert [windows[i].tolist() for i in range(len(windows))] == [
+        [0, 1, 2, 3],
+        [2, 3, 4, 5],
+        [4, 5, 6, 7],
+        [6, 7, 8, 9],
+    ]
+
+
+def test_windows_are_views_and_end_where_they_end() -> None:
+    tokens = torch.arange(9, dtype=torch.uint8)
+    windows = TokenWindows(tokens, 4)
+    assert windows[1].data_ptr() == tokens.data_ptr() + 4
+    for index in (-1, 2):
+        with pytest.raises(IndexError):
+            windows[index]
+
+
+def test_too_few_tokens_for_one_window_is_an_error() -> None:
+    with pytest.raises(DataError, match="at least 6 tokens for one window of 5, got 5"):
+        TokenWindows(torch.arange(5), 5)
+    assert len(TokenWindows(torch.arange(6), 5)) == 1
+
+
+def test_batch_stacks_in_order_as_int64() -> None:
+    windows = TokenWindows(torch.tensor([0, 255, 7, 200, 9], dtype=torch.uint8), 2)
+    batch = TokenBatcher().batch([windows[1], windows[0]], torch.device("cpu"))
+    assert batch.dtype == torch.int64
+    assert batch.tolist() == [[7, 200, 9], [0, 255, 7]]

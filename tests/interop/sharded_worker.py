@@ -1,7 +1,7 @@
 """One of two processes that train with a TorchOptimizer under FSDP2. Run by test_sharded.py, which starts it."""
 
-import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from torch.distributed.tensor import DTensor
 from burnlike.interop import TorchOptimizer
 from burnlike.optim import AdafactorConfig, ClipByGlobalNorm, ModuleOptimizerConfig
 
+from ..checks import write_results
 from .models import GROUPED, loss_of, model_of, optimizer_of, train
 
 CONFIGS: dict[str, ModuleOptimizerConfig] = {
@@ -75,7 +76,8 @@ def wrapped_afterwards(config: ModuleOptimizerConfig) -> float:
     return error_of(model, expected_of(config, 4))
 
 
-def files_go_on(config: ModuleOptimizerConfig, folder: Path, in_background: bool = False) -> float:
+def files_go_on(config: ModuleOptimizerConfig, in_background: bool = False) -> float:
+    folder = Path(sys.argv[1], f"{type(config).__name__} {in_background}")
     model, optimizer = wrapped_before(config)
     train(model, optimizer, 2)
     weights, states = get_state_dict(model, optimizer)
@@ -125,29 +127,20 @@ def shown_states(config: ModuleOptimizerConfig) -> float:
     return 0.0
 
 
-def main(folder: Path) -> None:
-    """Write down how far the weights are from those of one process."""
-    dist.init_process_group("gloo")
-    found: dict[str, Any] = {}
-    for name, config in CONFIGS.items():
-        checks = {
-            "steps": lambda config=config: steps_agree(config),
-            "wrapped afterwards": lambda config=config: wrapped_afterwards(config),
-            "files": lambda config=config, name=name: files_go_on(config, folder / name),
-            "files in the background": lambda config=config, name=name: files_go_on(config, folder / f"{name}2", True),
-            "whole states": lambda config=config: whole_states_go_on(config),
-        }
-        if name == "adamw":
-            checks["shown"] = lambda config=config: shown_states(config)
-        for check, run in checks.items():
-            try:
-                found[f"{name} {check}"] = run()
-            except Exception as error:
-                found[f"{name} {check}"] = f"{type(error).__name__}: {error}"
-    (folder / f"found{dist.get_rank()}.json").write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+CHECKS: Mapping[str, Callable[[], float]] = {
+    f"{name} {check}": lambda run=run, config=config: run(config)
+    for name, config in CONFIGS.items()
+    for check, run in {
+        "steps": steps_agree,
+        "wrapped afterwards": wrapped_afterwards,
+        "files": files_go_on,
+        "files in the background": lambda config: files_go_on(config, True),
+        "whole states": whole_states_go_on,
+        "shown": shown_states,
+    }.items()
+    if check != "shown" or name == "adamw"
+}
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    write_results(Path(sys.argv[1]), CHECKS)

@@ -1,12 +1,9 @@
 """What layers, models and native ops compute in two processes that share them: each check gives its largest error.
 
-python -m tests.interop.tensor_worker FOLDER CHECK...
+python -m tests.interop.tensor_worker FOLDER
 """
 
-import json
-import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
@@ -28,6 +25,8 @@ from burnlike.module import LoraConfig, apply_lora, seed_param_ids
 from burnlike.module.torch_objects.wrappers import is_distributed
 from burnlike.ops._divided import divided_logits
 from burnlike.optim.core.sharded import whole
+
+from ..checks import write_results
 
 LM: dict[str, Any] = {
     "vocab_size": 32,
@@ -415,19 +414,5 @@ def made_of_torch() -> nn.Module:
     return _Planned().double()
 
 
-def main(folder: Path, names: list[str]) -> None:
-    dist.init_process_group("gloo")
-    found: dict[str, float | str] = {}
-    for name in names:
-        try:
-            found[name] = CHECKS[name]()
-        except Exception:
-            found[name] = traceback.format_exc()
-            if os.environ.get("SHOW"):
-                print(name, found[name], flush=True)
-    (folder / f"found{dist.get_rank()}.json").write_text(json.dumps(found))
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:] or [*CHECKS])
+    write_results(Path(sys.argv[1]), CHECKS)

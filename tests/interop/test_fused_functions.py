@@ -1,5 +1,6 @@
-"""What stands for stock functions in a fused model, against these functions: the same results, gradients and errors."""
+"""Functions of a fused model beside the stock ones: results, gradients, attention with a soft cap, experts."""
 
+import copy
 import importlib
 import itertools
 import warnings
@@ -10,13 +11,18 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
+from transformers import Gemma2Config, Gemma2ForCausalLM
 from transformers.loss import loss_utils
+from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.llama import modeling_llama
 
+from burnlike.errors import AutodiffError
 from burnlike.interop import fuse
-from burnlike.interop.fused import functions
+from burnlike.interop.fused import experts, functions
+from burnlike.interop.fused.eager_attention import LazyWeights, with_soft_cap
 from burnlike.interop.fused.rotations import Rotation, rotating, rotation_of
 from burnlike.ops import native_status
 
@@ -246,3 +252,220 @@ def test_a_fused_recurrent_layer_trains_within_autocast_on_every_cpu(layer: Any,
     torch.testing.assert_close(found, output, **near)
     torch.testing.assert_close(found_packed.data, packed.data, **near)
     assert all(param.grad is not None and param.grad.isfinite().all() for param in model.parameters())
+
+
+pytest.importorskip("transformers")
+CONFIG: dict[str, Any] = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "attn_logit_softcapping": 2.0,
+    "pad_token_id": 0,
+    "use_cache": False,
+}
+
+
+@pytest.fixture(scope="module")
+def models() -> tuple[nn.Module, nn.Module]:
+    """The stock model and the fused one, in bfloat16, with weights that make large scores."""
+    torch.manual_seed(0)
+    stock: Any = Gemma2ForCausalLM(Gemma2Config(**CONFIG)).bfloat16()
+    with torch.no_grad():
+        for it in stock.parameters():
+            it.mul_(8.0)
+    fused = copy.deepcopy(stock)
+    fuse(fused)
+    return stock, fused
+
+
+def inputs(model: Any) -> dict[str, Any]:
+    """Of one layer's attention."""
+    torch.manual_seed(1)
+    hidden = torch.randn(2, 7, 32).bfloat16().requires_grad_()
+    return {
+        "hidden_states": hidden,
+        "position_embeddings": model.model.rotary_emb(hidden, torch.arange(7)[None]),
+        "attention_mask": torch.zeros(2, 1, 7, 7).bfloat16().masked_fill(torch.ones(7, 7).triu(1).bool(), -1e30),
+    }
+
+
+def assert_near(ours: Tensor, theirs: Tensor) -> None:
+    """Equal but for the rounding of queries and keys that are turned by the op."""
+    assert torch.equal(ours.isnan(), theirs.isnan())
+    assert (ours.float() - theirs.float()).nan_to_num().norm() <= 0.02 * theirs.float().nan_to_num().norm()
+
+
+@pytest.mark.skipif(native_status().isa != "avx512_bf16", reason="the op has a soft cap on CPUs that multiply bfloat16")
+@pytest.mark.parametrize("padding", [0, 3], ids=["whole", "padded"])
+def test_a_step_has_the_gradients_of_the_stock_model(models: tuple[Any, Any], padding: int) -> None:
+    exact = copy.deepcopy(models[0]).float()
+    ids = torch.randint(1, 50, (2, 40), generator=torch.Generator().manual_seed(2))
+    mask = (torch.arange(40) >= padding).long().expand(2, -1)
+    before = native_status().calls["attention_backward"]
+    found: list[Tensor] = []
+    for model in (*models, exact):
+        loss = model(input_ids=ids, attention_mask=mask, labels=ids).loss
+        found.append(torch.cat([it.flatten().double() for it in torch.autograd.grad(loss, [*model.parameters()])]))
+    assert native_status().calls["attention_backward"] == before + (0 if padding else 2)  # padding sees nothing
+    stock, fused, true = found
+    assert (fused - true).norm() <= 1.2 * (stock - true).norm()
+
+
+@pytest.mark.skipif(native_status().isa != "avx512_bf16", reason="the op has a soft cap on CPUs that multiply bfloat16")
+def test_weights_are_those_of_the_stock_code_when_they_are_read(models: tuple[Any, Any]) -> None:
+    stock, fused = (model.model.layers[0].self_attn(**inputs(model)) for model in models)
+    assert isinstance(fused[1], LazyWeights)
+    assert fused[1].requires_grad
+    for ours, theirs in zip(fused, stock, strict=True):
+        assert_near(ours, theirs)
+    given = [inputs(models[0]) for _ in models]
+    for model, arguments in zip(models, given, strict=True):
+        model.model.layers[0].self_attn(**arguments)[1].float().square().sum().backward()
+    stock_grad, fused_grad = (it["hidden_states"].grad for it in given)
+    assert_near(fused_grad, stock_grad)
+
+
+@pytest.mark.skipif(native_status().isa != "avx512_bf16", reason="the op has a soft cap on CPUs that multiply bfloat16")
+def test_weights_whose_mask_was_written_to_are_refused(models: tuple[Any, Any]) -> None:
+    given = inputs(models[1])
+    weights = models[1].model.layers[0].self_attn(**given)[1]
+    given["attention_mask"].zero_()
+    with pytest.raises(AutodiffError, match="written to since"):
+        weights.sum()
+
+
+@pytest.mark.skipif(native_status().isa != "avx512_bf16", reason="the op has a soft cap on CPUs that multiply bfloat16")
+def test_models_that_are_asked_for_weights_return_the_stock_ones(models: tuple[Any, Any]) -> None:
+    ids = torch.arange(1, 9).expand(2, -1)
+    stock, fused = (copy.deepcopy(model)(input_ids=ids, output_attentions=True).attentions for model in models)
+    assert [type(it) for it in fused] == [Tensor, Tensor]
+    assert_near(fused[0], stock[0])
+
+
+@pytest.mark.skipif(native_status().isa != "avx512_bf16", reason="the op has a soft cap on CPUs that multiply bfloat16")
+@pytest.mark.parametrize("change", ["hidden row", "float32", "no cap", "evaluation"])
+def test_all_else_is_the_stock_code(models: tuple[Any, Any], change: str) -> None:
+    results: list[Any] = []
+    before = native_status().calls["attention"]
+    for model in models:
+        attention = copy.deepcopy(model.model.layers[0].self_attn)
+        given = inputs(model)
+        if change == "hidden row":
+            given["attention_mask"][:, :, 2] = -torch.inf
+        elif change == "float32":
+            attention.float()
+            given = {
+                name: tuple(part.float() for part in it) if isinstance(it, tuple) else it.float()
+                for name, it in given.items()
+            }
+        elif change == "no cap":
+            attention.attn_logit_softcapping = None
+        with torch.set_grad_enabled(change != "evaluation"):
+            results.append(attention(**given))
+    for stock, fused in zip(*results, strict=True):
+        assert_near(fused, stock)
+    assert native_status().calls["attention"] == before
+
+
+@pytest.mark.skipif(native_status().isa != "avx512_bf16", reason="the op has a soft cap on CPUs that multiply bfloat16")
+def test_steps_that_compute_anything_else_are_left() -> None:
+    def eager_attention_forward(
+        module: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        dropout: float = 0.0,
+        scaling: float | None = None,
+        softcap: float | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        softcap = None if softcap is None else 1.01 * softcap
+        return modeling_gemma2.eager_attention_forward(
+            module, query, key, value, attention_mask, dropout, scaling, softcap, **kwargs
+        )
+
+    assert with_soft_cap(modeling_gemma2.eager_attention_forward) is not None
+    assert with_soft_cap(eager_attention_forward) is None
+
+
+SIZES: Any = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 24,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+MODELS: dict[str, Any] = {
+    "Mixtral": {"num_local_experts": 4},
+    "Qwen3Moe": {"moe_intermediate_size": 8, "num_experts": 6, "num_experts_per_tok": 3, "decoder_sparse_step": 1},
+    "GptOss": {"num_local_experts": 4},  # biases, transposed weights, a gate with limits
+}
+
+
+def model_of(name: str) -> Any:
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**{**SIZES, **MODELS[name]})
+    return getattr(transformers, f"{name}ForCausalLM")(config)
+
+
+def results(model: Any) -> tuple[Tensor, dict[str, Tensor]]:
+    ids = torch.randint(3, 40, (2, 9), generator=torch.Generator().manual_seed(0))
+    loss = model(input_ids=ids, labels=ids).loss
+    model.zero_grad()
+    loss.backward()
+    return loss.detach(), {name: it.grad.clone() for name, it in model.named_parameters() if it.grad is not None}
+
+
+def experts_of(model: nn.Module) -> Any:
+    return next(it for it in model.modules() if type(it).__name__.endswith("Experts"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_experts_give_the_same_values_and_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(name)
+    stock_loss, stock = results(model)
+    assert ("experts",) in [it.ops for it in fuse(model).fused]
+    calls = []
+    own = experts.computed
+    monkeypatch.setattr(experts, "computed", lambda *arguments: calls.append(1) or own(*arguments))
+    loss, gradients = results(model)
+    assert calls == [1]
+    torch.testing.assert_close(loss, stock_loss)
+    for key, gradient in stock.items():
+        torch.testing.assert_close(gradients[key], gradient, rtol=1e-3, atol=1e-6, msg=key)
+    model.set_experts_implementation("eager")  # another function than was proved
+    torch.testing.assert_close(results(model)[0], stock_loss)
+    assert calls == [1]
+    model.set_experts_implementation("grouped_mm")
+    experts_of(model)._apply_gate = lambda x: x.chunk(2, -1)[0] * 0
+    without_gate, fused = copy.deepcopy(experts_of(model)), experts_of(model)
+    given = torch.randn(4, 16), torch.tensor([[0, 1]] * 4), torch.ones(4, 2)
+    torch.testing.assert_close(fused(*given), type(fused).forward(without_gate, *given))
+
+
+def test_experts_that_no_row_chose_have_gradients_of_zero_and_all_are_differentiable_twice() -> None:
+    x, weight = torch.randn(5, 3, dtype=torch.float64), torch.randn(3, 3, 2, dtype=torch.float64)
+    x.requires_grad_()
+    weight.requires_grad_()
+    order = experts._Order(torch.tensor([3, 0, 4, 1, 2]), 1)
+
+    def function(x: Tensor, weight: Tensor) -> Any:
+        sorted_rows: Any = experts._Chosen.apply(x, order)
+        return experts._Summed.apply(experts._Grouped.apply(sorted_rows, weight, [3, 0, 2]), order)
+
+    expected = torch.stack([row @ weight[which] for row, which in zip(x, (0, 2, 2, 0, 0), strict=True)])
+    torch.testing.assert_close(function(x, weight), expected)
+    (grad,) = torch.autograd.grad(function(x, weight).sum(), weight)
+    assert grad[1].abs().max() == 0
+    assert torch.autograd.gradgradcheck(function, (x, weight))
+    assert torch.autograd.gradcheck(function, (x, weight.detach().mT.contiguous().mT.requires_grad_()))

@@ -1,30 +1,37 @@
-"""What stands for stock functions in a fused model, under torch's compilers, transforms and exporters."""
+"""Fused models under torch's compilers, transforms and exporters; transformers' kernels; the draws of dropout."""
 
+import copy
 import importlib
+import importlib.util
 import itertools
+import json
+import pickle
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MethodType
 from typing import Any, ClassVar
 
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor, nn
 from torch.distributed import HashStore, init_device_mesh  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.tensor.parallel import SequenceParallel, parallelize_module
 from transformers.models.llama import modeling_llama
 
-from burnlike.interop import fuse
+from burnlike.interop import fuse, kernel_mapping, write_kernels
 from burnlike.interop.fused import functions
 from burnlike.interop.fused.rotations import Rotation, rotating
+from burnlike.interop.hub_kernels import LAYERS
 from burnlike.ops import native_status
 
-from .fused_calls import TOLERANCE, leaf
-
-# Torch's rms_norm says it once in a process, in whichever test comes first.
-pytestmark = pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
+from .fused_calls import FLOATS, TOLERANCE, leaf
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ def usual(request: pytest.FixtureRequest) -> Usual:
     return USUAL[request.param]
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 def test_what_an_op_takes_runs_natively(usual: Usual) -> None:
     """Else predicates that refuse all would pass the tests above."""
     before = native_status().calls[usual.op]
@@ -87,6 +95,7 @@ def test_what_an_op_takes_runs_natively(usual: Usual) -> None:
     assert native_status().calls[usual.op] == before + 1
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 def test_compiled_code_has_the_op(usual: Usual) -> None:
     torch.compiler.reset()
     before = native_status().calls[usual.op]
@@ -95,6 +104,7 @@ def test_compiled_code_has_the_op(usual: Usual) -> None:
     torch.testing.assert_close(actual, usual.call(*usual.inputs()))
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's, of its attention
 def test_vmap_takes_each_item(usual: Usual) -> None:
     floats = [it for it in usual.inputs() if it.is_floating_point()]
@@ -119,6 +129,7 @@ class Called(nn.Module):
         return self.call(*inputs)
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 def test_programs_for_other_tools_have_torchs_functions(usual: Usual) -> None:
     inputs = tuple(it.detach() for it in usual.inputs())
     with warnings.catch_warnings():
@@ -129,6 +140,7 @@ def test_programs_for_other_tools_have_torchs_functions(usual: Usual) -> None:
         assert "burnlike::" not in str(traced.inlined_graph)
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 def test_subclasses_of_tensors_go_to_torchs_functions(usual: Usual) -> None:
     class Seen(Tensor):
         names: ClassVar[list[str]] = []
@@ -154,6 +166,7 @@ def test_subclasses_of_tensors_go_to_torchs_functions(usual: Usual) -> None:
             )
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 @pytest.mark.filterwarnings("ignore")  # torch's, of these layouts
 def test_other_layouts_go_to_torchs_functions(usual: Usual) -> None:
     layouts: list[Callable[[Tensor], Tensor]] = [
@@ -171,12 +184,14 @@ def test_other_layouts_go_to_torchs_functions(usual: Usual) -> None:
             assert native_status().calls[usual.op] == before
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 def test_meta_tensors_have_the_shapes_of_results(usual: Usual) -> None:
     results, expected = usual.call(*(it.detach().to("meta") for it in usual.inputs())), usual.call(*usual.inputs())
     for one, two in zip(_as_tuple(results), _as_tuple(expected), strict=True):
         assert (one.device.type, one.shape, one.dtype) == ("meta", two.shape, two.dtype)
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 def test_sequences_of_many_lengths_are_normalized_as_by_torch() -> None:
     x = torch.nested.nested_tensor([torch.randn(3, 8), torch.randn(2, 8)], layout=torch.jagged)
     weight, bias = leaf(8), leaf(8)
@@ -184,6 +199,7 @@ def test_sequences_of_many_lengths_are_normalized_as_by_torch() -> None:
     torch.testing.assert_close(functions.layer_norm(x, (8,), weight, bias).values(), expected.values())
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 def test_second_derivatives_are_those_of_torch() -> None:
     def second(norm: Callable[..., Tensor], loss: Callable[..., Tensor]) -> tuple[Tensor, ...]:
         x, weight, targets = leaf(3, 8, dtype=torch.float64), leaf(8, dtype=torch.float64), torch.tensor([1, 7, -100])
@@ -215,6 +231,7 @@ def _faster_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "_FEWEST_PRODUCTS", 1)
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 @pytest.mark.slow
 @pytest.mark.usefixtures("_faster_products")
 @pytest.mark.filterwarnings("ignore")  # torch's, of its exporter
@@ -226,6 +243,7 @@ def test_a_fused_model_is_exported_to_onnx() -> None:
     assert not {node.domain for node in program.model.graph} - {"", "pkg.onnxscript.torch_lib"}
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 def test_sequence_parallel_norms_are_those_of_the_stock_model() -> None:
     x = torch.randn(2, 4, 16)
     torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
@@ -239,3 +257,184 @@ def test_sequence_parallel_norms_are_those_of_the_stock_model() -> None:
             torch.testing.assert_close(model(x), expected)
     finally:
         torch.distributed.destroy_process_group()
+
+
+SIZES: Any = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Any:
+    """The package's layers as `kernels` 0.17 loads them: the folder of a variant, by the id in its metadata."""
+    variant = write_kernels(tmp_path) / "build" / "torch-universal"
+    name = json.loads((variant / "metadata.json").read_text())["id"]
+    spec: Any = importlib.util.spec_from_file_location(name, variant / "__init__.py")
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module.layers
+    for it in [it for it in sys.modules if it.startswith(name)]:
+        del sys.modules[it]
+
+
+def results(model: Any) -> tuple[Tensor, dict[str, Tensor]]:
+    ids = torch.randint(3, 40, (2, 5), generator=torch.Generator().manual_seed(0))
+    loss = model(input_ids=ids, labels=ids).loss
+    model.zero_grad()
+    loss.backward()
+    return loss.detach(), {name: it.grad.clone() for name, it in model.named_parameters() if it.grad is not None}
+
+
+def test_layers_compute_the_same_in_both_passes_and_what_is_not_proved_stays(layers: Any) -> None:
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))
+    loss, gradients = results(model)
+    norms = [it for it in model.modules() if type(it).__name__ == "LlamaRMSNorm"]
+
+    class Scaled(type(norms[0])):
+        def forward(self, hidden_states: Tensor) -> Tensor:
+            return super().forward(hidden_states) * 1.0
+
+    norms[0].__class__ = Scaled
+    for norm in norms:
+        norm.forward = MethodType(layers.RMSNorm.forward, norm)  # as `kernels` does
+    results(model)  # which proves
+    calls = native_status().calls["rms_norm_backward"]
+    for it in (model, copy.deepcopy(model)):
+        found, others = results(it)
+        torch.testing.assert_close(found, loss)
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(others[name], gradient, rtol=1e-3, atol=1e-6, msg=name)
+    assert native_status().calls["rms_norm_backward"] == calls + 2 * (len(norms) - 1)
+    assert pickle.loads(pickle.dumps(vars(norms[1])["_burnlike_hub_kernel"]))
+
+
+def test_layers_are_what_the_kernels_library_asks_of_them(layers: Any) -> None:
+    for name in LAYERS:
+        kernel = getattr(layers, name)
+        own = {it for it in dir(kernel) if it not in dir(nn.Module)}
+        assert kernel.__init__ is nn.Module.__init__
+        assert own == {"has_backward", "can_torch_compile"}
+        assert kernel.has_backward
+
+
+def test_transformers_finds_the_package_by_use_kernels(tmp_path: Path) -> None:
+    kernels: Any = pytest.importorskip("kernels")
+    from transformers.utils import import_utils
+
+    if not import_utils.is_kernels_available():
+        pytest.skip("transformers takes another version of kernels")
+    with kernels.use_kernel_mapping(kernel_mapping(write_kernels(tmp_path))):
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))
+        loss = results(model)[0]
+        model.set_use_kernels(True)
+        calls = native_status().calls.get("rms_norm_backward", 0)
+        torch.testing.assert_close(results(model)[0], loss)
+        assert native_status().calls["rms_norm_backward"] > calls
+
+
+def drawn(call: Callable[[], Any], seed: int = 5, odd: int = 1) -> tuple[Any, Tensor]:
+    """What a call gives with this seed, after an odd number of draws, and the generator's state behind it."""
+    torch.manual_seed(seed)
+    torch.randint(0, 3, (odd,))
+    return call(), torch.get_rng_state()
+
+
+def count() -> int:
+    return native_status().calls["bernoulli_noise_"]
+
+
+@pytest.mark.skipif(not functions.draws_as_torch(), reason="torch draws by another library on this machine")
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_dropout_is_torchs_bit_by_bit(dtype: torch.dtype) -> None:
+    for (p, odd), sizes in itertools.product(((0.1, 1), (0.5, 2), (1e-9, 0)), ((2, 3, 257), (625,), (40, 1, 64))):
+        x = leaf(*sizes, dtype=dtype)
+        x.data[..., 0] = torch.inf
+        before = count()
+        (one, state), (other, stock_state) = (
+            drawn(partial(call, x, p), odd=odd) for call in (functions.dropout, F.dropout)
+        )
+        assert count() == before + 1
+        assert torch.equal(one.nan_to_num(7.0), other.nan_to_num(7.0))
+        assert torch.equal(state, stock_state)
+        gradients = (torch.autograd.grad(it.sum(), x)[0] for it in (one, other))
+        torch.testing.assert_close(*gradients, rtol=0, atol=0)
+
+
+@pytest.mark.skipif(not functions.draws_as_torch(), reason="torch draws by another library on this machine")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda of, x: of(x, 0.0),
+        lambda of, x: of(x, 1.0),
+        lambda of, x: of(x, 0.5, False),
+        lambda of, x: of(x.clone(), 0.5, True, True),
+        lambda of, x: of(x.transpose(0, 1), 0.5),
+        lambda of, x: of(x[:1], 0.5),
+        lambda of, x: of(x.to("meta"), 0.5),
+        lambda of, x: of(x.long(), 0.5),
+        lambda of, x: torch.compile(lambda y: of(y, 0.5), backend="eager")(x),
+    ],
+)
+def test_what_the_op_does_not_draw_torch_does(call: Callable[..., Any]) -> None:
+    x, before = torch.randn(30, 40), count()
+    results: list[Any] = []
+    for of in (functions.dropout, F.dropout):
+        try:
+            results.append(drawn(partial(call, of, x)))
+        except Exception as error:
+            results.append(str(error))
+    assert count() == before
+    if isinstance(results[0], str):
+        assert results[0] == results[1]
+    else:
+        torch.testing.assert_close(*results, rtol=0, atol=0)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        functions.dropout(x, 1.5)
+
+
+@pytest.mark.skipif(not functions.draws_as_torch(), reason="torch draws by another library on this machine")
+def test_a_fused_model_draws_what_the_stock_one_does() -> None:
+    def made() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Sequential(nn.Dropout(0.0), nn.Linear(16, 8)))
+
+    stock, fused, x = made(), made(), torch.randn(80, 8)
+    assert ("1", ("dropout",)) in [(it.path, it.ops) for it in fuse(fused).fused]
+    for training in (True, False):
+        before = count()
+        (one, state), (other, stock_state) = (drawn(partial(it.train(training), x)) for it in (fused, stock))
+        torch.testing.assert_close(one, other)
+        assert torch.equal(state, stock_state)
+        assert count() - before == training
+
+
+@pytest.mark.skipif(not functions.draws_as_torch(), reason="torch draws by another library on this machine")
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_attention_with_dropout(dtype: torch.dtype, autocast: bool) -> None:
+    heads = (2, 4, 20, 8)
+    hidden = torch.rand(2, 1, 20, 20) > 0.4
+    hidden[0, 0, 3] = False
+    cases: list[dict[str, Any]] = [{}, {"is_causal": True}, {"attn_mask": hidden}, {"scale": 0.7}]
+    cases += [{"attn_mask": torch.randn(20, 20).to(dtype)}, {"enable_gqa": True}]
+    for case in cases:
+        few = (2, 2, 20, 8) if "enable_gqa" in case else heads
+        given = leaf(*heads, dtype=dtype), leaf(*few, dtype=dtype, seed=1), leaf(*few, dtype=dtype, seed=2)
+        before, found = count(), []
+        for call in (functions.attention, F.scaled_dot_product_attention):
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                result, state = drawn(partial(call, *given, dropout_p=0.2, **case))
+            found.append((result, *torch.autograd.grad(result.float().sin().sum(), given), state))
+        assert count() == before + 1
+        near = TOLERANCE[torch.bfloat16 if autocast else dtype]
+        for one, other in zip(*found, strict=True):
+            assert one.dtype == other.dtype
+            assert (one - other).double().norm() <= near * other.double().norm()

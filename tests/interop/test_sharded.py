@@ -1,45 +1,36 @@
-"""Two processes with a TorchOptimizer under FSDP2 give the weights of one, and torch's checkpoints go on alike."""
+"""Two processes under FSDP2 or tensor parallelism give the numbers of one; torch's checkpoints go on alike."""
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ..processes import assert_succeed, launched
-
-CHECKS = [
-    *(f"{name} {check}" for name in ("adamw", "adafactor") for check in ("steps", "wrapped afterwards")),
-    *(
-        f"{name} {check}"
-        for name in ("adamw", "adafactor")
-        for check in ("files", "files in the background", "whole states")
-    ),
-    "adamw shown",
-]
+from ..processes import assert_near, results_of
+from . import sharded_worker, tensor_worker
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, float | str]]:
-    """What two processes found."""
-    folder = tmp_path_factory.mktemp("sharded")
-    logs = [folder / f"{rank}.log" for rank in range(2)]
-    workers = launched(["-m", "tests.interop.sharded_worker", str(folder)], logs)
-    assert_succeed(workers, logs)
-    return [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(2)]
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return results_of(sharded_worker.__name__, tmp_path_factory.mktemp("sharded"))
+
+
+@pytest.fixture(scope="module")
+def parallel(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return results_of(tensor_worker.__name__, tmp_path_factory.mktemp("parallel"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("check", CHECKS)
-def test_two_processes_give_the_weights_of_one(found: list[dict[str, float | str]], check: str) -> None:
-    for of_rank in found:
-        error = of_rank[check]
-        assert isinstance(error, float), error
-        assert error <= 1e-12
+@pytest.mark.parametrize("check", sharded_worker.CHECKS)
+def test_two_processes_give_the_weights_of_one(sharded: list[dict[str, Any]], check: str) -> None:
+    assert_near(sharded, check)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", tensor_worker.CHECKS)
+def test_two_processes_compute_what_one_does(name: str, parallel: list[dict[str, Any]]) -> None:
+    assert_near(parallel, name)
 
 
 @pytest.mark.slow
 def test_lightning_shards_by_fsdp2(tmp_path: Path) -> None:
-    logs = [tmp_path / f"{rank}.log" for rank in range(2)]
-    assert_succeed(launched(["-m", "tests.interop.lightning_worker", str(tmp_path)], logs), logs)
-    for rank in range(2):
-        assert json.loads((tmp_path / f"found{rank}.json").read_text())["lightning"] <= 1e-6
+    assert_near(results_of("tests.interop.lightning_worker", tmp_path), "lightning", 1e-6)

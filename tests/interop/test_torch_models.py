@@ -1,6 +1,7 @@
-"""Whole models as PyTorch programs have them: residual networks, random stacks, layers that write into their input."""
+"""Models of torch, its transformers and each of its layers as burnlike's, and back."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from torch import Tensor, nn
 from burnlike import nn as layers
 from burnlike.errors import NoCounterpartError
 from burnlike.interop import from_torch, to_torch
+from burnlike.interop.torch_counterparts import of_burnlike
+from burnlike.module import display, params
 from burnlike.record import NamedMpkFileRecorder, Record
 from burnlike.tensor import Tensor as Typed
+from tests.nn.cases import CASES, Case, first_of_each, tensors_of
 
 
 def downsample(d_input: int, d_output: int, stride: int) -> nn.Module:
@@ -203,3 +207,190 @@ def test_random_stacks_compute_the_same(model: nn.Sequential, train: bool) -> No
     torch.manual_seed(1)
     torch.testing.assert_close(twin(x), expected, rtol=1e-12, atol=1e-12)
     assert [type(it) for it in to_torch(twin).modules()] == [type(it) for it in model.modules()]
+
+
+SIZES: dict[str, Any] = {"d_model": 8, "nhead": 2, "dim_feedforward": 12}
+
+
+def encoder(norm_first: bool = False, activation: str = "gelu", **options: Any) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(
+        **SIZES, activation=activation, norm_first=norm_first, batch_first=True, dropout=0.0, **options
+    )
+    made = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).double()
+    with torch.no_grad():
+        for number, param in enumerate(made.parameters()):  # its layers are copies of one another
+            param.add_(torch.randn_like(param) / (number + 2))
+    return made
+
+
+def expect_same(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_an_encoder(norm_first: bool, activation: str) -> None:
+    torch.manual_seed(0)
+    model = encoder(norm_first, activation, layer_norm_eps=1e-3)
+    twin = from_torch(model)
+    x, hidden = torch.randn(3, 5, 8, dtype=torch.float64), torch.zeros(3, 5, dtype=torch.bool)
+    hidden[:, 3:] = True
+    expect_same(twin(x), model(x))
+    expect_same(twin(x, mask_pad=hidden), model(x, src_key_padding_mask=hidden))
+    back = to_torch(twin)
+    assert torch.equal(back(x), model(x))
+    for (name, one), (other, its) in zip(back.state_dict().items(), model.state_dict().items(), strict=True):
+        assert name == other
+        assert torch.equal(one, its)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_decoder(norm_first: bool) -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerDecoderLayer(**SIZES, norm_first=norm_first, batch_first=True, dropout=0.0)
+    model = nn.TransformerDecoder(layer, 2).double()
+    with torch.no_grad():
+        for param in model.parameters():
+            param.add_(torch.randn_like(param) / 4)
+    twin = from_torch(model)
+    target, memory = torch.randn(3, 4, 8, dtype=torch.float64), torch.randn(3, 5, 8, dtype=torch.float64)
+    expect_same(twin(target, memory), model(target, memory))
+    back = to_torch(twin)
+    assert torch.equal(back(target, memory), model(target, memory))
+    with pytest.raises(NoCounterpartError, match="is called in another way"):
+        from_torch(nn.Sequential(model))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_layer_by_itself(norm_first: bool) -> None:
+    model = encoder(norm_first).layers[0]
+    twin = from_torch(model)
+    x = torch.randn(3, 5, 8, dtype=torch.float64)
+    expect_same(twin(x), model(x))
+    back = to_torch(twin)
+    assert type(back) is nn.TransformerEncoderLayer
+    assert torch.equal(back(x), model(x))
+
+
+def test_an_encoder_in_sequential_and_in_a_program() -> None:
+    stack = nn.Sequential(nn.Linear(4, 8), nn.Sequential(encoder(), nn.ReLU()), nn.Linear(8, 2)).double()
+    x = torch.randn(3, 5, 4, dtype=torch.float64)
+    expect_same(from_torch(stack)(x), stack(x))
+    with pytest.raises(NoCounterpartError, match=r"encoder .*is called in another way"):
+        from_torch(nn.ModuleDict({"encoder": encoder()}))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda it: setattr(it, "norm", nn.LayerNorm(8)), "norm at the end"),
+        (lambda it: setattr(it.layers[1].dropout, "p", 0.5), "dropout"),
+        (lambda it: setattr(it.layers[1], "norm_first", True), "options"),
+        (lambda it: setattr(it.layers[0], "activation", torch.tanh), "activation"),
+        (lambda it: setattr(it.layers[0].self_attn, "batch_first", False), "batch_first=False"),
+        (lambda it: it.layers[0].linear1.register_forward_hook(print), "hooks"),
+        (lambda it: it.layers[0].eval(), "training mode"),
+    ],
+)
+def test_what_has_no_counterpart(change: Callable[[Any], object], reason: str) -> None:
+    model = encoder()
+    change(model)
+    with pytest.raises(NoCounterpartError, match=reason):
+        from_torch(model)
+
+
+WITH_TWIN = [case for case in CASES if case.reference is None]
+
+
+def each(cases: list[Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", [first_of_each(case) for case in cases])
+
+
+def is_called_alike(case: Case) -> bool:
+    plain = Case("", case.config, case.inputs)
+    return case.torch_inputs is plain.torch_inputs and case.torch_output is plain.torch_output
+
+
+def call_of(case: Case) -> str:
+    return list(of_burnlike()[type(case.layer())].values())[-1].call
+
+
+def expect_equal(found: object, expected: object) -> None:
+    for one, other in zip(tensors_of(found), tensors_of(expected), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+class Program(nn.Module):
+    """A class of a user's that calls a layer as torch's."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, *inputs: Tensor) -> object:
+        return self.layer(*inputs)
+
+
+@each(WITH_TWIN)
+def test_there_and_back(case: Case) -> None:
+    layer = case.layer().float()
+    theirs = to_torch(layer)
+    assert type(theirs).__module__.startswith("torch.nn.modules.")
+    back = from_torch(theirs)
+    if case.name in ("LpLoss/l2", "Identity"):
+        assert type(back) is (layers.MseLoss if case.name == "LpLoss/l2" else nn.Identity)
+        return
+    assert type(back) is type(layer)
+    keeps_options = "Same" not in display(layer)  # padding, which comes back as numbers where it can
+    assert display(back) == display(layer) or not keeps_options
+    assert [(it.path, it.id, it.kind) for it in params(back)] == [(it.path, it.id, it.kind) for it in params(layer)]
+    for one, other in zip(params(back), params(layer), strict=True):
+        assert torch.equal(one.tensor, other.tensor)
+    recorder = NamedMpkFileRecorder()
+    if getattr(case.config, "layout", "row") == "row":
+        assert recorder.to_bytes(Record.from_module(back)) == recorder.to_bytes(Record.from_module(layer))
+    again = to_torch(back)
+    if keeps_options:
+        assert_same_plain(again, theirs)
+    for (name, one), (other_name, other) in zip(again.state_dict().items(), theirs.state_dict().items(), strict=True):
+        assert name == other_name
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+
+
+def assert_same_plain(one: nn.Module, other: nn.Module) -> None:
+    """That two layers have the same options."""
+    for part, its in zip(one.modules(), other.modules(), strict=True):
+        assert part.__dict__.keys() == its.__dict__.keys()
+        for name, value in part.__dict__.items():
+            if isinstance(value, bool | int | float | str | tuple) or value is None:
+                assert value == its.__dict__[name], name
+
+
+@each(WITH_TWIN)
+def test_the_numbers_are_those_of_torch(case: Case) -> None:
+    theirs = to_torch(case.layer())
+    twin = from_torch(theirs)
+    inputs, named = case.drawn()
+    torch.manual_seed(3)
+    expected = case.torch_output(theirs(*case.torch_inputs(*inputs, **named)))
+    torch.manual_seed(3)
+    expect_equal(twin(*inputs, **named), expected)
+
+
+@each(WITH_TWIN)
+def test_in_a_program_a_twin_computes_the_same_or_is_refused(case: Case) -> None:
+    program = Program(to_torch(case.layer()))
+    if call_of(case) != "same":
+        with pytest.raises(NoCounterpartError, match=r"layer .*is called in another way"):
+            from_torch(program)
+        with pytest.raises(NoCounterpartError, match=r"layer .*is called in another way"):
+            to_torch(Program(case.layer()))
+        return
+    assert is_called_alike(case)
+    twin = from_torch(program)
+    inputs, _ = case.drawn()
+    torch.manual_seed(3)
+    expected = program(*inputs)
+    torch.manual_seed(3)
+    expect_equal(twin(*inputs), expected)

@@ -7,7 +7,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def case(*ids: str) -> Callable[[F], F]:
-    """Mark a test as the one that shows the cases `ids`; `test_core_cases.py` sees that every case has its test."""
+    """Mark a test as the one that shows the cases `ids`; `test_golden_trees.py` sees that every case has its test."""
 
     def mark(function: F) -> F:
         function.case_ids = (*getattr(function, "case_ids", ()), *ids)

@@ -14,16 +14,31 @@ from tests.vectors.files import FileError, read, read_either
 from tests.vectors.optim import schedulers
 from tests.vectors.optim.entries import Case
 from tests.vectors.optim.sections import cases_of, run
+from tests.vectors.optim.training import check_optimizer
 
 FILE = Path(__file__).parents[1] / "vectors" / "optim.json"
 CONTENT: dict[str, Any] = json.loads(FILE.read_text())
 CASES = list(cases_of(CONTENT))
 CPU = torch.device("cpu")
+OPTIMIZERS = [*CONTENT["optimizers"], *CONTENT["optimizers_derived"]]
+FURTHER = {
+    "Adam/test_adam_optimizer_with_amsgrad_50_steps",  # many roundings
+    "AdamW/test_adamw_optimizer_with_numbers",  # Burn's own tests allow 0.01 for its gradients in another layout
+    "AdamW/test_adamw_optimizer_with_numbers_cautious",
+}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_burns_numbers(case: Case) -> None:
     assert run(case, CPU).reason == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("entry", OPTIMIZERS, ids=lambda entry: entry["id"])
+def test_optimizers_are_nearer_than_burns_tests_ask(entry: dict[str, Any], dtype: torch.dtype) -> None:
+    """Within 1e-6, also in float64."""
+    nearest = entry["tolerance"]["value"] if entry["id"] in FURTHER else 1e-6
+    check_optimizer({**entry, "tolerance": {"kind": "absolute", "value": nearest}}, CPU, dtype)
 
 
 @pytest.mark.cuda

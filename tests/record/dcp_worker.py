@@ -1,4 +1,4 @@
-"""One of two processes that save with torch's own checkpoints. Run by test_dcp.py.
+"""One of two processes that save with torch's own checkpoints. Run by test_distributed.py.
 
 python -m tests.record.dcp_worker FOLDER
 """

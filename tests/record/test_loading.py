@@ -1,4 +1,4 @@
-"""Loading into modules: reports, conversions, and that nothing changes when something does not fit."""
+"""Loading: reports, conversions, tied names, every kind of tensor; nothing changes if something is wrong."""
 
 import copy
 import time
@@ -10,8 +10,16 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from burnlike.errors import PrecisionError, RecordFormatError, RecordIOError, RecordMismatchError
-from burnlike.module import ParamGroup, ParamId, params
+from burnlike.errors import (
+    ArgumentError,
+    BurnlikeError,
+    PrecisionError,
+    RecordError,
+    RecordFormatError,
+    RecordIOError,
+    RecordMismatchError,
+)
+from burnlike.module import Module, Param, ParamGroup, ParamId, params
 from burnlike.record import BFloat16Precision, LoadReport, Record, SafetensorsRecorder, load, save
 
 
@@ -284,3 +292,223 @@ def test_record_made_by_hand_without_ids_keeps_the_module_s() -> None:
     before: list[ParamId] = [param.id for param in params(module)]
     Record(dict(make().state_dict())).load_into(module)
     assert [param.id for param in params(module)] == before
+
+
+def holding(**tensors: torch.Tensor) -> Any:
+    module = nn.Module()
+    for name, tensor in tensors.items():
+        module.register_buffer(name, tensor)
+    return module
+
+
+def from_memory(module: nn.Module, record: Record, folder: Path) -> None:
+    record.load_into(module)
+
+
+def from_file(module: nn.Module, record: Record, folder: Path) -> None:
+    load(module, SafetensorsRecorder().save(record, folder / "x"))
+
+
+@pytest.mark.parametrize("way", [from_memory, from_file])
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (torch.zeros(1).expand(4), "elements of 'second' share memory, as after `expand`"),
+        (torch.zeros(4).to_sparse(), "'second' is torch.sparse_coo"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_while_nothing_is_changed(
+    target: torch.Tensor, message: str, way: Any, tmp_path: Path
+) -> None:
+    module = holding(first=torch.zeros(3), second=target)
+    with pytest.raises(RecordError, match=message):
+        way(module, Record({"first": torch.ones(3), "second": torch.arange(4.0)}), tmp_path)
+    assert not module.first.any()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (torch.ones(3, device="meta"), r"float32 \[3\], without values \(it is on the meta device\)"),
+        (torch.ones(3).to_sparse(), "torch.sparse_coo; call to_dense"),
+    ],
+)
+def test_what_cannot_be_read_is_a_mismatch(source: torch.Tensor, message: str) -> None:
+    module = holding(first=torch.zeros(3), second=torch.zeros(3))
+    record = Record({"first": torch.ones(3), "second": source})
+    with pytest.raises(RecordMismatchError, match=message):
+        record.load_into(module)
+    assert not module.first.any()
+    assert list(record.load_into(module, validate=False).applied) == ["first"]
+
+
+def test_a_record_of_the_module_s_own_tensors_exchanges_them() -> None:
+    module = holding(a=torch.zeros(3), b=torch.ones(3), square=torch.arange(4.0).view(2, 2))
+    Record({"a": module.b, "b": module.a, "square": module.square.T}).load_into(module)
+    assert module.a.tolist() == [1, 1, 1]
+    assert module.b.tolist() == [0, 0, 0]
+    assert module.square.tolist() == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("way", [from_memory, from_file])
+@pytest.mark.parametrize("stored", [torch.float32, torch.float64])
+def test_tensors_made_in_inference_mode_are_loaded_outside_of_it(stored: torch.dtype, way: Any, tmp_path: Path) -> None:
+    with torch.inference_mode():
+        frozen = nn.Linear(2, 2)
+    module = nn.Sequential(nn.Linear(2, 2), frozen)
+    way(module, Record({k: torch.full_like(t, 2, dtype=stored) for k, t in module.state_dict().items()}), tmp_path)
+    assert all(bool((param.tensor == 2).all()) for param in params(module))
+    assert not module[0].weight.is_inference()
+
+
+@pytest.mark.parametrize("way", [from_memory, from_file])
+def test_views_that_turn_signs_get_their_values(way: Any, tmp_path: Path) -> None:
+    base = torch.zeros(3, dtype=torch.complex64)
+    module = holding(conjugate=base.conj(), negative=base.clone().conj().imag)
+    assert module.conjugate.is_conj()
+    assert module.negative.is_neg()
+    record = Record({"conjugate": torch.tensor([1 + 2j, 2, 3]), "negative": torch.tensor([1.0, 2, 3])})
+    way(module, record, tmp_path)
+    assert module.conjugate.tolist() == [1 + 2j, 2, 3]
+    assert module.negative.tolist() == [1, 2, 3]
+
+
+def test_values_are_never_put_on_the_meta_device(tmp_path: Path) -> None:
+    path = save(nn.Linear(3, 3), tmp_path / "x")
+    with torch.device("meta"):
+        module = nn.Linear(3, 3)
+        with pytest.raises(ArgumentError, match="'weight' can't have values on the meta device; nothing was loaded"):
+            load(module, path)
+    with pytest.raises(ArgumentError, match="meta device"):
+        load(module, path, device="meta")
+
+
+@pytest.mark.parametrize("name", ["x.safetensors", "x.mpk.gz", "x.json"])
+def test_the_default_device_has_no_part_in_reading_and_writing(name: str, tmp_path: Path) -> None:
+    """As after `torch.set_default_device("cuda")`: buffers for bytes stay on the CPU."""
+    source, module = nn.Linear(700, 700), nn.Linear(700, 700, dtype=torch.float64)
+    with torch.device("meta"):
+        path = save(source, tmp_path / name)
+        load(module, path)
+    assert torch.equal(module.weight, source.weight.double())
+
+
+class Lazy(Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.zeros(3))
+        self.second = Param.uninitialized(lambda device: torch.zeros(3, device=device), [3])
+
+
+@pytest.mark.parametrize("dtype", ["module", "as_saved"])
+def test_lazy_parameters_are_never_initialized(dtype: str) -> None:
+    module = Lazy()
+    Record({"first": torch.ones(3), "second": torch.full((3,), 2.0).double()}).load_into(module, dtype=dtype)
+    assert module.second.tolist() == [2, 2, 2]
+    assert module.second.dtype == (torch.float32 if dtype == "module" else torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("lazy", "layer", "shape"),
+    [
+        (lambda: nn.LazyLinear(2), lambda: nn.Linear(3, 2), (4, 3)),
+        (lambda: nn.LazyConv2d(2, 3), lambda: nn.Conv2d(3, 2, 3), (1, 3, 5, 5)),
+        (lambda: nn.LazyBatchNorm1d(), lambda: nn.BatchNorm1d(3), (4, 3)),
+    ],
+)
+def test_torchs_lazy_modules_get_their_shapes_from_the_record(lazy: Any, layer: Any, shape: tuple[int, ...]) -> None:
+    source, target = nn.Sequential(layer()), nn.Sequential(lazy())
+    x = torch.randn(shape)
+    assert Record.from_module(source).load_into(target).missing == []
+    assert torch.equal(target(x), source(x))
+    assert type(target[0]) is type(source[0])
+
+
+def test_a_lazy_module_is_as_it_was_where_the_load_fails() -> None:
+    module = nn.Sequential(nn.LazyLinear(2), nn.Linear(2, 2))
+    record = Record.from_module(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 3)))
+    with pytest.raises(RecordMismatchError):
+        record.load_into(module)
+    assert nn.parameter.is_lazy(module[0].weight)
+    assert module(torch.ones(1, 7)).shape == (1, 2)
+
+
+def test_an_error_in_the_middle_says_what_became_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = holding(first=torch.zeros(3))
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("burnlike.record.loading.filling._copy", fail)
+    with pytest.raises(RuntimeError, match="out of memory") as caught:
+        Record({"first": torch.ones(3)}).load_into(module)
+    assert not isinstance(caught.value, BurnlikeError)
+    assert caught.value.__notes__ == ["the module is partly loaded: load it again before use"]
+
+
+def tied() -> nn.Module:
+    module = nn.ModuleDict({"embed": nn.Embedding(5, 3), "head": nn.Linear(3, 5, bias=False)})
+    module["head"].weight = module["embed"].weight
+    return module
+
+
+def test_tied_tensors_stay_tied(tmp_path: Path) -> None:
+    source, module = tied(), tied()
+    report = load(module, save(source, tmp_path / "x"))
+    assert module["head"].weight is module["embed"].weight
+    assert torch.equal(module["head"].weight, source["embed"].weight)
+    assert list(report.applied) == ["embed.weight"]
+
+
+@pytest.mark.parametrize("kept", ["embed.weight", "head.weight"])
+def test_tied_module_loads_a_file_with_either_name_or_both(kept: str, tmp_path: Path) -> None:
+    values = torch.randn(5, 3)
+    for tensors in ({kept: values}, {"embed.weight": values, "head.weight": values.clone()}):
+        safetensors.torch.save_file(tensors, tmp_path / "x")
+        module = tied()
+        load(module, tmp_path / "x")
+        assert torch.equal(module["head"].weight, values)
+
+
+def test_tied_module_refuses_two_different_tensors(tmp_path: Path) -> None:
+    safetensors.torch.save_file({"embed.weight": torch.ones(5, 3), "head.weight": torch.zeros(5, 3)}, tmp_path / "x")
+    module = tied()
+    before = module["embed"].weight.clone()
+    with pytest.raises(RecordMismatchError, match=r"'head\.weight', which the module ties to it"):
+        load(module, tmp_path / "x")
+    assert torch.equal(module["embed"].weight, before)
+
+
+@pytest.mark.parametrize("other", [torch.float32, torch.bfloat16])
+def test_both_names_of_a_tied_tensor_may_hold_nan_or_another_type(other: torch.dtype) -> None:
+    values = torch.ones(5, 3)
+    values[0, 0] = float("nan") if other == torch.float32 else 2
+    module = tied()
+    Record({"embed.weight": values, "head.weight": values.clone().to(other)}).load_into(module)
+    assert torch.allclose(module["head"].weight, values, rtol=0, atol=0, equal_nan=True)
+
+
+def test_both_names_of_a_tied_tensor_may_have_the_prefix_of_a_wrapper() -> None:
+    values, module = torch.randn(5, 3), tied()
+    prefixed = {"_orig_mod.embed.weight": values, "_orig_mod.head.weight": values.clone()}
+    report = Record(prefixed).load_into(module)
+    assert torch.equal(module["head"].weight, values)
+    assert not report.unexpected
+
+
+def test_an_untied_module_has_the_tensor_of_its_name_renamed_to_none() -> None:
+    """An optimizer's record follows `renamed`: its state must not go to the second tensor."""
+    module = nn.ModuleDict({"embed": nn.Embedding(5, 3), "head": nn.Linear(3, 5, bias=False)})
+    report = Record.from_module(tied()).load_into(module)
+    assert list(report.applied) == ["embed.weight", "head.weight"]
+    assert report.renamed == {}
+
+
+def test_untied_module_loads_a_tied_file_into_both(tmp_path: Path) -> None:
+    source = tied()
+    module = nn.ModuleDict({"embed": nn.Embedding(5, 3), "head": nn.Linear(3, 5, bias=False)})
+    ids = [param.id for param in params(module)]
+    load(module, save(source, tmp_path / "x"))
+    assert torch.equal(module["embed"].weight, source["embed"].weight)
+    assert torch.equal(module["head"].weight, source["embed"].weight)
+    assert [param.id for param in params(module)] == [params(source)[0].id, ids[1]]

@@ -1,7 +1,9 @@
-"""Objects become records and come back by what their types declare."""
+"""Objects, items of modules and trees of state_dict() as records, and back by what their types declare."""
 
+import copy
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -11,12 +13,15 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 import burnlike as bl
-from burnlike.errors import RecordError, RecordMismatchError
-from burnlike.record import Record, SafetensorsRecorder
+from burnlike.errors import RecordError, RecordFormatError, RecordMismatchError
+from burnlike.record import Record, SafetensorsRecorder, open_record
 from burnlike.record.pytree import from_leaves, layout_of_type, to_leaves
+from burnlike.record.state_dict.state_tree import decode_tree, encode_tree
+from burnlike.record.values import dump_values, load_values
+from burnlike.train import TrainingState
 
 
 class Kind(Enum):
@@ -289,3 +294,224 @@ def test_the_layout_has_the_fields_in_their_order() -> None:
         "maybe": {"$option": moments},
     }
     assert layout_of_type(Everything) is None, "it has fields whose types leave open what they are"
+
+
+class Temperature:
+    """Stored as a number."""
+
+    def __init__(self, degrees: float) -> None:
+        self.degrees = degrees
+
+    def into_item(self) -> float:
+        return self.degrees + 273.0
+
+    @classmethod
+    def from_item(cls, item: float) -> Self:
+        return cls(item - 273.0)
+
+
+class Mean:
+    """Stored as a tensor."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+
+    def into_item(self) -> Tensor:
+        return self.values
+
+    @classmethod
+    def from_item(cls, item: Tensor) -> Self:
+        return cls(item)
+
+
+class Vocabulary:
+    """Stored as a map of lists, texts and tensors."""
+
+    def __init__(self, words: list[str], vectors: list[Tensor], by_name: dict[str, Tensor]) -> None:
+        self.words, self.vectors, self.by_name = words, vectors, by_name
+
+    def into_item(self) -> dict[str, Any]:
+        return {"words": self.words, "vectors": self.vectors, "by_name": self.by_name}
+
+    @classmethod
+    def from_item(cls, item: dict[str, Any]) -> Self:
+        return cls(item["words"], item["vectors"], item.get("by_name", {}))
+
+
+class Net(bl.Module):
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.heat = Temperature(value)
+        self.mean = Mean(torch.full((2,), value))
+        self.words = Vocabulary(["a"] * int(value), [torch.ones(1) * value, torch.zeros(2)], {"x": torch.ones(1)})
+
+
+class Outer(bl.Module):
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.inner = Net(value)
+        self.parts = [Net(value + 1), nn.Linear(1, 1)]
+
+
+def items(module: nn.Module) -> list[Any]:
+    return [
+        (it.heat.degrees, it.mean.values.tolist(), it.words.words, [v.tolist() for v in it.words.vectors])
+        for it in module.modules()
+        if isinstance(it, Net)
+    ]
+
+
+@pytest.mark.parametrize("kind", [Net, Outer])
+@pytest.mark.parametrize("extension", [".safetensors", ".mpk", ".json.gz", ".bpk"])
+def test_items_come_back_in_every_format_with_names(kind: Any, extension: str, tmp_path: Path) -> None:
+    source, target = kind(3.0), kind(1.0)
+    target.load(source.save(tmp_path / f"x{extension}"))
+    assert items(target) == items(source) != items(kind(1.0))
+
+
+def test_items_come_back_in_trainings_state_dicts_and_parts(tmp_path: Path) -> None:
+    source = Net(3.0)
+    targets = [Net(1.0) for _ in range(5)]
+    TrainingState(model=targets[0]).load(TrainingState(model=source).save(tmp_path / "training"))
+    torch.save(source.state_dict(), tmp_path / "x.pt")
+    targets[1].load_state_dict(torch.load(tmp_path / "x.pt", weights_only=True))
+    bl.record.load(targets[2], tmp_path / "x.pt")
+    outer = Outer(1.0)
+    outer.inner = source
+    targets[3].load_record(open_record(outer.save(tmp_path / "outer")).inner)
+    Record.of({"net": source}).net.load_into(targets[4])
+    for target in targets:
+        assert items(target) == items(source)
+        assert torch.equal(target.layer.weight, source.layer.weight)
+
+
+def test_copies_have_items_of_their_own_and_views_share_them() -> None:
+    net = Net(3.0)
+    for twin in (net.clone(), copy.deepcopy(net), bl.module.map(net, lambda param: param)):
+        twin.heat = Temperature(7.0)
+        assert Record.of(twin).values != Record.of(net).values
+        assert net.heat.degrees == 3.0
+        twin.mean = None
+        assert "mean" not in twin.state_dict()
+        assert "mean" in net.state_dict()
+    assert items(net.valid()) == items(net)
+
+
+def test_what_a_field_is_now_counts() -> None:
+    net = Net(3.0)
+    net.heat = 4.0
+    net.mean = bl.constant(net.mean)
+    del net.words
+    assert [*net.state_dict()] == ["layer.weight", "layer.bias"]
+    net.heat = Temperature(4.0)
+    assert [*net.state_dict()] == ["heat", "layer.weight", "layer.bias"]
+    constants = bl.nn.LinearConfig(d_input=2, d_output=2).init()
+    constants.note = object()
+    assert [*constants.state_dict()] == ["weight", "bias"]
+
+
+def test_items_that_are_missing_unknown_or_refused_change_nothing(tmp_path: Path) -> None:
+    class Cold(Temperature):
+        @classmethod
+        def from_item(cls, item: float) -> Self:
+            raise ValueError("too warm")
+
+    record = Record.of(Net(3.0))
+    target = Net(1.0)
+    before, weight = items(target), target.layer.weight.detach().clone()
+    target.heat = Cold(1.0)
+    with pytest.raises(RecordMismatchError, match=r"Cold\.from_item refused it: ValueError: too warm"):
+        target.load_record(record)
+    target.heat = Mean(torch.ones(1))
+    with pytest.raises(RecordMismatchError, match="'heat' of Mean"):
+        target.load_record(record)
+    target.heat = Temperature(1.0)
+    with pytest.raises(RecordMismatchError, match="missing in the record: heat"):
+        target.load_record(Record({"layer.weight": weight, "layer.bias": torch.zeros(2)}))
+    assert items(target) == before
+    assert torch.equal(target.layer.weight, weight)
+    del target.mean
+    with pytest.raises(RecordMismatchError, match="mean"):
+        target.load_record(record)
+    assert "mean" not in vars(target)
+
+
+def test_trees_of_states_come_back_as_they_were() -> None:
+    tree = {
+        "tuple": (1, (2.5, None), [True]),
+        "numbers": {1: "one", (2, 3): {"$tensor": "no tensor"}},
+        "counter": Counter({5: 2}),
+        "tensor": [torch.arange(3), {"x": torch.ones(())}],
+        "array": np.arange(3, dtype=np.uint32),
+        "scalar": np.float64(0.1),
+    }
+    tensors: dict[str, torch.Tensor] = {}
+    found = decode_tree(encode_tree(tree, "it", tensors), tensors, "here")
+    assert repr(found) == repr({**tree, "scalar": 0.1})
+    assert set(tensors) == {"it.tensor.0", "it.tensor.1.x", "it.array"}
+
+
+def test_tensors_of_one_name_are_kept_apart() -> None:
+    tensors: dict[str, torch.Tensor] = {}
+    values = encode_tree({"a.b": torch.zeros(1), "a": {"b": torch.ones(1)}}, "it", tensors)
+    found = decode_tree(values, tensors, "here")
+    assert found["a.b"].item() == 0
+    assert found["a"]["b"].item() == 1
+
+
+KEYS = st.text("$ab.", max_size=3) | st.integers() | st.booleans()
+STATE_LEAVES = st.integers() | st.floats(allow_nan=False) | st.text(max_size=3) | st.booleans() | st.none()
+STATE_TREES = st.recursive(
+    STATE_LEAVES,
+    lambda below: (
+        st.lists(below, max_size=3)
+        | st.lists(below, max_size=3).map(tuple)
+        | st.dictionaries(KEYS, below, max_size=3)
+        | st.dictionaries(st.integers(), st.integers(), max_size=2).map(Counter)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(STATE_TREES)
+def test_every_tree_comes_back_through_the_text_in_a_file(tree: Any) -> None:
+    text = dump_values({"tree": encode_tree(tree, "tree", {})})
+    assert repr(decode_tree(load_values(text, "text")["tree"], {}, "here")) == repr(tree)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [{"$tensor": "lost"}, {"$array": 3}, {"$tuple": 3}, {"$items": [[1]]}, {"$items": [[[], 1]]}, {"$code": "x"}],
+)
+def test_damaged_trees_are_refused(damaged: Any) -> None:
+    with pytest.raises(RecordFormatError, match=r"here: a .* of the state is damaged"):
+        decode_tree([damaged], {}, "here")
+
+
+def test_what_holds_itself_or_needs_code_is_refused() -> None:
+    ring: list[Any] = []
+    ring.append(ring)
+    with pytest.raises(RecordError, match="nested too deeply, or holds itself"):
+        encode_tree(ring, "ring", {})
+    with pytest.raises(RecordError, match=r"'it\.f': .* got builtin_function_or_method, which can't be stored"):
+        encode_tree({"f": print}, "it", {})
+
+
+def test_time_grows_with_the_number_of_tensors_alone() -> None:
+    class Asked(dict[str, torch.Tensor]):
+        listed = 0
+
+        def __iter__(self) -> Iterator[str]:
+            self.listed += 1
+            return super().__iter__()
+
+        def keys(self) -> Any:
+            self.listed += 1
+            return super().keys()
+
+    tensors = Asked()
+    encode_tree([torch.ones(1) for _ in range(10)], "it", tensors)
+    assert len(tensors) == 10
+    assert not tensors.listed, "all names were gone through for a single one"

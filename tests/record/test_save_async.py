@@ -280,6 +280,7 @@ def test_values_are_written_by_as_many_threads_as_can_be_started(
     assert torch.equal(safetensors.torch.load_file(path)["a"], values)
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_error_is_printed_when_the_process_ends(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", END, tmp_path / "none" / "x"],
@@ -317,6 +318,7 @@ handle.wait()
 """
 
 
+@pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_forked_process_has_nothing_to_wait_for_and_can_save(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", FORK, tmp_path / "x"], check=True, timeout=HANGS_S)
     assert safetensors.torch.load_file(tmp_path / "x.safetensors")["a"].eq(1).all()

@@ -1,8 +1,10 @@
-"""Files of torch.save are read without torch's pickle, and nothing in them is run."""
+"""Files of torch.save, of transformers, and tensors made of others such as torchao's: read without running anything."""
 
 import argparse
+import copy
 import io
 import os
+import warnings
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -10,10 +12,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+import transformers
+from torch import Tensor, nn
+from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig, IntxWeightOnlyConfig, quantize_
 
-from burnlike.errors import ArgumentError, RecordError, RecordFormatError
-from burnlike.record import load, open_record, save
+from burnlike import HalfPrecision
+from burnlike.errors import ArgumentError, DTypeError, RecordError, RecordFormatError, RecordMismatchError
+from burnlike.optim import AdamWConfig
+from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, load, open_record, save
+from burnlike.train import TrainingState
 
 TENSORS = {
     "half": torch.randn(3, 5).half(),
@@ -184,3 +191,126 @@ def test_other_archives_and_pickles_are_refused(tmp_path: Path) -> None:
 def test_top_level_key_is_for_files_of_torch(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="this is safetensors"):
         open_record(save(nn.Linear(1, 1), tmp_path / "x"), top_level_key="model")
+
+
+SMALL = {"vocab_size": 64, "bos_token_id": 1, "eos_token_id": 2}
+CONFIGS = {
+    "llama": lambda tied: transformers.LlamaConfig(
+        **SMALL,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        tie_word_embeddings=tied,
+    ),
+    "gpt2": lambda tied: transformers.GPT2Config(
+        **SMALL, n_embd=32, n_layer=2, n_head=4, n_positions=16, tie_word_embeddings=tied
+    ),
+}
+
+
+def loaded(folder: Path, dtype: torch.dtype) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True)
+    assert not any(info.values()), info
+    return model.eval()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("shard_bytes", [None, 10**9, 20_000], ids=["plain", "fits one file", "divided"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_from_pretrained_loads_the_same_as_of_its_own_files(
+    name: str, tied: bool, dtype: torch.dtype, shard_bytes: int | None, tmp_path: Path
+) -> None:
+    model = transformers.AutoModelForCausalLM.from_config(CONFIGS[name](tied))
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    model.config.save_pretrained(ours)
+    recorder = SafetensorsRecorder(BFloat16Precision if dtype == torch.bfloat16 else None, shard_bytes)
+    recorder.save(Record.from_module(model), ours / "model.safetensors")
+    model.to(dtype).save_pretrained(theirs)
+    assert len(list(ours.glob("*.safetensors"))) == 1 or shard_bytes == 20_000
+
+    tokens = torch.arange(8)[None]
+    found, expected = loaded(ours, dtype), loaded(theirs, dtype)
+    assert torch.equal(found(tokens).logits, expected(tokens).logits)
+    assert (found.get_input_embeddings().weight is found.get_output_embeddings().weight) == tied
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_files_of_transformers_load(tmp_path: Path) -> None:
+    model = transformers.AutoModelForCausalLM.from_config(CONFIGS["gpt2"](True))
+    model.save_pretrained(tmp_path)
+    other = transformers.AutoModelForCausalLM.from_config(CONFIGS["gpt2"](True))
+    SafetensorsRecorder().load(tmp_path / "model.safetensors").load_into(other)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+
+
+QUANTIZED: list[Any] = [Int8WeightOnlyConfig(), IntxWeightOnlyConfig(weight_dtype=torch.int4), Float8WeightOnlyConfig()]
+each_config = pytest.mark.parametrize("config", QUANTIZED, ids=lambda it: type(it).__name__)
+
+
+def quantized(config: Any, seed: int) -> nn.Sequential:
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 16, bias=False))
+    quantize_(model, config)
+    return model
+
+
+def outputs(model: nn.Module) -> Tensor:
+    return model(torch.linspace(-1, 1, 64).reshape(2, 32))
+
+
+@each_config
+@pytest.mark.parametrize("extension", ["safetensors", "mpk", "bpk"])
+def test_parts_are_tensors_by_name_in_their_own_types(config: Any, extension: str, tmp_path: Path) -> None:
+    model, other = quantized(config, 1), quantized(config, 2)
+    if extension != "safetensors" and isinstance(config, Float8WeightOnlyConfig):
+        with pytest.raises(DTypeError, match=r"'0\.weight\.qdata' is F8_E4M3, which Burn's formats can't hold"):
+            save(model, tmp_path / f"m.{extension}")
+        return
+    path = save(model, tmp_path / f"m.{extension}", precision=HalfPrecision)
+    names = set(open_record(path).tensors)
+    assert {"0.bias", "0.weight.qdata", "0.weight.scale", "2.weight.qdata", "2.weight.scale"} <= names
+    weight = other[0].weight
+    assert not torch.equal(outputs(other), outputs(model))
+    report = load(other, path)
+    assert {*report.applied} == names
+    assert other[0].weight is weight
+    other[0].bias, model[0].bias = None, None  # which are float16 in the file
+    assert torch.equal(outputs(other), outputs(model))
+
+
+def test_a_record_in_memory_and_a_checkpoint_have_them_too(tmp_path: Path) -> None:
+    model, other = quantized(QUANTIZED[0], 1), quantized(QUANTIZED[0], 2)
+    Record.of(model).load_into(other)
+    assert torch.equal(outputs(other), outputs(model))
+    again = quantized(QUANTIZED[0], 3)
+    TrainingState(model=model, optimizer=AdamWConfig().init()).save(tmp_path / "state")
+    TrainingState(model=again, optimizer=AdamWConfig().init()).load(tmp_path / "state")
+    assert torch.equal(outputs(again), outputs(model))
+
+
+def test_what_was_made_otherwise_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    path = save(quantized(QUANTIZED[0], 1), tmp_path / "m.safetensors")
+    plain = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 16, bias=False))
+    with pytest.raises(RecordMismatchError, match=r"0\.weight"):
+        load(plain, path)
+    other = quantized(QUANTIZED[1], 2)
+    before = outputs(other)
+    with pytest.raises(RecordMismatchError, match="expected a part of a IntxUnpackedToInt8Tensor, got one of a Int8"):
+        load(other, path, strict=False)
+    same = quantized(QUANTIZED[0], 2)
+    same[0].weight.scale = same[0].weight.scale.double()
+    with pytest.raises(RecordMismatchError, match=r"0\.weight\.scale: expected float64, got float32"):
+        load(same, path)
+    assert torch.equal(outputs(other), before)
+
+
+def test_parts_on_the_meta_device_are_refused(tmp_path: Path) -> None:
+    model = quantized(QUANTIZED[0], 1)
+    path = save(model, tmp_path / "m.safetensors")
+    with pytest.raises(RecordError, match=r"'0\.weight' is a Int8Tensor on the meta device"):
+        load(copy.deepcopy(model).to("meta"), path)

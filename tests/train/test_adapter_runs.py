@@ -1,9 +1,12 @@
-"""Runs of models with adapters: what they leave, what their checkpoints hold, and how they are read again."""
+"""Runs with adapters and on chat data: what they leave, how they are read again, and LoRA beside peft in float64."""
 
 import io
 import json
+import math
 import shutil
+from collections.abc import Mapping
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +14,29 @@ import peft
 import pytest
 import torch
 import transformers
+from torch import Tensor
+from torch.nn import functional
 
 from burnlike.cli.main import main
 from burnlike.errors import RecordMismatchError
-from burnlike.interop import load_adapter
+from burnlike.interop import load_adapter, save_adapter
 from burnlike.models import DecoderLmConfig, PretrainedConfig, save_pretrained
 from burnlike.record import open_record
-from burnlike.train import Job, PlainRenderer, RunDir, TrainConfig, load_run
+from burnlike.train import (
+    Callback,
+    Interrupted,
+    Interrupter,
+    Job,
+    Learner,
+    PlainRenderer,
+    RunDir,
+    TrainConfig,
+    load_run,
+)
 
+from ..data.chat.samples import conversations, tokenizer_in, turns, write_lines
 from ..models.by_path.directories import llama
+from .samples import files_of, metrics_of
 
 YAML = """
 data: {type: Tokens, path: DIR/tokens.bin, context_length: 8}
@@ -189,3 +206,230 @@ def test_a_quantized_base_is_trained_and_resumed(folder: Path, scheme: str) -> N
     first, second = (load_run(folder / name).model for name in (scheme, f"{scheme}-again"))
     assert torch.equal(logits(first), logits(second))
     assert json.loads((folder / scheme / "adapter" / "adapter_config.json").read_text())["use_dora"]
+
+
+WARM_UP, RATE, DECAY, NORM = 2, 1e-2, 0.05, 0.5
+PEFT_YAML = f"""
+data: {{type: Chat, path: DIR/chat.jsonl, tokenizer: DIR/llama, max_length: 96}}
+model: {{type: LoRA, of: {{type: Pretrained, path: DIR/llama, dtype: float64}}, rank: 4, alpha: 8}}
+task: {{type: LanguageModel, sample_length: 0}}
+optimizer:
+  type: AdamW
+  epsilon: 1e-8
+  weight_decay: {DECAY}
+  grad_clipping: {{type: ClipByGlobalNorm, threshold: {NORM}}}
+lr_scheduler: {{type: CosineAnnealing, initial_lr: {RATE}, warmup_steps: {WARM_UP}}}
+training: {{epochs: 1, steps_per_epoch: 6, batch_size: 3, log_every_steps: 1, validation_steps: 1}}
+device: cpu
+threads: 1
+"""
+
+
+class Seen(Callback):
+    """What a training is given, and what it makes of it."""
+
+    def __init__(self) -> None:
+        self.batches: list[Mapping[str, Tensor]] = []
+        self.losses: list[float] = []
+        self.adapters: list[dict[str, Tensor]] = []
+
+    def on_batch_start(self, learner: Learner[Any], batch: Any) -> None:
+        self.batches.append({name: it.clone() for name, it in batch.items()})
+
+    def on_metrics(self, learner: Learner[Any], line: Mapping[str, Any]) -> None:
+        if line["split"] == "train":
+            self.losses.append(line["loss"])
+
+    def on_step_end(self, learner: Learner[Any]) -> None:
+        self.adapters.append({name: it.detach().clone() for name, it in _trained(learner.model)})
+
+
+def _trained(model: Any) -> list[tuple[str, Tensor]]:
+    """The matrices by peft's names."""
+    found = []
+    for name, tensor in model.named_parameters():
+        if tensor.requires_grad:
+            path = name.replace("parametrizations.weight.0.", "lora_").replace("lora_a", "lora_A.weight")
+            is_factor = tensor.dim() == 2 and "parametrizations" in name
+            found.append((path.replace("lora_b", "lora_B.weight"), tensor.mT if is_factor else tensor))
+    return found
+
+
+@pytest.fixture(scope="module")
+def peft_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lora")
+    llama(path / "llama", vocab_size=300, max_position_embeddings=96, num_key_value_heads=1)
+    llama(path / "tied", vocab_size=300, max_position_embeddings=96, num_key_value_heads=1, tie_word_embeddings=True)
+    tokenizer_in(path / "llama")
+    write_lines(path / "chat.jsonl", [{"messages": it} for it in conversations(40)])
+    return path
+
+
+def _loss(model: Any, batch: Mapping[str, Tensor]) -> Tensor:
+    """The mean over all labels that count; packed documents are given to the model one by one."""
+    sums, count = [], 0
+    for row in range(len(batch["input_ids"])):
+        tokens, labels = batch["input_ids"][row], batch["labels"][row]
+        positions = batch.get("position_ids", torch.arange(len(tokens)).expand(len(batch["input_ids"]), -1))[row]
+        begins = [*(positions == 0).nonzero().flatten().tolist(), len(tokens)]
+        for begin, end in pairwise(begins):
+            part = labels[begin:end][1:]
+            if bool((part != -100).any()):
+                logits = model(input_ids=tokens[None, begin:end]).logits[0, :-1]
+                sums.append(functional.cross_entropy(logits, part, ignore_index=-100, reduction="sum"))
+                count += int((part != -100).sum())
+    return torch.stack(sums).sum() / count
+
+
+def _rate(step: int, steps: int) -> float:
+    if step < WARM_UP:
+        return RATE * (step + 1) / WARM_UP
+    return RATE * 0.5 * (1 + math.cos(math.pi * (step - WARM_UP) / (steps - WARM_UP)))
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`:UserWarning")
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["data.packing=false"],
+        ["data.packing=true", "model.of.fuse=true"],
+        ["model.of.path=DIR/tied", "model.modules_to_save=[embed_tokens, lm_head]"],
+        pytest.param(["data.packing=true", "model.dora=true"], marks=pytest.mark.slow),
+        pytest.param(
+            ["data.packing=false", "model.rslora=true", "model.targets=[q_proj, down_proj]"], marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_each_step_is_that_of_peft_and_a_loop_by_hand(overrides: list[str], peft_folder: Path, tmp_path: Path) -> None:
+    overrides = [it.replace("DIR", str(peft_folder)) for it in overrides]
+    job = Job(TrainConfig.from_yaml(PEFT_YAML.replace("DIR", str(peft_folder)), "f.yaml", overrides))
+    save_adapter(job.model, tmp_path / "start")
+    seen = Seen()
+    with closing(RunDir.create(tmp_path / "run")) as run:
+        job.run(run, callbacks=[seen])
+
+    base = transformers.AutoModelForCausalLM.from_pretrained(job.config.model.of.path, dtype=torch.float64)  # pyright: ignore[reportAttributeAccessIssue]
+    model: Any = peft.PeftModel.from_pretrained(base, str(tmp_path / "start"), is_trainable=True)
+    own = {name.removeprefix("base_model.model.").replace(".default", ""): it for name, it in model.named_parameters()}
+    chosen = [it for it in model.parameters() if it.requires_grad]
+    optimizer = torch.optim.AdamW(chosen, lr=RATE, weight_decay=DECAY)
+    assert len(seen.batches) == len(seen.losses) == 6
+    for step, (batch, loss_of_ours, ours) in enumerate(zip(seen.batches, seen.losses, seen.adapters, strict=True)):
+        loss = _loss(model, batch)
+        assert loss_of_ours == pytest.approx(loss.item(), abs=1e-9)
+        optimizer.zero_grad()
+        loss.backward()
+        norm = torch.stack([it.grad.norm() for it in chosen]).norm().item()
+        for it in chosen:
+            it.grad *= min(1.0, NORM / norm)
+        optimizer.param_groups[0]["lr"] = _rate(step, 6)
+        optimizer.step()
+        assert len(ours) == len(chosen)
+        for name, value in ours.items():
+            torch.testing.assert_close(value, own[_theirs(name, own)], rtol=0, atol=1e-9)
+
+
+def _theirs(name: str, own: Mapping[str, Tensor]) -> str:
+    forms = (name, name.replace("lora_magnitude", "lora_magnitude_vector.weight"))
+    return next((it for it in forms if it in own), name.replace(".weight", ".modules_to_save.weight"))
+
+
+CHAT_YAML = """\
+data: {type: Chat, path: chat.jsonl, tokenizer: tokenizer, max_length: 80, packing: true}
+model: {type: DecoderLm, vocab_size: 300, max_sequence_length: 80, d_model: 16, n_layers: 1, n_heads: 2, d_ff: 24}
+optimizer: {type: AdamW}
+lr_scheduler: {type: ConstantLr, lr: 0.01}
+training: {epochs: 1, batch_size: 2, accumulation_steps: 2}
+task: {type: LanguageModel, sample_length: 5}
+device: cpu
+threads: 1
+"""
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    tokenizer_in(tmp_path / "tokenizer")
+    write_lines(tmp_path / "chat.jsonl", [{"messages": it} for it in conversations(60)])
+    (tmp_path / "chat.yaml").write_text(CHAT_YAML)
+    return tmp_path
+
+
+class StopsAt(Interrupter):
+    """Stops a run after some steps."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self._left = steps
+
+    def check(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise Interrupted(2)
+
+
+def run(path: str, *options: str, stop: int | None = None) -> Path:
+    config = TrainConfig.load("chat.yaml", options)
+    place = Path(path)
+    with closing(RunDir.open(place) if place.exists() else RunDir.create(place)) as directory:
+        try:
+            Job(config).run(directory, interrupter=None if stop is None else StopsAt(stop))
+        except Interrupted:
+            assert stop is not None
+    return place
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_packed_run_resumes_in_the_same_bits(directory, workers, capsys):
+    often = ("training.checkpoint_every_steps=3", "training.epochs=2")
+    whole = run("whole", *often)
+    run("stopped", *often, stop=5)
+    stopped = run("stopped", *often, f"training.num_workers={workers}")
+    assert metrics_of(stopped) == metrics_of(whole)
+    mine, theirs = files_of(stopped), files_of(whole)
+    del mine["config.yaml"], theirs["config.yaml"]
+    assert mine == theirs
+
+
+def test_what_a_run_says_and_keeps_and_what_becomes_of_it(directory, capsys):
+    assert main(["train", "chat.yaml", "--run-dir", "run"]) == 0
+    said = capsys.readouterr().out
+    assert "format    messages; chat template of the tokenizer" in said
+    assert "packing   " in said
+    assert "sample, drawn with the written model:" in said
+    shutil.rmtree(directory / "tokenizer")
+    (directory / "chat.jsonl").unlink()
+    assert main(["generate", "run", "--chat", "--prompt", "what is 3 and 3", "--max-tokens", "4"]) == 0
+    (directory / "new.jsonl").write_text(json.dumps({"messages": turns("what is 2 and 2")}) + "\n")
+    assert main(["predict", "run", "new.jsonl", "--out", "answers.jsonl"]) == 0
+    (answer,) = [json.loads(it) for it in (directory / "answers.jsonl").read_text().splitlines()]
+    assert {*answer} == {"name", "answer"}
+    assert answer["name"] == "new.jsonl:1"
+    (directory / "other.yaml").write_text(
+        "{type: Chat, path: new2.jsonl, tokenizer: gone, max_length: 80, packing: true}\n"
+    )
+    write_lines(directory / "new2.jsonl", [{"messages": it} for it in conversations(8)])
+    capsys.readouterr()
+    assert main(["evaluate", "run", "--data", "other.yaml"]) == 0
+    assert "loss" in capsys.readouterr().out
+
+
+def test_a_model_that_leaks_is_refused_before_anything_is_written(directory, capsys):
+    model = "model={type: LstmLm, vocab_size: 300, d_model: 8, d_hidden: 8}"
+    assert main(["train", "chat.yaml", "--run-dir", "run", "--set", model]) == 2
+    assert "LstmLm can't be trained on packed documents: it takes no positions" in capsys.readouterr().err
+    assert not (directory / "run").exists()
+    assert main(["check", "chat.yaml", "--set", model]) == 2
+
+
+@pytest.mark.slow
+def test_a_run_answers_as_it_was_taught(directory):
+    rows = [{"prompt": it, "completion": answer} for it, answer in (("how are you", "fine"), ("hello", "it is"))] * 20
+    write_lines(directory / "chat.jsonl", rows)
+    place = run("run", "training.epochs=12", "training.accumulation_steps=1", "model.d_model=32")
+    loaded = load_run(place)
+    codec = loaded.config.data.codec(loaded.facts, loaded.directory)
+    prompts: Any = {"codec": codec, "input_ids": [codec.chat(turns(it)) for it in ("how are you", "hello")]}
+    assert [it["answer"] for it in loaded.task.predict(loaded.model, prompts, {})] == ["fine", "it is"]

@@ -1,13 +1,25 @@
-"""Job: whole runs, and how they are taken up again."""
+"""Job: whole runs on any device and in other folders, how they are taken up again, and configs that are refused."""
 
 import io
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
+from torch import nn
 
-from burnlike.errors import CheckpointError, DataError, DeviceError
+from burnlike.cli.main import main
+from burnlike.config import ModuleConfig
+from burnlike.config.shipped import shipped_jobs
+from burnlike.errors import BurnlikeError, CheckpointError, ConfigError, ConfigIOError, DataError, DeviceError
+from burnlike.models import DecoderLmConfig, save_pretrained
 from burnlike.record import Record, SafetensorsRecorder
 from burnlike.train import (
     Checkpointer,
@@ -19,12 +31,13 @@ from burnlike.train import (
     RunResult,
     SingleProcess,
     TrainConfig,
+    load_run,
 )
+from burnlike.train.job.device import check_fits, choose_device, describe_device, is_out_of_memory
 from burnlike.train.parallel.configs import MeshSizes
+from tests.processes import HANGS_S
 
-from .samples import STEPS, TEXT, assert_same_run, files_of, load_config, metrics_of
-
-pytestmark = pytest.mark.usefixtures("threads_of_its_own")
+from .samples import STEPS, TEXT, assert_same_run, files_of, load_config, metrics_of, write_config
 
 
 def run_job(
@@ -56,6 +69,7 @@ def config_beside(whole: tuple[Path, RunResult], *overrides: str) -> TrainConfig
     return load_config(whole[0].parent, *overrides)
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_a_run_leaves_config_metrics_checkpoints_and_the_record(whole: tuple[Path, RunResult]) -> None:
     run, result = whole
     assert TrainConfig.load(run / "config.yaml") == config_beside(whole)
@@ -73,6 +87,7 @@ def test_a_run_leaves_config_metrics_checkpoints_and_the_record(whole: tuple[Pat
     assert result.said["bigram"].loss > 0
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_the_record_is_the_float32_weights_rounded_to_bfloat16(whole: tuple[Path, RunResult]) -> None:
     run, result = whole
     assert result.learning.checkpoint is not None
@@ -85,6 +100,7 @@ def test_the_record_is_the_float32_weights_rounded_to_bfloat16(whole: tuple[Path
         assert torch.equal(written[name], tensor.to(torch.bfloat16))
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_the_same_seed_gives_the_same_run_and_another_one_another(
     whole: tuple[Path, RunResult], tmp_path: Path
 ) -> None:
@@ -95,6 +111,7 @@ def test_the_same_seed_gives_the_same_run_and_another_one_another(
     assert metrics_of(tmp_path / "other") != metrics_of(whole[0])
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 @pytest.mark.parametrize("stops", [(1,), (20,), (7, 8, 40, 59)])
 def test_stopped_and_resumed_ends_in_the_same_bits(
     whole: tuple[Path, RunResult], tmp_path: Path, stops: tuple[int, ...]
@@ -118,6 +135,7 @@ def test_stopped_and_resumed_ends_in_the_same_bits(
     assert result.said == whole[1].said
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_a_schedule_free_run_keeps_its_average_and_resumes_in_the_same_bits(tmp_path: Path) -> None:
     config = load_config(
         tmp_path, "optimizer={type: ScheduleFreeAdamW, warmup_steps: 5}", "lr_scheduler={type: ConstantLr, lr: 1e-2}"
@@ -138,6 +156,7 @@ def test_a_schedule_free_run_keeps_its_average_and_resumes_in_the_same_bits(tmp_
         assert torch.equal(written[name], tensor.to(torch.bfloat16))
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_a_finished_run_taken_up_again_trains_nothing_and_ends_the_same(
     whole: tuple[Path, RunResult], tmp_path: Path
 ) -> None:
@@ -149,6 +168,7 @@ def test_a_finished_run_taken_up_again_trains_nothing_and_ends_the_same(
     assert again.learning.steps == STEPS
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_more_epochs_go_on_from_the_last(whole: tuple[Path, RunResult], tmp_path: Path) -> None:
     run_job(config_beside(whole), tmp_path / "run")
     stream = io.StringIO()
@@ -159,6 +179,7 @@ def test_more_epochs_go_on_from_the_last(whole: tuple[Path, RunResult], tmp_path
     assert TrainConfig.load(tmp_path / "run" / "config.yaml").training.epochs == 4
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 @pytest.mark.parametrize(
     ("override", "change"),
     [
@@ -180,6 +201,7 @@ def test_a_change_of_what_was_trained_is_refused(
     assert files_of(tmp_path / "run") == before
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_moved_text_is_the_same_data_and_changed_text_is_not(whole: tuple[Path, RunResult], tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         run_job(config_beside(whole), tmp_path / "run", stop_at=5)
@@ -192,6 +214,7 @@ def test_moved_text_is_the_same_data_and_changed_text_is_not(whole: tuple[Path, 
     assert metrics_of(tmp_path / "run") == metrics_of(whole[0])
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_a_run_without_checkpoint_starts_from_the_beginning_and_says_so(
     whole: tuple[Path, RunResult], tmp_path: Path
 ) -> None:
@@ -206,6 +229,7 @@ def test_a_run_without_checkpoint_starts_from_the_beginning_and_says_so(
     assert_same_run(tmp_path / "run", whole[0])
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_damaged_and_foreign_checkpoints_are_refused_with_the_remedy(
     whole: tuple[Path, RunResult], tmp_path: Path
 ) -> None:
@@ -237,11 +261,13 @@ def test_damaged_and_foreign_checkpoints_are_refused_with_the_remedy(
     assert metrics_of(tmp_path / "run") == metrics_of(whole[0])
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_a_device_that_is_not_there_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="there is no device 'cuda:7'"):
         Job(load_config(tmp_path, "device=cuda:7"))
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 @pytest.mark.cuda
 def test_cuda_is_used_by_itself_and_its_random_state_is_resumed(tmp_path: Path) -> None:
     config = load_config(tmp_path, "device=auto")
@@ -263,6 +289,7 @@ training: {batch_size: 4, checkpoint_every_epochs: null}
 """
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 def test_a_token_that_the_model_does_not_know_is_said_with_its_place(tmp_path: Path) -> None:
     tokens = torch.arange(300, dtype=torch.uint8) % 40
     tokens[100] = 50
@@ -272,6 +299,7 @@ def test_a_token_that_the_model_does_not_know_is_said_with_its_place(tmp_path: P
         run_job(TrainConfig.from_yaml(TOKENS % (tmp_path / "tokens.bin")), tmp_path / "run")
 
 
+@pytest.mark.usefixtures("threads_of_its_own")
 @pytest.mark.parametrize(("processes", "batch_size"), [(1, 8), (1, 3), (2, 8), (2, 3), (3, 8), (4, 1)])
 def test_a_global_batch_size_measures_the_same_items_with_any_number_of_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int, batch_size: int
@@ -291,3 +319,228 @@ def test_a_global_batch_size_measures_the_same_items_with_any_number_of_processe
     loader = Job(config.replace(training=config.training.replace(batch_size=12))).valid_loader
     assert sorted(seen) == sorted(it for step in range(len(loader)) for it in loader.indices(0, step))
     assert len(seen) == 12 * (config.training.validation_steps or 0)
+
+
+CONFIGS = [*shipped_jobs().values()]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_shipped_configs_load_and_round_trip(path: Path) -> None:
+    config = TrainConfig.load(path)
+    assert TrainConfig.from_yaml(config.to_yaml()) == config
+
+
+def test_the_shipped_model_has_one_to_three_million_parameters() -> None:
+    config = TrainConfig.load(CONFIGS[0].with_name("char_gpt.yaml"))
+    assert 1_000_000 <= config.model.init("meta").num_params() <= 3_000_000
+
+
+def test_reading_a_config_loads_no_torch() -> None:
+    code = (
+        "import sys; from burnlike.train import TrainConfig\n"
+        "for path in sys.argv[1:]: TrainConfig.load(path)\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, *map(str, CONFIGS)], check=True, timeout=HANGS_S)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("device=mps", "device: expected auto, cpu, cuda or cuda:N, such as cuda:0; got 'mps'"),
+        ("device=cuda:x", "device: expected auto"),
+        ("model.vocab_size=100", "model.vocab_size: expected 256, the vocabulary of the data, got 100"),
+        ("model.max_sequence_length=8", "model.max_sequence_length: expected at least 16, data.context_length, got 8"),
+        ("lr_scheduler.warmup_steps=60", "lr_scheduler.warmup_steps: expected less than the 60 steps of the run"),
+        ("training.batch_size=0", "training.batch_size: expected an int >= 1, got 0"),
+        ("output.precision=int8", "output.precision: expected"),
+        ("seed=-1", "seed: expected an int"),
+        ("optimizer={type: Lbfgs}", "optimizer: expected an optimizer that takes one gradient a step, got Lbfgs"),
+    ],
+)
+def test_rules_are_told_with_their_place(tmp_path: Path, override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path, override)
+    assert message in str(caught.value)
+
+
+def test_a_rule_across_parts_has_the_line_of_the_field(tmp_path: Path) -> None:
+    path = write_config(tmp_path)
+    path.write_text(path.read_text().replace("vocab_size: 256", "vocab_size: 255"))
+    with pytest.raises(ConfigError, match=rf"{path}:5:\d+: model.vocab_size: expected 256"):
+        TrainConfig.load(path)
+
+
+def test_a_schedule_with_its_own_length_may_be_longer_than_the_run(tmp_path: Path) -> None:
+    config = load_config(tmp_path, "lr_scheduler.warmup_steps=60", "lr_scheduler.num_iters=100")
+    assert config.lr_scheduler.init(num_iters=60).step() > 0
+
+
+def test_auto_is_cuda_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("auto") == torch.device("cuda", 0)
+    assert choose_device("cpu") == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == torch.device("cpu")
+
+
+def test_a_cuda_device_that_is_not_there_names_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("cuda") == torch.device("cuda", 0)
+    assert choose_device("cuda:1") == torch.device("cuda", 1)
+    with pytest.raises(DeviceError, match=r"there is no device 'cuda:7'; this machine has cpu, cuda:0, cuda:1"):
+        choose_device("cuda:7")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_cuda_the_reason_is_given() -> None:
+    with pytest.raises(DeviceError, match="there is no device 'cuda'; this machine has only cpu"):
+        choose_device("cuda")
+
+
+def test_description_counts_threads() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert describe_device(torch.device("cpu")) == "cpu (1 thread)"
+    torch.set_num_threads(before)
+
+
+CPU = torch.device("cpu")
+LARGE = {
+    "d_model=1073741824": "take .* GB of cpu, where 8.0 GB are available; lower the model's sizes. Nothing was alloc",
+    "d_ff=2147483647": "take .* GB of cpu",
+    "vocab_size=2147483647": "expected 256",
+    "max_sequence_length=2147483647": "take .* GB of cpu",
+}
+
+
+@pytest.mark.parametrize("override", LARGE)
+def test_a_model_that_does_not_fit_is_refused_before_it_is_made(tmp_path, monkeypatch, override: str) -> None:
+    monkeypatch.setattr("burnlike.train.job.device.available_memory", lambda: 8_000_000_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(BurnlikeError, match=LARGE[override]):
+        Job(load_config(tmp_path, f"model.{override}"))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes
+
+
+class Wide(ModuleConfig):
+    def init(self, device=None) -> nn.Module:
+        return nn.ParameterList([torch.empty(2**31 - 1, 2**31 - 1, 64, device=device)])
+
+
+class NeedsValues(ModuleConfig):
+    def init(self, device=None) -> nn.Module:
+        return nn.Linear(int(torch.ones(1, device=device).item()), 1)
+
+
+def test_tensors_beyond_64_bits_are_a_mistake_of_the_config() -> None:
+    with pytest.raises(ConfigError, match="Wide: larger than any memory"):
+        check_fits(Wide(), CPU)
+
+
+def test_a_model_that_can_not_be_built_without_values_is_left_to_be_built() -> None:
+    check_fits(NeedsValues(), CPU)
+
+
+def test_full_memory_is_told_from_other_errors() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**45)
+    assert is_out_of_memory(caught.value)
+    assert is_out_of_memory(MemoryError())
+    assert not is_out_of_memory(RuntimeError("shapes"))
+
+
+def test_a_batch_that_does_not_fit_is_one_message(tmp_path) -> None:
+    from burnlike.train import RunDir
+
+    job = Job(load_config(tmp_path, "training.steps_per_epoch=1", "lr_scheduler.warmup_steps=0"))
+
+    def loss(model, batch):
+        torch.empty(2**45)
+
+    job.task.train_step = loss
+    run = RunDir.create(tmp_path / "run")
+    with pytest.raises(DeviceError, match=r"the memory of cpu is full: lower training.batch_size"):
+        job.run(run)
+    run.close()
+
+
+YAML = """
+data: {type: Tokens, path: data/tokens.bin, context_length: 8}
+model: {type: LoRA, of: {type: Pretrained, path: base, library: burnlike}, rank: 2, targets: [query]}
+task: {type: LanguageModel, sample_length: 0}
+optimizer: {type: AdamW}
+lr_scheduler: {type: ConstantLr, lr: 0.03}
+training: {epochs: 1, steps_per_epoch: 2, batch_size: 4, validation_steps: 1, checkpoint_every_steps: 1}
+device: cpu
+threads: 1
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model, data and a run."""
+    folder = tmp_path / "project"
+    torch.manual_seed(0)
+    base = DecoderLmConfig(vocab_size=32, max_sequence_length=16, d_model=16, n_layers=1, n_heads=2, d_ff=32)
+    save_pretrained(base.init("cpu"), folder / "base", config=base)
+    (folder / "data").mkdir()
+    torch.randint(0, 32, (900,), dtype=torch.int32).to(torch.uint16).numpy().tofile(folder / "data/tokens.bin")
+    monkeypatch.chdir(folder)
+    with closing(RunDir.create("runs/a")) as run:
+        Job(TrainConfig.from_yaml(YAML, "f.yaml")).run(run, PlainRenderer(io.StringIO()))
+    return folder
+
+
+def logits(run: Path, **options: Any) -> torch.Tensor:
+    with torch.no_grad():
+        return load_run(run, **options).model(torch.arange(8)[None])
+
+
+def test_a_run_is_used_from_another_folder(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = logits(Path("runs/a"))
+    assert load_run("runs/a").config.data.path == "data/tokens.bin"  # pyright: ignore[reportAttributeAccessIssue]
+    named = json.loads(Path("runs/a/adapter/adapter_config.json").read_text())["base_model_name_or_path"]
+    assert named == str(project / "base")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert torch.equal(logits(project / "runs/a"), expected)
+    assert torch.equal(logits(Path("../project/runs/a"), step=2), expected)
+    for command in ("evaluate", "merge"):
+        out = ["--out", "merged"] if command == "merge" else []
+        assert main([command, str(project / "runs/a"), *out]) == 0, capsys.readouterr()
+    Path("mine.bin").write_bytes((project / "data/tokens.bin").read_bytes())
+    assert main(["evaluate", str(project / "runs/a"), "--set", "data.path=mine.bin"]) == 0
+    assert main(["evaluate", str(project / "runs/a"), "--set", "data.path=gone.bin"]) == 2
+    assert "gone.bin" in capsys.readouterr().err
+
+
+def test_a_run_that_moved_with_its_data_finds_them(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = logits(Path("runs/a"))
+    monkeypatch.chdir(tmp_path)
+    project.rename(tmp_path / "moved")
+    assert torch.equal(logits(tmp_path / "moved/runs/a"), expected)
+    assert main(["merge", str(tmp_path / "moved/runs/a/adapter"), "--out", "merged"]) == 2  # of a model of burnlike
+    assert str(tmp_path / "moved/base") in capsys.readouterr().err
+    (tmp_path / "moved/runs/a").rename(tmp_path / "alone")
+    with pytest.raises(ConfigIOError, match="/project/base: expected a directory") as error:
+        load_run(tmp_path / "alone")
+    assert "huggingface" not in str(error.value)
+    shutil.copytree(tmp_path / "moved/base", "base")  # in the folder that the program runs in
+    assert torch.equal(logits(tmp_path / "alone"), expected)
+
+
+def test_a_run_is_resumed_from_another_folder(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = project / "runs/a"
+    assert main(["train", "--resume", str(run), "--set", "training.epochs=2"]) == 0
+    assert load_run(run).step == 4
+    monkeypatch.chdir(project)
+    assert load_run(run).step == 4
+    assert main(["train", "--resume", "runs/a", "--set", "training.epochs=3"]) == 0
+    assert load_run("runs/a").step == 6

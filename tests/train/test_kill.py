@@ -1,9 +1,10 @@
-"""Runs that are killed: what they leave is whole, and resumed they end in the same bits."""
+"""Runs that are killed or interrupted: what they leave is whole, and resumed they end in the same bits."""
 
 import os
 import random
 import re
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 import yaml
 
 from burnlike.record import SafetensorsRecorder
+from burnlike.train import Interrupted, Interrupter
+from burnlike.train.learner.stopping import EarlySignals
 
 from ..fork_server import ForkServer
 from ..processes import HANGS_S
@@ -152,3 +155,50 @@ def test_no_space_for_a_checkpoint_ends_the_run_and_harms_nothing(
     assert {path: path.read_bytes() for path in (run / "checkpoints").rglob("*.safetensors")} == before
     assert server.run(arguments, output) == 0
     assert metrics_of(run) == metrics_of(uninterrupted[0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_noted_and_the_second_stops_at_once(number: int) -> None:
+    with Interrupter() as interrupter:
+        interrupter.check()
+        assert not interrupter.stopped
+        os.kill(os.getpid(), number)
+        assert interrupter.stopped
+        with pytest.raises(Interrupted) as caught:
+            interrupter.check()
+        assert caught.value.signal == number
+        assert str(caught.value) == signal.Signals(number).name
+        with pytest.raises(Interrupted):
+            os.kill(os.getpid(), number)
+
+
+def test_handlers_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with Interrupter():
+        assert signal.getsignal(signal.SIGINT) != before[0]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_outside_the_main_thread_it_can_still_be_told_to_stop() -> None:
+    stopped = []
+
+    def work() -> None:
+        with Interrupter() as interrupter:
+            interrupter.stop()
+            stopped.append(interrupter.stopped)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(timeout=60)
+    assert stopped == [True]
+
+
+def test_a_signal_of_the_batch_system_during_the_start_waits_for_the_run() -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    with EarlySignals():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        with Interrupter() as interrupter:
+            assert interrupter.asked == signal.SIGUSR1
+    assert signal.getsignal(signal.SIGUSR1) == before
+    with Interrupter() as interrupter:
+        assert not interrupter.stopped

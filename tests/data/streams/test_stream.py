@@ -1,4 +1,4 @@
-"""type: Stream: what its items are, and that every one comes when it should."""
+"""Streams of texts and chats: their order, how they go on, and what is refused."""
 
 import fcntl
 import gzip
@@ -16,12 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from burnlike.data import StreamConfig
+from burnlike.cli.main import main
+from burnlike.data import ChatConfig, DataLoader, StreamConfig
 from burnlike.data.sources import parquet
 from burnlike.data.streams import encoders as tokenized
 from burnlike.data.streams.cache import made
+from burnlike.data.streams.order import STRETCH, BlockOrder, Interleave
 from burnlike.errors import ConfigError, DataError
 
+from ..chat.samples import conversations, tokenizer, tokenizer_in, write_lines as write_rows
 from .samples import loader, stream, text_of, write_lines, write_parquet
 
 
@@ -394,3 +397,138 @@ def test_validation_is_of_files_of_its_own(tmp_path: Path) -> None:
     options = {"validation_path": str(write_parquet(tmp_path / "b")), "validation_items": None}
     data = stream(write_lines(tmp_path / "a"), columns=["n"], **options)
     assert (len(data.train), len(data.valid)) == (120, 100)
+
+
+def options(folder: Path, **more: Any) -> dict[str, Any]:
+    (folder / "data").mkdir()
+    for shard in range(2):
+        rows = [{"messages": it} for it in conversations(40)[shard * 20 : shard * 20 + 20]]
+        write_rows(folder / "data" / f"{shard}.jsonl", rows)
+    sources = [{"path": str(folder / "data")}]
+    common = {"sources": sources, "tokenizer": str(tokenizer_in(folder / "tokenizer")), "validation_items": 1}
+    return {**common, "context_length": 64, "chat": {}, **more}
+
+
+def expected(folder: Path) -> list[tuple[list[int], list[int]]]:
+    """The conversations as `type: Chat` has them."""
+    config = {"path": str(folder / "data"), "tokenizer": str(folder / "tokenizer"), "max_length": 64}
+    data = ChatConfig.from_dict(config).init()
+    items = [data.train[it] for it in range(len(data.train))] + [data.valid[it] for it in range(len(data.valid))]
+    return sorted((it["input_ids"].tolist(), it["labels"].tolist()) for it in items)
+
+
+def test_conversations_are_those_of_chat(tmp_path: Path) -> None:
+    data = StreamConfig.from_dict(options(tmp_path)).init()
+    items = [data.train[it] for it in range(len(data.train))] + [data.valid[0]]
+    assert sorted((it["input_ids"].tolist(), it["labels"].tolist()) for it in items) == expected(tmp_path)
+    batch = next(iter(DataLoader(data.train, data.batcher, batch_size=3, seed=1)))
+    assert batch["attention_mask"].sum(1).max() == batch["input_ids"].shape[1]
+
+
+def test_packed_conversations_are_whole_and_each_comes_once(tmp_path: Path) -> None:
+    data = StreamConfig.from_dict(options(tmp_path, packing=True)).init()
+    found = []
+    for item in (*(data.train[it] for it in range(len(data.train))), data.valid[0]):
+        begins = (item["position_ids"] == 0).nonzero().flatten().tolist()
+        for begin, end in zip(begins, [*begins[1:], len(item["input_ids"])], strict=True):
+            found.append((item["input_ids"][begin:end].tolist(), item["labels"][begin:end].tolist()))
+    assert sorted(found) == expected(tmp_path)
+    batch = next(iter(DataLoader(data.train, data.batcher, batch_size=3, seed=1)))
+    assert sorted(batch) == ["input_ids", "labels", "position_ids"]
+    assert {it.shape for it in batch.values()} == {(3, 64)}
+
+
+def test_text_has_the_tokens_of_a_directory_and_its_end_after_each(tmp_path: Path) -> None:
+    config = options(tmp_path, chat=None, context_length=8)
+    write_rows(tmp_path / "data" / "0.jsonl", [{"text": "hello how are you"}, {"text": "fine thanks and how is it"}])
+    (tmp_path / "data" / "1.jsonl").unlink()
+    data = StreamConfig.from_dict(config).init()
+    known = tokenizer()
+    tokens = [
+        it
+        for text in ("hello how are you", "fine thanks and how is it")
+        for it in [*known(text)["input_ids"], known.eos_token_id]
+    ]
+    assert torch.equal(data.valid[0], torch.tensor(tokens[:9]))
+    assert data.vocab_size == len(known)
+
+
+def test_rows_that_are_no_conversations_are_named(tmp_path: Path) -> None:
+    config = options(tmp_path)
+    path = tmp_path / "data" / "1.jsonl"
+    path.write_text(path.read_text() + '{"messages": [{"role": "user"}]}\n')
+    data = StreamConfig.from_dict(config).init()
+    with pytest.raises(DataError, match=rf"{path}:21: messages\[0\]"):
+        DataLoader(data.train, data.batcher, batch_size=3)
+    assert DataLoader(data.train, data.batcher, batch_size=3, on_bad_item="skip").skipped == 1
+
+
+def test_the_command_shows_what_has_no_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = StreamConfig.from_dict(options(tmp_path, packing=True)).to_yaml()
+    (tmp_path / "a.yaml").write_text(RUN.format(data="\n".join(f"  {it}" for it in config.splitlines())))
+    assert main(["data", str(tmp_path / "a.yaml"), "--first", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "windows of 64 tokens to train on" in said
+    assert "]]it is" in said
+
+
+RUN = """\
+data:
+{data}
+model: {{type: DecoderLm, vocab_size: 300, max_sequence_length: 64, d_model: 16, n_layers: 1, n_heads: 2, d_ff: 24}}
+optimizer: {{type: AdamW}}
+lr_scheduler: {{type: ConstantLr, lr: 1e-3}}
+training: {{epochs: 1, batch_size: 4}}
+"""
+
+
+def order(window_bytes: int = 40) -> BlockOrder:
+    """103 items from 7 on, in blocks of 10, of which 4 are mixed at a time."""
+    edges = torch.tensor([*range(7, 110, 10), 110])
+    return BlockOrder(edges, edges.diff(), window_bytes)
+
+
+def test_a_pass_is_a_permutation_and_another_for_each_pass_and_seed() -> None:
+    first = order().take(3, 0, 0, 103)
+    assert sorted(first.tolist()) == [*range(7, 110)]
+    others = [order().take(seed, number, 0, 103) for seed, number in ((3, 1), (4, 0))]
+    assert all(not torch.equal(it, first) and sorted(it.tolist()) == [*range(7, 110)] for it in others)
+
+
+@pytest.mark.parametrize("start", [0, 1, 39, 40, 77, 102])
+def test_an_order_is_the_same_from_whatever_position_it_is_asked_for(start: int) -> None:
+    whole, fresh = order().take(3, 2, 0, 103), order()
+    assert torch.equal(fresh.take(3, 2, start, 103), whole[start:])
+    pieces = [fresh.take(3, 2, it, min(it + 7, 103)) for it in range(0, 103, 7)]
+    assert torch.equal(torch.cat(pieces), whole)
+    assert torch.equal(pickle.loads(pickle.dumps(fresh)).take(3, 2, start, 103), whole[start:])
+
+
+def test_neighbours_in_a_pass_come_from_few_blocks() -> None:
+    taken = order().take(3, 0, 0, 103)
+    blocks = (taken - 7) // 10
+    assert len(set(blocks[:40].tolist())) <= 5
+    assert len(set(order(10**6).take(3, 0, 0, 103)[:40].sub(7).div(10, rounding_mode="floor").tolist())) > 7
+
+
+def test_without_a_seed_the_order_is_that_of_the_items() -> None:
+    assert order().take(None, 5, 2, 6).tolist() == [9, 10, 11, 12]
+
+
+def test_a_mixture_is_exact_in_each_stretch_and_even_within_it() -> None:
+    mixture = Interleave([7, 2, 1])
+    sources, numbers = mixture.take(3, 0, 3 * STRETCH)
+    for stretch in sources.split(STRETCH):
+        assert torch.bincount(stretch).tolist() == [7000, 2000, 1000]
+    for source in range(3):
+        assert numbers[sources == source].tolist() == [*range(int((sources == source).sum()))]
+    counts = torch.stack([torch.bincount(it, minlength=3) for it in sources.split(100)])
+    assert (counts - torch.tensor([70, 20, 10])).abs().max() <= 2
+    again = Interleave([0.7, 0.2, 0.1]).take(3, 12_345, 23_456)
+    assert torch.equal(again[0], sources[12_345:23_456])
+    assert torch.equal(again[1], numbers[12_345:23_456])
+
+
+def test_shares_that_are_no_whole_numbers_add_up_and_each_source_has_one() -> None:
+    assert Interleave([1, 1, 1]).counts == [3334, 3333, 3333]
+    assert Interleave([1, 1e-6]).counts == [STRETCH - 1, 1]

@@ -14,17 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.errors import ModuleTreeError, RecordMismatchError
-from burnlike.module import (
-    Module,
-    ModuleArray,
-    ModuleDict,
-    ModuleEnum,
-    ModuleTuple,
-    ModuleVec,
-    Param,
-    constant,
-    params,
-)
+from burnlike.module import Module, ModuleArray, ModuleDict, ModuleEnum, ModuleTuple, ModuleVec, Param, constant, params
 from burnlike.nn import LinearConfig
 
 from ..burn_layers import Basic, Composed

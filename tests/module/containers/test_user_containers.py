@@ -16,12 +16,7 @@ from torch.nn.utils import parametrize
 
 from burnlike import func
 from burnlike.errors import ModuleTreeError
-from burnlike.module import (
-    Module,
-    constant,
-    map as map_module,
-    params,
-)
+from burnlike.module import Module, constant, map as map_module, params
 from burnlike.module.tree.walk import walk_of
 
 from ..fields import Fields, bare, ids, linear, paths, values_and_labels

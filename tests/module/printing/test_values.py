@@ -13,11 +13,7 @@ import torch
 from torch import nn
 
 from burnlike import nn as layers
-from burnlike.module import (
-    DisplaySettings,
-    Module,
-    display,
-)
+from burnlike.module import DisplaySettings, Module, display
 
 from ..fields import Chosen, Fields
 

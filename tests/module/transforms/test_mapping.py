@@ -13,17 +13,7 @@ from torch.nn.utils import parametrizations, parametrize
 from torch.utils._pytree import tree_leaves
 
 from burnlike.errors import MapperError, ModuleTreeError
-from burnlike.module import (
-    LazyParameter,
-    Module,
-    ModuleMapper,
-    Param,
-    constant,
-    map,
-    map_,
-    params,
-    valid,
-)
+from burnlike.module import LazyParameter, Module, ModuleMapper, Param, constant, map, map_, params, valid
 
 from ..cases import case
 

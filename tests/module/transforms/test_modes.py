@@ -12,17 +12,7 @@ from torch.nn.utils import parametrizations, prune
 import burnlike
 from burnlike.backend import Autodiff, Cpu
 from burnlike.errors import ModuleTreeError, ParamPathError, TensorTypeError
-from burnlike.module import (
-    Module,
-    Param,
-    ParamGroup,
-    freeze,
-    no_grad,
-    params,
-    train,
-    unfreeze,
-    valid,
-)
+from burnlike.module import Module, Param, ParamGroup, freeze, no_grad, params, train, unfreeze, valid
 
 from ..cases import case
 

@@ -53,9 +53,8 @@ def test_two_jobs_draw_different_ids(jobs: dict[str, list[Found]]) -> None:
         assert not set(one[scenario].values()) & set(other[scenario].values()), scenario
 
 
-@pytest.mark.parametrize(
-    "method", [*(pytest.param(it, marks=pytest.mark.slow) for it in ("spawn", "forkserver")), "fork"]
-)
+@pytest.mark.slow  # processes of their own, whose imports take seconds
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_ranks_agree_on_a_model_that_is_made_while_main_is_imported(method: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert_succeed([started(["-m", "tests.module.tree.spawned_main", method, str(tmp_path)], log, {})], [log])

@@ -1,5 +1,6 @@
-"""L-BFGS against Burn's steps and torch.optim.LBFGS in float64; frozen parameters; failing closures."""
+"""L-BFGS and its line search against Burn's steps and torch.optim.LBFGS in float64, and what it refuses."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -8,37 +9,14 @@ import torch
 from torch import Tensor, nn
 
 import burnlike as bl
-from burnlike.module import params
-from burnlike.optim import GradientsParams, LbfgsConfig
+from burnlike.errors import ArgumentError, ConfigError, ShapeError, TrainingError
+from burnlike.optim import GradientsParams, Lbfgs, LbfgsConfig, ModuleLearningRate
+from burnlike.optim.lbfgs.line_search import Sample, cubic_interpolate, strong_wolfe
 
 from .problems import Point, closure_of, convex, rosenbrock, values_of
 
 Search = Literal["StrongWolfe"] | None
 SEARCHES: list[Search] = [None, "StrongWolfe"]
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_step_is_burns(vectors: Callable[[str], dict[str, Any]], place: int) -> None:
-    case = vectors("optim")["lbfgs"]["step_tests"][place]
-    search = case["config"].pop("line_search_fn")
-    optimizer = LbfgsConfig(**case["config"], line_search_fn=None if search == "None" else search).init()
-    model = bl.nn.LinearConfig(d_input=1, d_output=1).init()
-    for param in params(model):
-        param.assign(torch.full(param.tensor.shape, case["initial"][param.path]))
-    x, y = (torch.tensor(case[name])[:, None] for name in ("x", "y"))
-
-    def closure(model: bl.nn.Linear) -> tuple[Tensor, GradientsParams]:
-        loss = (model(x) - y).square().sum()
-        loss.backward()
-        return loss, GradientsParams.from_module(model)
-
-    returned, loss = optimizer.step(case["learning_rate"], model, closure)
-    assert returned is model
-    exact = {"abs": case["tolerance"]["value"]}
-    assert loss == pytest.approx(case["expected"]["loss_returned"], **exact)
-    assert model.weight.item() == pytest.approx(case["expected"]["weight"], **exact)
-    assert model.bias is not None
-    assert model.bias.item() == pytest.approx(case["expected"]["bias"], **exact)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -227,3 +205,169 @@ def test_the_config_is_read_from_yaml() -> None:
     config = LbfgsConfig.from_yaml("type: Lbfgs\nmax_iter: 7\nline_search_fn: StrongWolfe\n")
     assert config == LbfgsConfig(max_iter=7, line_search_fn="StrongWolfe")
     assert LbfgsConfig.from_yaml(config.to_yaml()) == config
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        (0.0, 1.0, -1.0, 1.0, math.nan, -1.0),
+        (0.0, 1.0, -1.0, 1.0, math.inf, 1.0),
+        (0.0, 1.0, -1.0, 1.0, 2.0, math.nan),
+        (0.0, 0.0, 1.0, 1.0, 1.0, 1.0),  # a line: no minimum, and a denominator of 0
+    ],
+)
+def test_without_a_minimum_the_middle_is_taken(points: tuple[float, float, float, float, float, float]) -> None:
+    assert cubic_interpolate(*points) == 0.5
+    assert cubic_interpolate(*points, bounds=(2.0, 4.0)) == 3.0
+
+
+def test_points_at_one_place_have_it_as_their_middle() -> None:
+    assert cubic_interpolate(1.0, 2.0, -1.0, 1.0, 2.0, -1.0) == 1.0
+
+
+def line(function: Callable[[torch.Tensor], torch.Tensor], x: float, d: float) -> Callable[[float], Sample]:
+    """The samples of a function of one number along x + t * d."""
+    start, direction = torch.tensor([x], dtype=torch.float64), torch.tensor([d], dtype=torch.float64)
+
+    def evaluate(t: float) -> Sample:
+        place = (start + t * direction).requires_grad_()
+        value = function(place).sum()
+        (gradient,) = torch.autograd.grad(value, place)
+        return Sample(t, value.item(), gradient, gradient.dot(direction).item())
+
+    return evaluate
+
+
+@pytest.mark.parametrize("first", [1e-3, 0.1, 1.0, 30.0])
+def test_downhill_the_strong_wolfe_conditions_hold(first: float) -> None:
+    evaluate = line(lambda x: (x - 3) ** 4 + x**2, -1.0, 1.0)
+    start = evaluate(0.0)
+    found, _ = strong_wolfe(evaluate, start, first, largest=1.0, tolerance_change=1e-9, max_iter=25)
+    assert found.loss <= start.loss + 1e-4 * found.t * start.slope
+    assert abs(found.slope) <= 0.9 * abs(start.slope)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_trial_without_a_finite_loss_is_too_far(bad: float) -> None:
+    inside = line(lambda x: (x - 2) ** 2, 0.0, 1.0)
+
+    def evaluate(t: float) -> Sample:
+        return inside(t) if t < 3 else Sample(t, bad, torch.tensor([bad]), bad)
+
+    found, _ = strong_wolfe(evaluate, inside(0.0), 8.0, largest=1.0, tolerance_change=1e-9, max_iter=25)
+    assert found.t < 3
+    assert found.loss < 4
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_where_no_trial_is_finite_nothing_moves(bad: float) -> None:
+    start = Sample(0.0, 1.0, torch.tensor([-1.0]), -1.0)
+    found, evaluations = strong_wolfe(
+        lambda t: Sample(t, bad, torch.tensor([bad]), bad),
+        start,
+        1.0,
+        largest=1.0,
+        tolerance_change=1e-9,
+        max_iter=5,
+    )
+    assert found is start
+    assert evaluations == 6
+
+
+def trained() -> tuple[Point, Lbfgs]:
+    model = Point(rosenbrock, [-1.2, 1.0])
+    optimizer = LbfgsConfig(line_search_fn="StrongWolfe", max_iter=4).init()
+    optimizer.step(1.0, model, closure_of)
+    return model, optimizer
+
+
+def other_shape(model: nn.Module) -> tuple[Tensor, GradientsParams]:
+    loss, grads = closure_of(model)
+    grads.values[0] = torch.ones(3)
+    return loss, grads
+
+
+def other_module(_: nn.Module) -> tuple[Tensor, GradientsParams]:
+    return closure_of(Point(rosenbrock, [1.0, 2.0]))
+
+
+def infinite(model: nn.Module) -> tuple[float, GradientsParams]:
+    return float("nan"), closure_of(model)[1]
+
+
+def failing(model: nn.Module) -> tuple[Tensor, GradientsParams]:
+    raise KeyError("the closure's own")
+
+
+@pytest.mark.parametrize("after", [0, 2])
+@pytest.mark.parametrize(
+    ("closure", "error", "message"),
+    [
+        (lambda model: model(), ArgumentError, "returns \\(loss, GradientsParams\\), got Tensor; end it with"),
+        (lambda model: (model(), {}), ArgumentError, "got \\(Tensor, dict\\)"),
+        (lambda model: ("1", closure_of(model)[1]), ArgumentError, "one number, got str"),
+        (lambda model: (torch.ones(2), closure_of(model)[1]), ArgumentError, "got a tensor of shape \\[2\\]"),
+        (other_shape, ShapeError, "gradient of 'first' has shape \\[3\\], expected \\[1\\]"),
+        (other_module, ArgumentError, "no parameter of the module"),
+        (failing, KeyError, "the closure's own"),
+    ],
+)
+def test_a_bad_closure_leaves_module_and_state_as_they_were(
+    closure: Callable[[Any], Any], error: type[Exception], message: str, after: int
+) -> None:
+    model, optimizer = trained()
+    before, state = values_of(model), optimizer.state
+    calls = []
+
+    def mixed(model: nn.Module) -> Any:
+        calls.append(0)
+        return closure_of(model) if len(calls) <= after else closure(model)
+
+    with pytest.raises(error, match=message):
+        optimizer.step(1.0, model, mixed)
+    assert len(calls) == after + 1
+    assert all(map(torch.equal, values_of(model), before))
+    assert optimizer.state is state
+
+
+def test_a_loss_that_is_not_finite_at_the_start_is_an_error() -> None:
+    model, optimizer = trained()
+    before, state = values_of(model), optimizer.state
+    with pytest.raises(TrainingError, match="the loss is nan"):
+        optimizer.step(1.0, model, infinite)
+    assert all(map(torch.equal, values_of(model), before))
+    assert optimizer.state is state
+
+
+@pytest.mark.parametrize("lr", [-1.0, float("nan"), float("inf"), ModuleLearningRate(0.1)])
+def test_a_bad_rate_is_refused(lr: Any) -> None:
+    model, optimizer = trained()
+    with pytest.raises(ArgumentError, match="learning rate >= 0"):
+        optimizer.step(lr, model, closure_of)
+
+
+def test_a_state_of_another_module_is_refused_before_the_closure_runs() -> None:
+    _, optimizer = trained()
+    with pytest.raises(ShapeError, match="state is of 2 values, the module has 4"):
+        optimizer.step(1.0, Point(rosenbrock, [1.0] * 4), failing)
+
+
+def test_a_module_without_parameters_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="a Tanh without any"):
+        LbfgsConfig().init().step(1.0, nn.Tanh(), closure_of)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"max_iter": 0},
+        {"history_size": 0},
+        {"max_eval": 0},
+        {"tolerance_grad": -1.0},
+        {"tolerance_change": -1.0},
+        {"line_search_fn": "strong_wolfe"},
+    ],
+)
+def test_a_config_out_of_range_is_refused(field: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(field))):
+        LbfgsConfig(**field)

@@ -1,6 +1,5 @@
 """Sgd against Burn's steps, in the test vectors and in its files."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +11,6 @@ from burnlike.optim import GradientsParams, MomentumConfig, MomentumState, SgdCo
 from burnlike.record import open_record
 from burnlike.record.recorder import recorder_for
 from tests.optim.steps import train
-
-
-def config_of(case: dict[str, Any]) -> SgdConfig:
-    values = case["config"]
-    momentum = None if values["momentum"] is None else MomentumConfig(**values["momentum"])
-    return SgdConfig(weight_decay=(values["weight_decay"] or {"penalty": 0.0})["penalty"], momentum=momentum)
-
-
-@pytest.mark.parametrize("name", ["plain", "weight_decay_0.05", "momentum_default_dampening", "all"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_steps_are_the_derived_vectors(vectors: Callable[[str], dict[str, Any]], name: str, dtype: torch.dtype) -> None:
-    cases = {case["id"]: case for case in vectors("optim")["optimizers_derived"]}
-    case = cases[f"derived/Sgd/{name}"]
-    model = nn.ParameterList([torch.tensor(case["initial_param"], dtype=dtype)])
-    optimizer = config_of(case).init()
-    for grad, expected in zip(case["grads_per_step"], case["expected_param_after_each_step"], strict=True):
-        model[0].grad = torch.tensor(grad, dtype=dtype)
-        optimizer.step(case["learning_rate"], model, GradientsParams.from_module(model))
-        torch.testing.assert_close(model[0].detach(), torch.tensor(expected, dtype=dtype), rtol=0, atol=1e-6)
-    velocities = list(optimizer.to_record().tensors.values())
-    if case["expected_final_velocity"] is None:
-        assert not velocities
-    else:
-        expected = torch.tensor(case["expected_final_velocity"], dtype=dtype)
-        torch.testing.assert_close(velocities, [expected], rtol=0, atol=1e-6)
 
 
 def test_the_defaults_are_burns() -> None:

@@ -6,12 +6,7 @@ import torch
 from torch import nn
 
 from burnlike.module import ParamGroup, params
-from burnlike.optim import (
-    GradientsParams,
-    ModuleLearningRate,
-    ModuleOptimizerConfig,
-    OptimizerGroupConfig,
-)
+from burnlike.optim import GradientsParams, ModuleLearningRate, ModuleOptimizerConfig, OptimizerGroupConfig
 
 BIAS = ParamGroup.from_predicate("bias")
 LAST = ParamGroup.from_predicate("1.")

@@ -1,4 +1,4 @@
-"""The five steps of an optimizer on two devices; see test_second_device.py. Each `check_` is one test."""
+"""The five steps of an optimizer on two devices; see test_sharded.py. Each `check_` is one test."""
 
 import json
 import traceback

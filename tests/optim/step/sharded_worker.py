@@ -1,9 +1,10 @@
 """One of two or four processes that train alike on some meshes. Run by test_sharded.py, which starts it."""
 
-import json
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from burnlike.optim import GradientsParams
 from burnlike.optim.core.sharded import local, shared_out
 from burnlike.record import DistributedRecorder, Record
 
+from ...checks import write_results
 from . import tensor_parallel
 from .sharded_training import (
     CLIPPINGS,
@@ -41,57 +43,41 @@ from .sharded_training import (
 )
 
 
-def main(folder: Path) -> None:
-    """Train in every way, and write down how far the weights are from those of one process."""
-    dist.init_process_group("gloo")
-    found: dict[str, float | str] = {}
-
-    def note(name: str, check: Callable[[], float | str]) -> None:
-        try:
-            found[name] = check()
-        except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-
-    wrappings, clippings = (LARGER, OF_LARGER) if dist.get_world_size() == 4 else (WRAPPINGS, CLIPPINGS)
-    for rule in RULES:
-        for clipping in clippings:
-            for wrapping in wrappings:
-                note(f"{rule}, {clipping}, {wrapping}", lambda it=(rule, clipping, wrapping): clipped(*it))
+def checks(folder: Path) -> dict[str, Callable[[], float | str]]:
+    """Trainings in every way, whose weights are compared with those of one process."""
+    is_four = dist.get_world_size() == 4
+    wrappings, clippings = (LARGER, OF_LARGER) if is_four else (WRAPPINGS, CLIPPINGS)
+    rows: dict[str, Callable[[], float | str]] = {
+        f"{rule}, {clipping}, {wrapping}": partial(clipped, rule, clipping, wrapping)
+        for rule, clipping, wrapping in product(RULES, clippings, wrappings)
+    }
     for wrapping in wrappings:
         for rule in ("adamw", "lamb", "groups"):
-            note(f"{rule} skips, {wrapping}", lambda it=(rule, wrapping): skipping(*it))
-            note(f"{rule} scaled, {wrapping}", lambda it=(rule, wrapping): scaled(*it))
-        for search in LINE_SEARCHES:
-            note(f"lbfgs {search}, {wrapping}", lambda it=(search, wrapping): fitted(*it))
-        note(f"weights to evaluate, {wrapping}", lambda wrapping=wrapping: evaluated(wrapping))
-    if wrappings is WRAPPINGS:
-        of_two(folder, note)
-    else:
-        for rule in WITH_WHOLES:
-            note(f"{rule}, global norm, {FOUR}", lambda rule=rule: clipped(rule, "global norm", FOUR))
-    (folder / f"found{dist.get_rank()}.json").write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+            rows[f"{rule} skips, {wrapping}"] = partial(skipping, rule, wrapping)
+            rows[f"{rule} scaled, {wrapping}"] = partial(scaled, rule, wrapping)
+        rows |= {f"lbfgs {search}, {wrapping}": partial(fitted, search, wrapping) for search in LINE_SEARCHES}
+        rows[f"weights to evaluate, {wrapping}"] = partial(evaluated, wrapping)
+    if is_four:
+        return rows | {f"{it}, global norm, {FOUR}": partial(clipped, it, "global norm", FOUR) for it in WITH_WHOLES}
+    return rows | of_two(folder)
 
 
-def of_two(folder: Path, note: Callable[[str, Callable[[], float | str]], None]) -> None:
-    """What two processes are enough for."""
-    for rule in SAVED:
-        note(f"{rule} resumed", lambda rule=rule: resumed(rule, folder))
-    note("nan in a part", nan_in_a_part)
-    for rule in tensor_parallel.RULES:
-        for way in tensor_parallel.WAYS:
-            note(f"sequence parallel, {rule}, {way}", lambda it=(rule, way): tensor_parallel.sequence_parallel(*it))
-    note("sequence parallel, clipped", tensor_parallel.clipped_by_norm)
-    note("norms of summands", tensor_parallel.norms_of_summands)
-    for where in tensor_parallel.LACKING:
-        note(f"lacking, {where}", lambda where=where: tensor_parallel.lacking(where))
-    for rule in ("lamb", "muon", "adafactor"):
-        note(f"{rule} states", lambda rule=rule: largest_share(rule))
-    for wrapping in ("fsdp", "tensor"):
-        note(f"matrices, {wrapping}", lambda wrapping=wrapping: matrices(wrapping))
-    note("replicas", replicas)
-    note("8 bits", lambda: str(train(wrapped("fsdp"), optim.AdamWConfig(moment_1="blockwise8").init(), "fsdp")))
+def of_two(folder: Path) -> dict[str, Callable[[], float | str]]:
+    """Checks for which two processes are enough."""
+    ways = product(tensor_parallel.RULES, tensor_parallel.WAYS)
+    adamw = optim.AdamWConfig(moment_1="blockwise8")
+    return {
+        **{f"{rule} resumed": partial(resumed, rule, folder) for rule in SAVED},
+        "nan in a part": nan_in_a_part,
+        **{f"sequence parallel, {it}, {way}": partial(tensor_parallel.sequence_parallel, it, way) for it, way in ways},
+        "sequence parallel, clipped": tensor_parallel.clipped_by_norm,
+        "norms of summands": tensor_parallel.norms_of_summands,
+        **{f"lacking, {where}": partial(tensor_parallel.lacking, where) for where in tensor_parallel.LACKING},
+        **{f"{rule} states": partial(largest_share, rule) for rule in ("lamb", "muon", "adafactor")},
+        **{f"matrices, {wrapping}": partial(matrices, wrapping) for wrapping in ("fsdp", "tensor")},
+        "replicas": replicas,
+        "8 bits": lambda: str(train(wrapped("fsdp"), adamw.init(), "fsdp")),
+    }
 
 
 def clipped(rule: str, clipping: str, wrapping: str) -> float:
@@ -217,4 +203,4 @@ def resumed(rule: str, folder: Path) -> float:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    write_results(Path(sys.argv[1]), checks)

@@ -1,18 +1,27 @@
-"""OptimizerAdaptor: state follows parameters by id; what has no gradient is left alone; nothing is half done."""
+"""OptimizerAdaptor: state follows parameters by id, contiguous or not; nothing is half done."""
 
 import copy
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import burnlike as bl
+from burnlike import optim
 from burnlike.errors import RecordMismatchError, ShapeError
 from burnlike.module import params
-from burnlike.optim import AdamWConfig, GradientsParams, OptimizerAdaptor, SimpleOptimizer
+from burnlike.optim import (
+    AdamWConfig,
+    GradientsParams,
+    ModuleOptimizerConfig,
+    MomentumConfig,
+    OptimizerAdaptor,
+    SimpleOptimizer,
+)
 from burnlike.record import Record
 
 from ..steps import train
@@ -74,11 +83,11 @@ def test_state_follows_a_reordered_and_renamed_parameter() -> None:
     train(twin, reference)
     swapped = nn.ModuleDict({"last": model[1], "first": model[0]})
     grads_of = {param.id: torch.randn(param.tensor.shape) for param in params(twin)}
-    for tree, optim in ((swapped, optimizer), (twin, reference)):
+    for tree, adaptor in ((swapped, optimizer), (twin, reference)):
         grads = GradientsParams()
         for param in params(tree):
             grads.register(param, grads_of[param.id])
-        optim.step(1e-2, tree, grads)
+        adaptor.step(1e-2, tree, grads)
     assert torch.equal(swapped["first"].weight, twin[0].weight)
     assert torch.equal(swapped["last"].bias, twin[1].bias)
 
@@ -217,3 +226,79 @@ def test_a_step_is_in_no_graph_and_leaves_what_is_tracked() -> None:
         assert (parameter.requires_grad, parameter.is_leaf) == (True, True)
     model(torch.ones(1, 2)).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+RULES: dict[str, ModuleOptimizerConfig] = {
+    "Sgd": optim.SgdConfig(momentum=MomentumConfig(), weight_decay=0.1),
+    "Adam": optim.AdamConfig(amsgrad=True),
+    "AdamW": optim.AdamWConfig(cautious_weight_decay=True),
+    "Lion": optim.LionConfig(weight_decay=0.1),
+    "AdaGrad": optim.AdaGradConfig(weight_decay=0.1),
+    "RmsProp": optim.RmsPropConfig(centered=True),
+    "Adan": optim.AdanConfig(weight_decay=0.1),
+    "Lamb": optim.LambConfig(weight_decay=0.1),
+    "Adafactor": optim.AdafactorConfig(weight_decay=0.1),
+    "ScheduleFreeAdamW": optim.ScheduleFreeAdamWConfig(weight_decay=0.1),
+    "Muon": optim.MuonConfig(weight_decay=0.1),
+}
+TOLERANCE = {torch.float64: 1e-13, torch.float32: 1e-5, torch.bfloat16: 2**-6}
+
+
+def values_for(config: ModuleOptimizerConfig, dtype: torch.dtype) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(4, 6), (12, 8)] if isinstance(config, optim.MuonConfig) else [(4, 6), (12, 8), (4, 3, 5, 5)]
+    return [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+
+
+def rearranged(values: Sequence[Tensor]) -> list[Tensor]:
+    """A transposed matrix, every second row and column of a larger one, and an image with its channels last."""
+    transposed = values[0].mT.contiguous().mT
+    large = torch.zeros(2 * values[1].shape[0], 2 * values[1].shape[1], dtype=values[1].dtype)
+    large[::2, ::2] = values[1]
+    return [transposed, large[::2, ::2], *(it.to(memory_format=torch.channels_last) for it in values[2:])]
+
+
+def one_step(model: nn.Module, optimizer: Any, seed: int, *, is_rearranged: bool) -> None:
+    for place, parameter in enumerate(model.parameters()):
+        generator = torch.Generator().manual_seed(10 * seed + place)
+        grad = torch.randn(parameter.shape, generator=generator).to(parameter.dtype)
+        parameter.grad = torch.empty_like(parameter).copy_(grad) if is_rearranged and seed % 2 else grad
+    optimizer.step(0.01, model, GradientsParams.from_module(model))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("config", RULES.values(), ids=RULES)
+def test_steps_go_by_place_not_by_memory(config: ModuleOptimizerConfig, dtype: torch.dtype) -> None:
+    values = values_for(config, dtype)
+    plain, other = nn.ParameterList([it.clone() for it in values]), nn.ParameterList(rearranged(values))
+    layout = [(parameter.stride(), parameter.data_ptr()) for parameter in other]
+    optimizer, its_optimizer = config.init(), config.init()
+    for seed in range(3):
+        one_step(plain, optimizer, seed, is_rearranged=False)
+        one_step(other, its_optimizer, seed, is_rearranged=True)
+    again = config.init().load_record(optimizer.to_record(), other)  # states of contiguous parameters, by path
+    one_step(plain, optimizer, 3, is_rearranged=False)
+    one_step(other, again, 3, is_rearranged=True)
+    for one, its in zip(plain, other, strict=True):
+        torch.testing.assert_close(its, one, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    assert [(parameter.stride(), parameter.data_ptr()) for parameter in other] == layout
+
+
+@pytest.mark.parametrize("search", [None, "StrongWolfe"])
+def test_lbfgs_goes_by_place_not_by_memory(search: Any) -> None:
+    x = torch.randn(5, 3, 6, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    torch.manual_seed(2)
+    plain = nn.Conv2d(3, 4, 3, dtype=torch.float64)
+    other = nn.Conv2d(3, 4, 3, dtype=torch.float64).to(memory_format=torch.channels_last)
+    other.load_state_dict(plain.state_dict())
+    strides = other.weight.stride()
+
+    def closure(model: nn.Module) -> tuple[Tensor, GradientsParams]:
+        loss = (model(x).tanh() - 0.5).square().mean()
+        loss.backward()
+        return loss, GradientsParams.from_module(model)
+
+    for model in (plain, other):
+        optim.LbfgsConfig(max_iter=6, line_search_fn=search).init().step(0.5, model, closure)
+    torch.testing.assert_close(other.weight, plain.weight, rtol=1e-10, atol=1e-12)
+    assert other.weight.stride() == strides != plain.weight.stride()

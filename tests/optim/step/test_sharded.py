@@ -1,6 +1,9 @@
-"""Two and four processes give the weights of one on each mesh: every rule with every clipping, in float64."""
+"""Several processes or devices give the weights of one: every rule with every clipping, in float64."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import torch
 
 from burnlike.record import DistributedRecorder, Record
 
-from ...processes import assert_succeed, launched
+from ...processes import assert_near, results_of
 from .sharded_training import (
     CLIPPINGS,
     DEFAULTS,
@@ -31,6 +34,7 @@ from .tensor_parallel import LACKING, WAYS
 
 Found = list[dict[str, float | str]]
 LARGEST = 1e-12
+WORKER = "tests.optim.step.sharded_worker"
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +47,14 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Found]:
         train(model, optimizer, None, STEPS[:2])
         DistributedRecorder().save(Record.from_module(model), folder / "one" / f"{rule} model")
         DistributedRecorder().save(optimizer.to_record(), folder / "one" / f"{rule} optimizer")
-    return folder, run(folder, 2)
+    return folder, results_of(WORKER, folder)
 
 
 @pytest.fixture(scope="module")
 def larger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Found]:
     """What four processes found."""
     folder = tmp_path_factory.mktemp("larger")
-    return folder, run(folder, 4)
+    return folder, results_of(WORKER, folder, processes=4)
 
 
 def rules_in(config: Any) -> set[str]:
@@ -63,13 +67,6 @@ def test_every_rule_that_there_is_is_among_them() -> None:
     assert there <= set[str]().union(*map(rules_in, RULES.values()))
 
 
-def run(folder: Path, processes: int) -> Found:
-    logs = [folder / f"{rank}.log" for rank in range(processes)]
-    workers = launched(["-m", "tests.optim.step.sharded_worker", str(folder)], logs)
-    assert_succeed(workers, logs)
-    return [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(processes)]
-
-
 Job = tuple[Path, Found]
 CHECKS = [
     *(f"lbfgs {search}" for search in LINE_SEARCHES),
@@ -78,19 +75,12 @@ CHECKS = [
 ]
 
 
-def assert_near(job: Job, name: str) -> None:
-    for found in job[1]:
-        error = found[name]
-        assert isinstance(error, float), error
-        assert error <= LARGEST
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize("clipping", CLIPPINGS)
 @pytest.mark.parametrize("rule", RULES)
 def test_two_processes_give_the_weights_of_one(job: Job, rule: str, clipping: str, wrapping: str) -> None:
-    assert_near(job, f"{rule}, {clipping}, {wrapping}")
+    assert_near(job[1], f"{rule}, {clipping}, {wrapping}")
 
 
 @pytest.mark.weekly
@@ -99,14 +89,14 @@ def test_two_processes_give_the_weights_of_one(job: Job, rule: str, clipping: st
 @pytest.mark.parametrize("rule", RULES)
 def test_four_processes_give_the_weights_of_one(larger: Job, rule: str, clipping: str, wrapping: str) -> None:
     """Also where parts of one parameter are divided twice, along one dimension or two."""
-    assert_near(larger, f"{rule}, {clipping}, {wrapping}")
+    assert_near(larger[1], f"{rule}, {clipping}, {wrapping}")
 
 
 @pytest.mark.weekly
 @pytest.mark.parametrize("rule", WITH_WHOLES)
 def test_parts_without_values_take_part(larger: Job, rule: str) -> None:
     """As of matrices with fewer rows than there are processes."""
-    assert_near(larger, f"{rule}, global norm, {FOUR}")
+    assert_near(larger[1], f"{rule}, global norm, {FOUR}")
 
 
 @pytest.mark.slow
@@ -132,14 +122,14 @@ def test_whole_matrices_are_shared_out(job: Job, wrapping: str) -> None:
 @pytest.mark.parametrize("check", CHECKS)
 def test_other_steps_are_those_of_one_process(job: Job, check: str, wrapping: str) -> None:
     """L-BFGS; steps that all ranks skip as one has NaN; of a scaled loss; and with weights to evaluate between them."""
-    assert_near(job, f"{check}, {wrapping}")
+    assert_near(job[1], f"{check}, {wrapping}")
 
 
 @pytest.mark.weekly
 @pytest.mark.parametrize("wrapping", LARGER)
 @pytest.mark.parametrize("check", CHECKS)
 def test_other_steps_of_four_are_those_of_one_process(larger: Job, check: str, wrapping: str) -> None:
-    assert_near(larger, f"{check}, {wrapping}")
+    assert_near(larger[1], f"{check}, {wrapping}")
 
 
 @pytest.mark.slow
@@ -151,7 +141,7 @@ def test_a_nan_in_the_part_of_one_rank_is_seen_by_all(job: Job) -> None:
 @pytest.mark.parametrize("rule", SAVED)
 def test_training_resumes_from_a_record(job: Job, rule: str) -> None:
     """Bit for bit from one of the same processes; and from one of a single process."""
-    assert_near(job, f"{rule} resumed")
+    assert_near(job[1], f"{rule} resumed")
 
 
 @pytest.mark.slow
@@ -176,13 +166,13 @@ def test_replicas_round_alike(job: Job) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("rule", ["sgd", "adamw"])
 def test_summands_of_gradients_are_added_up_before_they_are_used(job: Job, rule: str, way: str) -> None:
-    assert_near(job, f"sequence parallel, {rule}, {way}")
+    assert_near(job[1], f"sequence parallel, {rule}, {way}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sequence parallel, clipped", "norms of summands"])
 def test_norms_are_of_what_summands_add_up_to(job: Job, name: str) -> None:
-    assert_near(job, name)
+    assert_near(job[1], name)
 
 
 @pytest.mark.slow
@@ -197,3 +187,23 @@ def test_a_gradient_that_one_rank_lacks_is_named_by_all(job: Job, where: str) ->
 def test_what_can_not_be_divided_is_refused(job: Job) -> None:
     for found in job[1]:
         assert str(found["8 bits"]).startswith("ConfigError: 'kernel' is sharded, and moment_1: blockwise8 can't")
+
+
+ROOT = Path(__file__).parents[3]
+DEVICE_CHECKS = re.findall(
+    r"^def (check_\w+)", Path(__file__).with_name("on_second_device.py").read_text(), re.MULTILINE
+)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, str]:
+    command = [sys.executable, "-m", "tests.optim.step.on_second_device"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow  # a process of its own, whose imports take seconds
+@pytest.mark.parametrize("check", DEVICE_CHECKS, ids=lambda name: name.removeprefix("check_"))
+def test_step(outcomes: dict[str, str], check: str) -> None:
+    assert not outcomes[check], outcomes[check]

@@ -1,4 +1,4 @@
-"""Bincode: Burn's own files, other layouts' files, files of older versions, and damaged ones."""
+"""Bincode: Burn's own files, other layouts' and older versions' files, damaged ones; files without layouts."""
 
 import gzip
 import json
@@ -18,8 +18,9 @@ from burnlike.record import (
     Record,
     open_record,
 )
-from burnlike.record.burn.bincode import BIN
-from burnlike.record.bytes.source import BytesSource
+from burnlike.record.burn.bincode import BIN, scan
+from burnlike.record.bytes.source import BytesSource, FileSource
+from burnlike.record.formats import StoredTensor
 from burnlike.record.precision import HalfPrecision
 from tests.golden.layouts import layout_for
 
@@ -285,3 +286,39 @@ def test_a_file_that_ends_too_early_may_be_that_of_another_model() -> None:
     data = (FOLDER / "two-full.bin").read_bytes()
     with pytest.raises(RecordFormatError, match=r"truncated.*or the layout is that of another model"):
         BinFileRecorder().from_bytes(data, {"weight": "param", "bias": "constant", "more": "constant"})
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.bin")), ids=lambda path: path.name)
+def test_all_tensors_of_burns_files_are_found(path: Path) -> None:
+    values = json.loads((FOLDER / f"{path.stem.rpartition('-')[0]}.values.json").read_text())
+    known = BIN.read(FileSource(path), layout_for(values))
+    found = scan(FileSource(path))
+    places = [
+        [(it.dtype, it.shape, it.start) for it in outline.entries.values() if isinstance(it, StoredTensor)]
+        for outline in (found, known)
+    ]
+    assert places[0] == places[1]
+    assert [*found.ids.values()] == [*known.ids.values()]
+    assert found.metadata == known.metadata
+
+
+def test_names_are_numbers_and_in_states_begin_with_the_id() -> None:
+    assert list(scan(FileSource(FOLDER / "linear-full.bin")).entries) == ["?0", "?1"]
+    states = scan(FileSource(FOLDER / "optim_adam-full.bin")).entries
+    ids = {name.partition(".")[0] for name in states}
+    assert ids == {"4j82optb8hjt4", "aq4ro62333pgc"}
+    assert {name.partition(".")[2] for name in states} == {"?0", "?1"}
+
+
+def test_damaged_files_give_less_and_never_fail() -> None:
+    data = (FOLDER / "tree-full.bin").read_bytes()
+    for length in range(140, len(data), 3):
+        assert len(scan(BytesSource(data[:length])).entries) <= 27
+        changed = bytearray(data)
+        changed[length] ^= 0xFF
+        scan(BytesSource(changed))
+
+
+def test_other_files_are_refused() -> None:
+    with pytest.raises(RecordFormatError, match="expected the texts"):
+        scan(BytesSource(b"\xff" * 100))

@@ -1,4 +1,4 @@
-"""What burnpack files say of optimizers and schedulers, and the same in files of other formats."""
+"""Whose records files of Burn's formats hold: optimizers, schedulers, states, and clones with equal ids."""
 
 import json
 from pathlib import Path
@@ -8,14 +8,19 @@ import pytest
 import torch
 
 import burnlike as bl
-from burnlike.module import ParamId
+import burnlike.record
+from burnlike.cli.main import main
+from burnlike.errors import RecordFormatError
+from burnlike.module import Module, ParamId, params
 from burnlike.record import (
     BinFileRecorder,
     BurnpackRecorder,
     NamedMpkFileRecorder,
+    PrettyJsonFileRecorder,
     Record,
     open_record,
 )
+from tests.record.test_module_layout import MODULES
 
 from .packs import descriptor, made, read, same
 
@@ -46,7 +51,6 @@ STATES = {
     "optim_sgd_momentum": ["momentum.velocity"],
 }
 """The leaves of the states in the files, by Burn's field names and in their order."""
-
 ID = ParamId(123456)
 ID_2 = ParamId(2**64 - 1)
 
@@ -205,3 +209,124 @@ def test_numbers_without_a_type_get_one_that_holds_them() -> None:
     data = BurnpackRecorder().to_bytes(Record(values=values))
     assert data == made({"tensors": {}, "scalars": {**scalars, "f": {"UInt": 3}}})
     assert repr(read(data).values) == repr(values)
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "v0.22"
+FORMATS = ["NamedMpkFileRecorder", "PrettyJsonFileRecorder", "JsonGzFileRecorder", "BurnpackRecorder"]
+TENSORS = {
+    "norm.running_mean": torch.zeros(2),
+    "count": torch.tensor([1]),
+    "weight": torch.zeros(2),
+    "mask": torch.ones(1),
+}
+IDS = {name: ParamId(index) for index, name in enumerate(["norm.running_mean", "count", "weight"])}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_with_states_are_saved_as_burn_saves_them(name: str, tmp_path: Path) -> None:
+    path = GOLDEN / f"{name}.bpk"
+    module = MODULES[name]()
+    bl.record.load(module, path, dtype="as_saved")
+    assert Path(bl.record.save(module, tmp_path / "saved.bpk")).read_bytes() == path.read_bytes()
+
+
+def test_burns_files_tell_statistics_and_whole_numbers() -> None:
+    assert bl.record.open_record(GOLDEN / "tree.bpk").states == {"norm.running_mean", "norm.running_var"}
+    assert bl.record.open_record(GOLDEN.parent / "v0.21" / "kinds-full.mpk").states == {"i", "b"}
+
+
+@pytest.mark.parametrize("states", [(), ("mask",), ("norm.running_mean", "count"), ("weight", "count", "mask")])
+@pytest.mark.parametrize("name", FORMATS)
+def test_states_come_back_even_if_the_names_say_otherwise(name: str, states: tuple[str, ...]) -> None:
+    recorder = getattr(burnlike.record, name)()
+    record = Record(TENSORS, ids=IDS, states=states)
+    assert set(recorder.from_bytes(recorder.to_bytes(record)).states) == set(states)
+
+
+def test_states_that_are_not_there_are_refused() -> None:
+    data = PrettyJsonFileRecorder().to_bytes(Record(TENSORS, ids=IDS, states=["mask"]))
+    with pytest.raises(RecordFormatError, match="states"):
+        PrettyJsonFileRecorder().from_bytes(data.replace(b'"mask"\n', b'"task"\n'))
+    data = BurnpackRecorder().to_bytes(Record(TENSORS, ids=IDS, states=["mask"]))
+    with pytest.raises(RecordFormatError, match="states"):
+        BurnpackRecorder().from_bytes(data.replace(b'["mask"]', b'["task"]'))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_optimizers_without_states_stay_records_of_optimizers(name: str) -> None:
+    record = Record(values={"states": {}, "paths": {str(ParamId(5)): "layer.weight"}})
+    recorder = getattr(burnlike.record, name)()
+    once = recorder.from_bytes(recorder.to_bytes(record))
+    assert once.values == recorder.from_bytes(recorder.to_bytes(once)).values == record.values
+
+
+OLDER = Path(__file__).parents[2] / "golden" / "older"
+
+
+class Networks(Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.online = bl.nn.LinearConfig(d_input=3, d_output=2).init()
+        self.target = bl.nn.LinearConfig(d_input=3, d_output=2).init()
+
+
+def entries() -> list[dict[str, Any]]:
+    return json.loads((OLDER / "target_net.values.json").read_text())
+
+
+def values_of(entry: dict[str, Any]) -> torch.Tensor:
+    return torch.frombuffer(bytearray.fromhex(entry["hex"]), dtype=torch.float32).reshape(entry["shape"])
+
+
+def test_a_target_network_is_loaded_and_gets_ids_of_its_own() -> None:
+    model = Networks()
+    before = {param.path: param.id for param in params(model)}
+    report = bl.record.load(model, OLDER / "target_net.bpk")
+    for entry in entries():
+        torch.testing.assert_close(model.get_parameter(entry["path"]).data, values_of(entry), rtol=0, atol=0)
+    ids = {param.path: param.id for param in params(model)}
+    given = {entry["path"]: ParamId.parse(entry["id"]) for entry in entries()}
+    assert {path: ids[path] for path in ("online.weight", "online.bias")} == {
+        path: given[path] for path in ("online.weight", "online.bias")
+    }
+    assert ids["target.weight"] == before["target.weight"]
+    assert report.clones == ["target.weight"]
+    assert "with an id of its own, as the record's is that of another tensor: target.weight" in str(report)
+
+
+def test_each_network_is_loaded_alone_with_its_ids() -> None:
+    record = bl.record.open_record(OLDER / "target_net.bpk")
+    for name in ("online", "target"):
+        model = bl.nn.LinearConfig(d_input=3, d_output=2).init()
+        report = record[name].load_into(model)
+        ids = {entry["path"]: entry["id"] for entry in entries()}
+        assert {f"{name}.{param.path}": str(param.id) for param in params(model)}.items() <= ids.items()
+        assert not report.clones
+
+
+@pytest.mark.parametrize("through", ["mpk", "json.gz", "safetensors"])
+def test_it_is_written_again_byte_for_byte_through_every_format(through: str, tmp_path: Path) -> None:
+    source = OLDER / "target_net.bpk"
+    record = bl.record.open_record(bl.record.save(bl.record.open_record(source), tmp_path / f"x.{through}"))
+    assert Path(bl.record.save(record, tmp_path / "again.bpk")).read_bytes() == source.read_bytes()
+
+
+def test_a_clone_of_a_lazy_parameter_in_messagepack_comes_back(tmp_path: Path) -> None:
+    source = OLDER / "v0.21" / "tree-full.mpk"
+    record = bl.record.open_record(source)
+    assert record.values == {"$ids": {"tied.weight": str(record.ids["lin.weight"])}}
+    assert not record.tensors["tied.weight"].equal(record.tensors["lin.weight"])
+    assert Path(bl.record.save(record, tmp_path / "again.mpk")).read_bytes() == source.read_bytes()
+
+
+def test_inspect_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(OLDER / "target_net.bpk")]) == 0
+    text = capsys.readouterr().out
+    assert "note: 1 tensors have the id of another, with other values, as clones in Burn do: target.weight" in text
+    assert text.count("bqts6j7ndjsqq") == 2
+
+
+def test_damaged_ids_of_clones_are_refused() -> None:
+    record = bl.record.Record({"a": torch.ones(1)}, {"$ids": {"a": "no id"}})
+    with pytest.raises(RecordFormatError, match="no map from names to ids"):
+        bl.record.BurnpackRecorder().to_bytes(record)

@@ -1,4 +1,4 @@
-"""One of four processes that begin, save and take up a job on several meshes. Run by test_checkpoints.py.
+"""One of four processes that begin, save and take up a job on several meshes. Run by test_cases.py.
 
 python -m tests.train.distributed.checkpoints_worker FOLDER MESH...
 """

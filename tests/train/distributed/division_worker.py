@@ -1,6 +1,6 @@
 """Models whose sequences two processes share, beside one process; each check gives its largest error.
 
-python -m tests.train.distributed.division_worker FOLDER CHECK...
+python -m tests.train.distributed.division_worker FOLDER
 """
 
 import io
@@ -34,7 +34,7 @@ from burnlike.train import (
     own_parts,
 )
 
-from .models_worker import main
+from ...checks import write_results
 
 CPU = torch.device("cpu")
 _generator = torch.Generator().manual_seed(1)
@@ -165,4 +165,4 @@ def _no_experts() -> float:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:], CHECKS)
+    write_results(Path(sys.argv[1]), CHECKS)

@@ -1,4 +1,4 @@
-"""One of four processes whose pipeline fails in one of them, in the middle of a step. Run by test_hanging.py.
+"""One of four processes whose pipeline fails in one of them, in the middle of a step. Run by test_failing_saves.py.
 
 python -m tests.train.distributed.failing CALL RANK
 """

@@ -1,12 +1,9 @@
 """What models and layers compute in two processes, beside what one does; each check gives its largest error.
 
-python -m tests.train.distributed.models_worker FOLDER CHECK...
+python -m tests.train.distributed.models_worker FOLDER
 """
 
-import json
-import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +28,8 @@ from burnlike.nn.joint_batch import JointBatch, join
 from burnlike.optim.core.sharded import whole
 from burnlike.train import DistributedConfig, Learner, StepOutput, TrainingConfig, make_parallel
 from burnlike.train.parallel.single_process import SingleProcess
+
+from ...checks import write_results
 
 SIZES: dict[str, Any] = {"vocab_size": 31, "max_sequence_length": 12, "d_model": 16, "n_layers": 2, "d_ff": 16}
 LANGUAGE_MODELS: Mapping[str, DecoderLmConfig] = {
@@ -214,21 +213,5 @@ CHECKS: Mapping[str, Callable[[], float]] = {
 }
 
 
-def main(folder: Path, names: list[str], checks: Mapping[str, Callable[[], float]] = CHECKS) -> None:
-    """Write down the errors, or what was raised."""
-    dist.init_process_group("gloo")
-    found: dict[str, float | str] = {}
-    for name in names:
-        dist.barrier()
-        try:
-            found[name] = checks[name]()
-        except (Exception, pytest.fail.Exception):
-            found[name] = traceback.format_exc()
-    (folder / f"found{dist.get_rank()}.json").write_text(json.dumps(found))
-    dist.barrier()
-    sys.stdout.flush()
-    os._exit(0)  # torch 2.13 sometimes waits for ever while it takes gloo's threads down
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    write_results(Path(sys.argv[1]), CHECKS)

@@ -1,27 +1,22 @@
 """Trainings by pipelines of two processes beside a single one, all in one start of each process.
 
-    python -m tests.train.distributed.pipeline_worker FOLDER CASE...
+    python -m tests.train.distributed.pipeline_worker FOLDER
 
 writes `FOLDER/found{rank}.json`: for each case the largest difference of a weight, or the error that was raised.
 """
 
 import io
-import json
-import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
 from burnlike.config import ModuleConfig
 from burnlike.data import DataLoader
-from burnlike.errors import BurnlikeError
 from burnlike.models import BertMaskedLmConfig, DecoderLmConfig
 from burnlike.models.encoders.configs import BertEncoderConfig
 from burnlike.module import params, seed_param_ids
@@ -29,6 +24,8 @@ from burnlike.optim import AdamWConfig, ClipByGlobalNorm
 from burnlike.optim.core.sharded import whole
 from burnlike.train import DistributedConfig, Learner, PlainRenderer, StepOutput, TrainingConfig, make_parallel
 from burnlike.train.parallel.single_process import SingleProcess
+
+from ...checks import write_results
 
 CPU = torch.device("cpu")
 BATCH = 6
@@ -240,25 +237,5 @@ CASES: Mapping[str, Callable[[], float]] = {
 }
 
 
-def main(folder: Path, names: list[str]) -> None:
-    dist.init_process_group("gloo")
-    found: dict[str, Any] = {}
-    for name in names:
-        dist.barrier()
-        print(name, flush=True)
-        try:
-            found[name] = CASES[name]()
-        except BurnlikeError as error:
-            found[name] = f"{type(error).__name__}: {error}"
-        except Exception:
-            found[name] = traceback.format_exc()
-            (folder / f"found{dist.get_rank()}.json").write_text(json.dumps(found))
-            os._exit(1)
-    (folder / f"found{dist.get_rank()}.json").write_text(json.dumps(found))
-    dist.barrier()
-    sys.stdout.flush()
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    write_results(Path(sys.argv[1]), CASES)

@@ -1,4 +1,4 @@
-"""Runs of several kinds of models by one or two processes, whose results are compared. Run by test_results.py.
+"""Runs of several kinds of models by one or two processes, whose results are compared. Run by test_options.py.
 
 python -m tests.train.distributed.results_worker FOLDER MESH KIND...
 """

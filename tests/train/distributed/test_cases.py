@@ -1,21 +1,30 @@
-"""Several processes give the weights, averages, losses and metrics of one with the joined batches: the whole table."""
+"""Several processes give the numbers of one with the joined batches, and jobs go on from checkpoints of any mesh."""
 
+import io
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from burnlike.cli.main import main
+from burnlike.module import params
+from burnlike.record import Record
+from burnlike.train import Job, PlainRenderer
+from burnlike.train.checkpoint.checkpointer import Checkpoint
 from burnlike.train.parallel.division_problems import WORKS_TOGETHER
+from burnlike.train.runs.run_dir import RunDir
 
-from ...processes import launched, wait_for
+from ...processes import assert_succeed, launched, wait_for
 from ..samples import write_config
 from .cases import CASES, COLUMNS, ROWS, Found, run_one
+from .checkpoints_worker import STEPS, config_of
 
 
 def _mark(case: str) -> pytest.MarkDecorator:
@@ -26,8 +35,6 @@ def _mark(case: str) -> pytest.MarkDecorator:
 
 
 SHORT = ("plain", "uneven", "lora", "bf16", "whole tensors", "batch norm", "experts", "experts, resumed")
-
-
 EVERY = [pytest.param(name, marks=_mark(name)) for name in CASES]
 
 
@@ -122,3 +129,73 @@ def test_every_other_pair_is_refused_by_check(tmp_path: Path, capsys: pytest.Cap
 def test_every_row_that_a_mesh_does_not_take_is_a_row() -> None:
     for column in COLUMNS.values():
         assert column.without.keys() <= ROWS.keys()
+
+
+NAMES = ["fsdp2", "fsdp2 x tensor", "pipeline"]
+
+
+@pytest.fixture(scope="module")
+def folder_of_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process and then four processes on several meshes did."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    one = Job(config_of({"strategy": "none"}, 1))
+    run = RunDir.create(folder / "none")
+    one.run(run, PlainRenderer(io.StringIO()))
+    run.close()
+    logs = [folder / f"{rank}.log" for rank in range(4)]
+    worker = ["-m", "tests.train.distributed.checkpoints_worker", str(folder)]
+    assert_succeed(launched([*worker, *NAMES], logs), logs)
+    assert_succeed(launched([*worker, "memory"], logs), logs)
+    return folder
+
+
+def at(path: Path) -> dict[str, Record]:
+    found = Checkpoint(STEPS, path / f"step-{STEPS:08}").records()
+    return {name: found[name] for name in ("model", "optimizer", "ema")}
+
+
+def assert_same(found: dict[str, Record], expected: dict[str, Record]) -> None:
+    for name, record in expected.items():
+        assert found[name].tensors.keys() == record.tensors.keys()
+        for tensor, value in record.tensors.items():
+            assert torch.equal(found[name].tensors[tensor], value), (name, tensor)
+        assert found[name].ids == record.ids
+
+
+@pytest.mark.meshes
+@pytest.mark.parametrize("mesh", NAMES)
+def test_a_job_begins_with_the_values_of_one_process(mesh: str, folder_of_jobs: Path) -> None:
+    expected = {it.path: it.tensor.detach() for it in params(Job(config_of({"strategy": "none"}, 1)).model)}
+    seen = set()
+    for rank in range(4):
+        for name, value in load_file(folder_of_jobs / f"first {mesh} {rank}.safetensors").items():
+            assert torch.equal(value, expected[name]), name
+            seen.add(name)
+        assert json.loads((folder_of_jobs / f"found {rank}.json").read_text())[mesh]["said"] == []
+    assert seen == expected.keys()
+
+
+@pytest.mark.meshes
+@pytest.mark.parametrize(("before", "after"), [*product(["none", *NAMES], NAMES)])
+def test_a_checkpoint_of_one_mesh_is_that_of_another(before: str, after: str, folder_of_jobs: Path) -> None:
+    assert_same(at(folder_of_jobs / "again" / f"{before} to {after}"), at(folder_of_jobs / before / "checkpoints"))
+
+
+@pytest.mark.meshes
+@pytest.mark.parametrize("mesh", NAMES)
+def test_one_process_goes_on_from_a_mesh(mesh: str, folder_of_jobs: Path, tmp_path: Path) -> None:
+    job = Job(config_of({"strategy": "none"}, 1))
+    checkpoint = Checkpoint(STEPS, folder_of_jobs / mesh / "checkpoints" / f"step-{STEPS:08}")
+    job.learner.load_checkpoint(checkpoint, job.train_loader)
+    saving = job.parallel.checkpointer(tmp_path, 2)
+    saving.save(STEPS, job.learner.state(job.train_loader).to_records())
+    assert_same(at(tmp_path), at(folder_of_jobs / mesh / "checkpoints"))
+
+
+@pytest.mark.meshes
+def test_no_process_has_the_whole_model_while_it_is_built(folder_of_jobs: Path) -> None:
+    """It has its part of the weights and of their average, a whole parameter, and what small tensors there are."""
+    for rank in range(4):
+        found = json.loads((folder_of_jobs / f"memory {rank}.json").read_text())
+        assert found["said"] == []
+        assert found["most"] < 2 * found["all"] / 4 + found["largest"] + 0.02 * found["all"]

@@ -1,15 +1,19 @@
-"""A save in the background that fails in one process ends all of them at the same step, with the same error."""
+"""Processes that fail in a save or a step, hang or are slow: named by the others, which end with the same error."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
+from burnlike.train.parallel.watch import ProcessTimes, own_times
+
 from ...processes import HANGS_S, launched
 from ..samples import write_config
+from .hanging import STEP
 
-pytestmark = pytest.mark.meshes
 
-
+@pytest.mark.meshes
 @pytest.mark.parametrize(
     ("strategy", "fails", "late", "reason"),
     [
@@ -46,3 +50,66 @@ def test_all_end_alike(
     assert reason in error
     assert f"{run}/checkpoints/step-00000003 is whole" in error
     assert [it.name for it in (run / "checkpoints").iterdir()] == ["step-00000003"]
+
+
+def run(how: str, strategy: str, place: Path) -> tuple[list[str], int]:
+    """What three processes printed, of which the last one hangs, and its number."""
+    logs = [place / f"log-{rank}" for rank in range(3)]
+    workers = launched(["-m", "tests.train.distributed.hanging", how, strategy, str(place)], logs)
+    for worker in workers[:2]:
+        worker.wait(timeout=HANGS_S)
+    if how != "slow":
+        workers[2].kill()
+    workers[2].wait(timeout=HANGS_S)
+    return [log.read_text() for log in logs], workers[2].pid
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "strategy"), [("asleep", "ddp"), ("stopped", "fsdp2")])
+def test_a_process_that_hangs_is_named_with_its_step_and_prints_its_stack(
+    how: str, strategy: str, tmp_path: Path
+) -> None:
+    texts, process = run(how, strategy, tmp_path)
+    for text in texts[:2]:
+        assert f"EndedError: rank 2 (process {process} on {os.uname().nodename})" in text
+        assert f"in step {STEP}" in text
+    if how == "asleep":
+        assert "hanging.py:" in texts[0]
+        assert " in hang_here" in texts[2]
+
+
+@pytest.mark.slow
+def test_a_slow_process_is_named_and_what_each_does_is_kept(tmp_path: Path) -> None:
+    run("slow", "fsdp2", tmp_path)
+    assert f"rank 2 on {os.uname().nodename} is slow" in (tmp_path / "run" / "log.txt").read_text()
+    first, *_ = (json.loads(line) for line in (tmp_path / "run" / "ranks.jsonl").read_text().splitlines())
+    assert len(first["items_per_s"]) == len(first["waiting"]) == 3
+    assert first["waiting"][2] < min(first["waiting"][:2])
+
+
+@pytest.mark.meshes
+@pytest.mark.parametrize(("call", "rank"), [(1, 2), (8, 1)])  # in the trial of its micro-batches, and in a step
+def test_a_stage_that_fails_ends_all_pipelines_with_its_error(call: int, rank: int, tmp_path: Path) -> None:
+    logs = [tmp_path / f"log-{number}" for number in range(4)]
+    workers = launched(["-m", "tests.train.distributed.failing", str(call), str(rank)], logs)
+    for worker in workers:
+        worker.wait(timeout=HANGS_S)  # long before the hour that they may wait for one another
+        assert worker.returncode != 0
+    for log in logs:
+        assert "MemoryError: no room for the activations" in log.read_text()
+
+
+def own(ends: list[int], **begun: int) -> ProcessTimes:
+    return ProcessTimes("host", 1.0, ends, begun, 0.0)
+
+
+def test_a_process_waits_from_its_own_beginning_of_an_exchange_to_the_last_one() -> None:
+    """Of exchanges that overlap, once; of those that only some have, for these; the second step has none."""
+    first = own([0, 100, 130], a=10, b=15, c=80)
+    second = own([0, 100, 140], a=60, b=70, c=80, d=120)
+    third = own([0, 100, 140], d=110)
+    assert own_times([first, second, third]) == [[100 - (70 - 10), 30], [100, 40], [100, 30]]
+
+
+def test_a_wait_over_the_end_of_a_step_counts_in_both() -> None:
+    assert own_times([own([0, 100, 200], a=90), own([0, 100, 200], a=150)]) == [[90, 50], [100, 100]]

@@ -87,7 +87,7 @@ CASES = {
 }
 
 SYSTEM = (m.IterationSpeedConfig, m.CpuUseConfig, m.CpuMemoryConfig, m.CudaUseConfig, m.CudaMemoryConfig)
-"""They look at neither predictions nor targets: tests/train/metrics/test_system.py."""
+"""They look at neither predictions nor targets: tests/train/metrics/test_in_training.py."""
 
 
 def fed(config: MetricConfig, batches: list[Batch]) -> Any:

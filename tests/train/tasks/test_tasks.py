@@ -1,19 +1,25 @@
-"""The tasks: losses beside torch's in float64, and batches that don't fit."""
+"""The tasks: losses and class weights beside torch's in float64; batches that don't fit; predicted rows."""
 
+import math
 from typing import Any
 
 import pytest
 import torch
+from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor, nn
 from torch.nn import functional
 
-from burnlike.errors import DataError, ShapeError
+from burnlike.data import DataLoader, InMemDataset, Splits, TensorDataset
+from burnlike.errors import ConfigError, DataError, ShapeError
+from burnlike.models import BertClassifierConfig, BertEncoderConfig
 from burnlike.module import LoraConfig, params
+from burnlike.optim import SgdConfig
 from burnlike.train import (
     Classification,
     ClassificationConfig,
     LanguageModel,
     LanguageModelConfig,
+    Learner,
     LoraFineTuning,
     LoraFineTuningConfig,
     ModelLoss,
@@ -23,6 +29,7 @@ from burnlike.train import (
     Segmentation,
     SegmentationConfig,
     StepOutput,
+    TrainingConfig,
 )
 
 GENERATOR = torch.Generator().manual_seed(3)
@@ -205,3 +212,257 @@ def test_what_a_model_gives_is_its_loss() -> None:
         assert found.targets is y
     with pytest.raises(ShapeError, match=r"ModelLoss: expected a model that gives its loss, one number, got \[4, 2\]"):
         ModelLoss().train_step(nn.Linear(3, 2), (x, y))
+
+
+PREDICTIONS_GENERATOR = torch.Generator().manual_seed(3)
+FACTS = {"classes": ["cat", "dog", "eel"]}
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=PREDICTIONS_GENERATOR, dtype=torch.float64)
+
+
+def test_classes_with_their_probabilities() -> None:
+    logits = drawn(4, 3)
+    rows = Classification().predict(nn.Identity(), (logits, torch.zeros(4, dtype=torch.int64)), FACTS)
+    for row, each in zip(rows, logits.softmax(1), strict=True):
+        assert [*row] == ["class", "probability", "probabilities.cat", "probabilities.dog", "probabilities.eel"]
+        assert row["class"] == FACTS["classes"][int(each.argmax())]
+        assert row["probability"] == pytest.approx(float(each.max()))
+        assert [row[f"probabilities.{name}"] for name in FACTS["classes"]] == pytest.approx(each.tolist())
+    (row,) = Classification().predict(nn.Identity(), (logits[:1], torch.zeros(1)), {"classes": None})
+    assert row["class"] in ("0", "1", "2")
+
+
+def test_labels_over_a_half() -> None:
+    task = Classification(ClassificationConfig(multi_label=True))
+    logits = torch.tensor([[2.0, -1.0, 0.1], [-1.0, -2.0, -3.0]])
+    first, second = task.predict(nn.Identity(), (logits, torch.zeros(2, 3)), FACTS)
+    assert (first["labels"], second["labels"]) == (["cat", "eel"], [])
+    assert first["probabilities.dog"] == pytest.approx(float(logits[0, 1].sigmoid()))
+
+
+def test_a_single_logit_is_one_of_two_classes() -> None:
+    logits, targets = drawn(6, 1), torch.tensor([0, 1, 1, 0, 1, 0])
+    found = Classification().train_step(nn.Identity(), (logits, targets))
+    expected = functional.binary_cross_entropy_with_logits(logits[:, 0], targets.double())
+    torch.testing.assert_close(found.loss, expected)
+    rows = Classification().predict(nn.Identity(), (logits, targets), {"classes": ["no", "yes"]})
+    assert [row["class"] for row in rows] == ["yes" if it > 0 else "no" for it in logits[:, 0]]
+    assert [row["probabilities.yes"] for row in rows] == pytest.approx(logits[:, 0].sigmoid().tolist())
+    pixels, masks = drawn(2, 1, 3, 4), torch.randint(2, (2, 3, 4), generator=PREDICTIONS_GENERATOR)
+    found = Segmentation().train_step(nn.Identity(), (pixels, masks))
+    expected = functional.binary_cross_entropy_with_logits(pixels[:, 0], masks.double())
+    torch.testing.assert_close(found.loss, expected)
+    rows = Segmentation().predict(nn.Identity(), (pixels, masks), FACTS)
+    assert all(torch.equal(row["mask"], (it > 0).long()) for row, it in zip(rows, pixels[:, 0], strict=True))
+
+
+class Smaller(nn.Module):
+    """Gives an object with logits of half the size, as models of transformers do."""
+
+    def forward(self, pixels: Tensor) -> Any:
+        class Output:
+            logits = functional.avg_pool2d(pixels, 2)
+
+        return Output
+
+
+def test_logits_of_transformers_are_interpolated_to_the_masks() -> None:
+    pixels, masks = drawn(2, 3, 8, 6), torch.randint(3, (2, 8, 6), generator=PREDICTIONS_GENERATOR)
+    masks[:, 0] = 255
+    task = Segmentation(SegmentationConfig(ignore_index=255))
+    found = task.valid_step(Smaller(), (pixels, masks))
+    logits = functional.interpolate(functional.avg_pool2d(pixels, 2), (8, 6), mode="bilinear", align_corners=False)
+    torch.testing.assert_close(found.loss, functional.cross_entropy(logits, masks, ignore_index=255))
+    assert found.predictions.shape == (2, 3, 8, 6)
+    assert (found.targets[:, 0] == -100).all()
+    rows = task.predict(Smaller(), (pixels, torch.zeros_like(masks)), FACTS)
+    assert torch.equal(torch.stack([row["mask"] for row in rows]), logits.argmax(1))
+
+
+def test_numbers_by_the_names_of_their_targets() -> None:
+    values = drawn(3, 2)
+    rows = Regression().predict(nn.Identity(), (values, torch.zeros(3, 2)), {"targets": ["price", "days"]})
+    assert [[*row.items()] for row in rows] == [[("price", a), ("days", b)] for a, b in values.tolist()]
+    rows = Regression().predict(nn.Identity(), (values[:, 0], torch.zeros(3)), {"targets": ["price"]})
+    assert rows == [{"price": it} for it in values[:, 0].tolist()]
+    rows = Regression().predict(nn.Identity(), (values, torch.zeros(3, 2)), {})
+    assert [*rows[0]] == ["value.0", "value.1"]
+
+
+def test_tokens_go_to_models_of_burnlike_by_their_names() -> None:
+    torch.manual_seed(1)
+    encoder = BertEncoderConfig(
+        vocab_size=20, max_sequence_length=8, d_model=8, n_layers=1, n_heads=2, d_ff=16, dropout=0.0
+    )
+    model = BertClassifierConfig(encoder=encoder, n_classes=3, dropout=0.0).init().eval()
+    tokens, mask = (
+        torch.randint(20, (2, 5), generator=PREDICTIONS_GENERATOR),
+        torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
+    )
+    batch = {"input_ids": tokens, "attention_mask": mask, "word_ids": tokens, "labels": torch.tensor([0, 2])}
+    found = Classification().valid_step(model, batch)
+    torch.testing.assert_close(found.predictions, model(tokens, mask))
+
+
+def test_a_task_of_adapters_says_what_its_own_task_says() -> None:
+    task = LoraFineTuning(LoraFineTuningConfig(task=ClassificationConfig(), lora=LoraConfig(rank=2, alpha=4)))
+    logits = drawn(2, 3)
+    given = (logits, torch.zeros(2))
+    assert task.predict(nn.Identity(), given, FACTS) == Classification().predict(nn.Identity(), given, FACTS)
+    with pytest.raises(ConfigError, match="task: ModelLoss has no predictions"):
+        ModelLoss().predict(nn.Identity(), given, FACTS)
+
+
+@pytest.mark.slow
+def test_segmentation_is_the_loss_of_transformers() -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    config = transformers.SegformerConfig(
+        num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[8, 16], patch_sizes=[7, 3], strides=[4, 2],
+        num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=16, num_labels=3,
+    )  # fmt: skip
+    model = transformers.SegformerForSemanticSegmentation(config).double().eval()
+    pixels, masks = drawn(2, 3, 32, 24), torch.randint(3, (2, 32, 24), generator=PREDICTIONS_GENERATOR)
+    masks[:, :2] = 255
+    found = Segmentation(SegmentationConfig(ignore_index=255)).valid_step(model, (pixels, masks))
+    torch.testing.assert_close(found.loss, model(pixels, labels=masks).loss)
+    assert found.size == 2 * 30 * 24
+
+
+WEIGHING_GENERATOR = torch.Generator().manual_seed(5)
+INPUTS = torch.randn(12, 4, generator=WEIGHING_GENERATOR, dtype=torch.float64)
+Y = torch.tensor([0, 0, 0, 1, 2, 0, 0, 1, 0, 0, 2, 0])
+
+
+def data(targets: Tensor = Y, classes: list[str] | None = None) -> Splits:
+    items = TensorDataset(INPUTS[: len(targets)], targets)
+    return Splits(items, items, classes=classes or ["a", "b", "c"])
+
+
+def told(config: Any, of: Any = None) -> Any:
+    task = config.init()
+    task.take_data(of or data())
+    return task
+
+
+@pytest.mark.parametrize(
+    ("given", "weights"),
+    [
+        ((1.0, 2.0, 0.5), [1.0, 2.0, 0.5]),
+        ({"b": 3.0}, [1.0, 3.0, 1.0]),
+        ("balanced", compute_class_weight("balanced", classes=Y.unique().numpy(), y=Y.numpy()).tolist()),
+    ],
+)
+def test_weighed_classes_are_torchs_and_are_not_measured_weighed(given: Any, weights: list[float]) -> None:
+    model, weight = linear(3), torch.tensor(weights, dtype=torch.float64)
+    task = told(ClassificationConfig(class_weights=given, label_smoothing=0.1))
+    output = task.train_step(model, (INPUTS, Y))
+    expected = functional.cross_entropy(model(INPUTS), Y, weight=weight, label_smoothing=0.1)
+    torch.testing.assert_close(output.loss, expected)
+    assert math.isclose(output.size, float(weight[Y].sum() / weight.mean()), rel_tol=1e-6)
+    valid = task.valid_step(model, (INPUTS, Y))
+    torch.testing.assert_close(valid.loss, functional.cross_entropy(model(INPUTS), Y))
+    assert valid.size == 12
+
+
+@pytest.mark.parametrize("gamma", [0.5, 2.0])
+@pytest.mark.parametrize("weights", [None, (1.0, 2.0, 0.5)])
+def test_a_focal_loss_is_the_formula(gamma: float, weights: tuple[float, ...] | None) -> None:
+    model = linear(3)
+    task = told(ClassificationConfig(class_weights=weights, focal_gamma=gamma))
+    p = model(INPUTS).softmax(1).gather(1, Y[:, None])[:, 0]
+    share = torch.ones(12).double() if weights is None else torch.tensor(weights, dtype=torch.float64)[Y]
+    expected = (-((1 - p) ** gamma) * p.log() * share).sum() / share.sum()
+    output = task.train_step(model, (INPUTS, Y))
+    torch.testing.assert_close(output.loss, expected)
+    grads = [torch.autograd.grad(it, model.weight, retain_graph=True)[0] for it in (output.loss, expected)]
+    torch.testing.assert_close(*grads)
+    far = model(INPUTS) * 1e4  # p is 1 or 0: no NaN
+    sure = task.train_step(nn.Identity(), (far.detach().requires_grad_(), Y))
+    assert sure.loss.isfinite()
+
+
+def test_a_focal_loss_of_something_certain_has_a_finite_gradient() -> None:
+    logits = torch.tensor([[1e4, 0.0], [0.0, 1e4]], dtype=torch.float64, requires_grad=True)
+    task = told(ClassificationConfig(focal_gamma=0.5), data(torch.tensor([0, 0]), ["a", "b"]))
+    task.train_step(nn.Identity(), (logits, torch.tensor([0, 0]))).loss.backward()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+
+
+def test_several_labels_are_weighed_where_they_are_there() -> None:
+    model, targets = linear(2), (torch.rand(12, 2, generator=WEIGHING_GENERATOR) > 0.7).double()
+    of, logits = data(targets, ["p", "q"]), linear(2)(INPUTS)
+    balanced = (12 - targets.sum(0)) / targets.sum(0)
+    task = told(ClassificationConfig(multi_label=True, class_weights="balanced"), of)
+    output = task.train_step(model, (INPUTS, targets))
+    expected = functional.binary_cross_entropy_with_logits(logits, targets, pos_weight=balanced)
+    torch.testing.assert_close(output.loss, expected, rtol=1e-6, atol=0)
+    task = told(ClassificationConfig(multi_label=True, focal_gamma=2.0), of)
+    p = torch.where(targets > 0, logits.sigmoid(), 1 - logits.sigmoid())
+    torch.testing.assert_close(task.train_step(model, (INPUTS, targets)).loss, (-((1 - p) ** 2) * p.log()).mean())
+
+
+def test_weighed_pixels_leave_out_those_that_do_not_count() -> None:
+    logits = torch.randn(2, 3, 4, 4, generator=WEIGHING_GENERATOR, dtype=torch.float64)
+    masks = torch.randint(3, (2, 4, 4), generator=WEIGHING_GENERATOR)
+    masks[:, 0] = 255
+    of = Splits(TensorDataset(logits, masks), TensorDataset(logits, masks), classes=["x", "y", "z"])
+    task = told(SegmentationConfig(class_weights="balanced", ignore_index=255), of)
+    counted = masks[masks != 255]
+    weights = compute_class_weight("balanced", classes=counted.unique().numpy(), y=counted.numpy())
+    expected = functional.cross_entropy(logits, masks, weight=torch.tensor(weights), ignore_index=255)
+    torch.testing.assert_close(task.train_step(nn.Identity(), (logits, masks)).loss, expected, rtol=1e-6, atol=0)
+
+
+def test_a_list_of_weights_is_for_masks_of_which_no_names_are_known() -> None:
+    logits, masks = torch.randn(1, 3, 2, 2, dtype=torch.float64), torch.tensor([[[0, 1], [2, 255]]])
+    items = TensorDataset(logits, masks)
+    vars(items)["classes"] = []  # as an ImageFolder with masks has them
+    task = told(SegmentationConfig(class_weights=(1.0, 2.0, 3.0), ignore_index=255), Splits(items, items))
+    weights = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    expected = functional.cross_entropy(logits, masks, weight=weights, ignore_index=255)
+    torch.testing.assert_close(task.train_step(nn.Identity(), (logits, masks)).loss, expected)
+
+
+def test_small_batches_train_as_one_large_one_with_weights() -> None:
+    def trained(batch_size: int, times: int) -> Tensor:
+        model = linear(3)
+        task = told(ClassificationConfig(class_weights="balanced", focal_gamma=1.0))
+        loader = DataLoader(TensorDataset(INPUTS, Y), batch_size=batch_size, seed=1)
+        learner = Learner(model, SgdConfig().init(), 0.5, task=task)
+        learner.fit(loader, None, TrainingConfig(epochs=3, batch_size=batch_size, accumulation_steps=times))
+        return model.weight.detach()
+
+    torch.testing.assert_close(trained(3, 4), trained(12, 1), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"class_weights": (1.0, 2.0)}, "class_weights: expected 3 weights, one for each of a, b, c, got 2"),
+        ({"class_weights": {"d": 1.0}}, "class_weights: the data has no class 'd'; there are a, b, c"),
+    ],
+)
+def test_weights_of_other_classes_are_refused(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        told(ClassificationConfig(**config))
+
+
+def test_what_can_not_be_balanced_says_why() -> None:
+    with pytest.raises(DataError, match="balanced: the class c has no items to train on"):
+        told(ClassificationConfig(class_weights="balanced"), data(torch.tensor([0, 1])))
+    items = InMemDataset([(INPUTS[0], 1)])
+    with pytest.raises(ConfigError, match="the data has no names of classes; give a list of weights"):
+        told(ClassificationConfig(class_weights={"a": 2.0}), Splits(items, items))
+    with pytest.raises(ConfigError, match="focal_gamma: expected none with `label_smoothing`"):
+        ClassificationConfig(focal_gamma=2.0, label_smoothing=0.1)
+    with pytest.raises(ConfigError, match="class_weights: expected a weight above 0"):
+        ClassificationConfig(class_weights=(0.0, 0.0))
+    with pytest.raises(ConfigError, match=r"a weight for each of the 2 classes of the logits, got 3"):
+        Classification(ClassificationConfig(class_weights=(1.0, 2.0, 3.0))).train_step(
+            linear(2), (INPUTS, Y.clamp(max=1))
+        )
+    assert isinstance(SegmentationConfig(focal_gamma=2.0).init(), Segmentation)

@@ -28,7 +28,7 @@ _MODEL = {
 _RULE = re.compile(r"step i \(1\.\.=(\d+)\): x = full\(\[([\d, ]+)\], float32\(i\) \* float32\(([\d.e-]+)\)\)")
 
 
-def check_optimizer(entry: Mapping[str, Any], device: torch.device) -> None:
+def check_optimizer(entry: Mapping[str, Any], device: torch.device, dtype: torch.dtype = torch.float32) -> None:
     """Train a Linear, or one tensor with given gradients.
 
     Raises:
@@ -36,17 +36,17 @@ def check_optimizer(entry: Mapping[str, Any], device: torch.device) -> None:
         UnknownError: the entry has something that is not known.
     """
     if "initial_param" in entry:
-        _check_tensor(entry, device)
+        _check_tensor(entry, device, dtype)
     else:
-        _check_model(entry, device)
+        _check_model(entry, device, dtype)
 
 
-def _check_model(entry: Mapping[str, Any], device: torch.device) -> None:
+def _check_model(entry: Mapping[str, Any], device: torch.device, dtype: torch.dtype) -> None:
     optional = {"inputs_per_step", "inputs_rule", "tolerance", "tight_layout", "tight_usable"}
     check_keys(entry, _OF_MODEL, optional)
     if entry["model"] != _MODEL:
         raise UnknownError(f"the model {entry['model']!r}")
-    inputs = _inputs(entry, device)
+    inputs = [it.to(dtype) for it in _inputs(entry, device)]
     if len(inputs) != entry["num_steps"]:
         raise UnknownError(f"num_steps {entry['num_steps']} with {len(inputs)} inputs")
     _train_linear(entry, inputs, tolerance_of(entry.get("tolerance")), transposed=False)
@@ -58,9 +58,9 @@ def _check_model(entry: Mapping[str, Any], device: torch.device) -> None:
 
 def _train_linear(entry: Mapping[str, Any], inputs: list[Tensor], tolerance: Tolerance, *, transposed: bool) -> None:
     """Train with the gradients of the sum of all outputs, that of the weight transposed where the entry says so."""
-    initial = {name: torch.tensor(values, device=inputs[0].device) for name, values in entry["initial"].items()}
+    initial = {name: torch.tensor(values).to(inputs[0]) for name, values in entry["initial"].items()}
     d_input, d_output = initial["weight"].shape
-    model = layers.LinearConfig(d_input=d_input, d_output=d_output, bias="bias" in initial).init().to(inputs[0].device)
+    model = layers.LinearConfig(d_input=d_input, d_output=d_output, bias="bias" in initial).init().to(inputs[0])
     model.load_state_dict(initial)
     optimizer = _optimizer(entry)
     for x in inputs:
@@ -86,15 +86,15 @@ def _inputs(entry: Mapping[str, Any], device: torch.device) -> list[Tensor]:
     return [step.mul(i).expand(shape) for i in range(1, int(found[1]) + 1)]
 
 
-def _check_tensor(entry: Mapping[str, Any], device: torch.device) -> None:
+def _check_tensor(entry: Mapping[str, Any], device: torch.device, dtype: torch.dtype) -> None:
     check_keys(entry, _OF_TENSOR, {"expected_final_velocity", "tolerance"})
-    tensor = nn.Parameter(torch.tensor(entry["initial_param"], device=device))
+    tensor = nn.Parameter(torch.tensor(entry["initial_param"], dtype=dtype, device=device))
     model = nn.ParameterDict({"tensor": tensor})
     optimizer, tolerance = _optimizer(entry), tolerance_of(entry.get("tolerance"))
     for index, (grad, expected) in enumerate(
         zip(entry["grads_per_step"], entry["expected_param_after_each_step"], strict=True)
     ):
-        tensor.grad = torch.tensor(grad, device=device)
+        tensor.grad = torch.tensor(grad, dtype=dtype, device=device)
         optimizer.step(entry["learning_rate"], model, GradientsParams.from_module(model))
         check_near(tensor, expected, tolerance, f"the parameter after step {index}")
     if "expected_final_velocity" in entry:

@@ -1,8 +1,9 @@
-"""The page of a report: whole, safe against any text, and right in its numbers."""
+"""The page of a report, its axes and curves: whole, safe against any text, and right in its numbers."""
 
 import base64
 import hashlib
 import json
+import math
 import re
 import time
 from html.parser import HTMLParser
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies
 
 from burnlike.train import read_run
 from burnlike.train.runs.logs import write_results
+from burnlike.train.view.report.chart import Axis, curves_of, thinned, value_axis
 from burnlike.train.view.report.page import report_page
 
 from ...runs.test_run_files import make_run
@@ -212,3 +215,96 @@ def test_long_runs_make_small_pages_soon(tmp_path: Path) -> None:
     size = len(report_page([run]))
     assert size < 200_000
     assert time.process_time() - started < 10
+
+
+FINITE = strategies.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize(
+    ("axis", "labels"),
+    [
+        (Axis(0, 3000), ["0", "1k", "2k", "3k"]),
+        (Axis(0.87, 4.6), ["1", "2", "3", "4"]),
+        (Axis(0, 0.0031), ["0", "0.001", "0.002", "0.003"]),
+        (Axis(-1.2, 1.2), ["-1", "-0.5", "0", "0.5", "1"]),
+        (Axis(0, 2.5e6), ["0", "500k", "1M", "1.5M", "2M", "2.5M"]),
+        (Axis(1e-4, 20, True), ["1e-4", "0.001", "0.01", "0.1", "1", "10"]),
+        (Axis(0.3, 8, True), ["0.5", "1", "2", "5"]),
+    ],
+)
+def test_ticks_are_few_and_round(axis: Axis, labels: list[str]) -> None:
+    assert [axis.label(it) for it in axis.ticks()] == labels
+
+
+def test_places() -> None:
+    assert [Axis(0, 10).place(it) for it in (0, 2.5, 10, -1, 11)] == [0, 0.25, 1, 0, 1]
+    log = Axis(0.01, 100, True)
+    assert [log.place(it) for it in (0.01, 1, 100)] == pytest.approx([0, 0.5, 1])
+    assert log.place(0) == 0
+
+
+def test_a_logarithm_is_taken_where_it_helps() -> None:
+    assert value_axis([0.1, 10.0], may_be_log=True, from_zero=False).is_log
+    assert not value_axis([0.1, 4.0], may_be_log=True, from_zero=False).is_log
+    assert not value_axis([0.1, 10.0], may_be_log=False, from_zero=False).is_log
+    assert not value_axis([0.0, 10.0], may_be_log=True, from_zero=False).is_log
+    assert value_axis([5.0, 6.0], may_be_log=False, from_zero=True).low == 0
+
+
+@given(strategies.lists(FINITE, min_size=1, max_size=5), strategies.booleans(), strategies.booleans())
+def test_any_values_have_an_axis(values: list[float], may_be_log: bool, from_zero: bool) -> None:
+    axis = value_axis(values, may_be_log=may_be_log, from_zero=from_zero)
+    assert axis.low < axis.high
+    places = [axis.place(it) for it in values]
+    assert all(0 <= it <= 1 for it in places)
+    ticks = axis.ticks()
+    assert 1 <= len(ticks) <= 12
+    assert all(math.isfinite(it) and axis.label(it) for it in ticks)
+
+
+def test_thinned_curves_keep_their_ends_and_extremes() -> None:
+    points = [(float(x), float(x % 7)) for x in range(10_000)]
+    points[1234] = 1234.0, 1e6
+    points[4321] = 4321.0, -1e6
+    found = thinned(points, 100)
+    assert len(found) <= 100
+    assert found == sorted(found)
+    assert {points[0], points[-1], points[1234], points[4321]} <= set(found)
+    assert set(found) <= set(points)
+    assert thinned(points[:100], 100) == points[:100]
+
+
+def line_of_epoch_0(step: int, split: str, **values: float | None) -> dict[str, object]:
+    return {"step": step, "epoch": 0, "split": split, **values}
+
+
+def test_metrics_come_in_the_order_that_people_look_at_them(tmp_path: Path) -> None:
+    lines = [
+        line_of_epoch_0(1, "test", accuracy=1.0),
+        line_of_epoch_0(1, "train", lr=0.1, items_per_s=5.0, loss=2.0),
+        line_of_epoch_0(2, "valid", accuracy=1.0, loss=None),
+        line_of_epoch_0(1, "valid", loss=3.0),
+    ]
+    found = curves_of([read_run(make_run(tmp_path / "a", lines)), read_run(make_run(tmp_path / "b", lines[1:2]))])
+    assert [(it.name, it.title, it.unit) for it in found] == [
+        ("loss", "loss", ""),
+        ("accuracy", "accuracy", ""),
+        ("lr", "learning rate", ""),
+        ("items_per_s", "throughput", "items/s"),
+    ]
+    assert [(it.run, it.split, it.points) for it in found[0].series] == [
+        (0, "train", [(1, 2.0)]),
+        (0, "valid", [(1, 3.0)]),
+        (1, "train", [(1, 2.0)]),
+    ]
+    assert [it.split for it in found[1].series] == ["valid", "test"]
+
+
+def test_noisy_curves_of_the_training_are_also_smoothed(tmp_path: Path) -> None:
+    lines = [line_of_epoch_0(step, "train", loss=5.0 + (-1) ** step, lr=1.0) for step in range(1, 601)]
+    lines += [line_of_epoch_0(step, "valid", loss=1.0) for step in range(1, 601)]
+    loss, lr = curves_of([read_run(make_run(tmp_path / "a", lines))])
+    train, valid = loss.series
+    assert all(4.8 < value < 5.2 for _, value in train.smooth[20:])
+    assert {value for _, value in train.points} == {4.0, 6.0}
+    assert valid.smooth == lr.series[0].smooth == []

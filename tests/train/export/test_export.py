@@ -1,0 +1,173 @@
+"""Exports to Burn and to torch.export: files, and what is compared of a program that was exported."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from burnlike.cli.options import read_model
+from burnlike.config import ModuleConfig, registry
+from burnlike.config.root_keys import Input
+from burnlike.config.shipped import shipped_configs
+from burnlike.errors import ConfigError, NoCounterpartError
+from burnlike.models import LstmLmConfig, MlpConfig
+from burnlike.record import open_record
+from burnlike.train.export.exporting import export
+from burnlike.train.export.programs import _Archive, proof
+from burnlike.train.export.source import Source, example_of, source_of_config
+
+IMAGES, ROWS, TOKENS = Input((2, 1, 8, 8), "float32"), Input((2, 3, 4), "float32"), Input((2, 5), "int64")
+BLOCKS = """
+type: Sequential
+layers:
+  - {type: Conv2d, channels: [1, 4], kernel_size: 3, padding: Same}
+  - {type: BatchNorm, num_features: 4}
+  - type: Repeat
+    times: 2
+    layer:
+      type: Residual
+      layers: [{type: Conv2d, channels: [4, 4], kernel_size: 3, padding: Same}, {type: PRelu}]
+  - {type: Flatten}
+  - {type: Linear, d_input: 256, d_output: 10, layout: col}
+"""
+GRAPH = """
+type: Graph
+inputs: [tokens, match]
+nodes:
+  embedding: {type: Embedding, n_embedding: 7, d_model: 4, from: tokens}
+  kind: {type: Embedding, n_embedding: 2, d_model: 4, from: match}
+  sum: {type: Add, from: [embedding, kind]}
+  lstm: {type: BiLstm, d_input: 4, d_hidden: 2, bias: true, from: sum}
+  scale: {type: Parameter, shape: [5, 4], from: sum}
+  scaled: {type: Multiply, from: [lstm.0, scale]}
+  move: {type: Linear, d_input: 4, d_output: 4}
+  Move: {type: Linear, d_input: 4, d_output: 4}
+  head: {use: embedding, transposed: true}
+"""
+MODELS: dict[str, tuple[Any, list[Input]]] = {
+    "blocks": (BLOCKS, [IMAGES]),
+    "graph": (GRAPH, [TOKENS, TOKENS]),
+    "layer": ("{type: Linear, d_input: 4, d_output: 2}", [ROWS]),
+    "mlp": (MlpConfig(sizes=(4, 6, 5, 2), dropout=0.1), [ROWS]),
+    "lstm": (LstmLmConfig(vocab_size=7, d_model=4, d_hidden=4, n_layers=2, tied_head=True), [TOKENS]),
+}
+
+
+def written(model: Any, inputs: list[Input], place: Path) -> torch.nn.Module:
+    registry.load_built_in()
+    config = ModuleConfig.from_yaml(model, "x") if isinstance(model, str) else model
+    torch.manual_seed(0)
+    module = config.init().eval()
+    export(Source(module, config, ['a"b', "c"], (), {"step": 3}), "burn", place, inputs=inputs)
+    return module
+
+
+def structs(code: str) -> dict[str, dict[str, str]]:
+    """The fields of each struct of a text, with their types."""
+    found = re.findall(r"pub struct (\w+) \{\n?(.*?)\}", code, re.DOTALL)
+    return {name: dict(re.findall(r"pub (\w+): (.+),\n", fields)) for name, fields in found}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_name_in_the_file_is_a_field_of_the_structs(name: str, tmp_path: Path) -> None:
+    module = written(*MODELS[name], tmp_path / "out")
+    code = (tmp_path / "out/src/model.rs").read_text()
+    of_struct, reached = structs(code), set[str]()
+    record = open_record(tmp_path / "out/model.bpk")
+    for tensor in record.tensors:
+        kind, path = "Model", tensor.split(".")
+        while kind in of_struct:
+            assert path[0] in of_struct[kind], (tensor, kind)
+            reached.add(f"{kind}.{path[0]}")
+            kind = of_struct[kind][path.pop(0)]
+            if kind.startswith("Vec<"):
+                kind = kind.removeprefix("Vec<").removesuffix(">")
+                assert path.pop(0).isdecimal(), tensor
+    with_tensors = {it for it in of_struct if any(one.startswith(f"{it}.") for one in reached)}
+    assert with_tensors == {*of_struct}
+    count = sum(it.numel() for it in module.state_dict().values() if it.is_floating_point())
+    assert sum(it.numel() for it in record.tensors.values()) == count
+    assert 'pub const CLASSES: [&str; 2] = ["a\\"b", "c"];' in code
+    assert "(step 3), for Burn 0.22" in code
+
+
+def test_the_text_of_a_small_model(tmp_path: Path) -> None:
+    one, two = "{type: Linear, d_input: 4, d_output: 2, layout: col}", "{type: Shrink, bias: 0.1}"
+    model = f"{{type: Sequential, layers: {{one: {one}, two: {two}}}}}"
+    written(model, [ROWS], tmp_path / "out")
+    code = (tmp_path / "out/src/model.rs").read_text()
+    assert structs(code) == {"Model": {"one": "Linear", "two": "Shrink"}}
+    assert "LinearConfig::new(4, 2)" in code
+    assert ".with_layout(LinearLayout::Col)" in code
+    assert "ShrinkConfig::new().with_bias(0.1).init()" in code
+    assert "self.two.forward(self.one.forward(x))" in code
+    assert [*open_record(tmp_path / "out/model.bpk").tensors["one.weight"].shape] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "message"),
+    [
+        (
+            "{type: Sequential, layers: [{type: MaxPool3d, kernel_size: 2}]}",
+            [Input((2, 1, 4, 4, 4), "float32")],
+            "Burn has no counterpart of the operation max_pool3d .line ",
+        ),
+    ],
+)
+def test_what_burn_has_not_is_named_and_nothing_is_written(
+    model: str, inputs: list[Input], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(NoCounterpartError, match=message):
+        written(model, inputs, tmp_path / "out")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_whole_numbers_that_32_bits_do_not_hold(tmp_path: Path) -> None:
+    model = """{type: Graph, inputs: [x, y], nodes: {loss: {type: CrossEntropyLoss, from: [x, y]}}}"""
+    written(model, [Input((3, 9), "float32"), Input((3,), "int64")], tmp_path / "out")
+    code = (tmp_path / "out/src/model.rs").read_text()
+    assert not re.search(r"\d{10}", code)
+
+
+def test_the_data_of_a_training_says_what_its_model_takes() -> None:
+    found = read_model(str(shipped_configs()["digits"]), ())
+    source = source_of_config(found.config, None, found.training)
+    assert {name: [*it.shape] for name, it in example_of(source).inputs.items()} == {"x": [2, 1, 8, 8]}
+    with pytest.raises(ConfigError, match="give them by --input"):
+        example_of(source_of_config(found.config, None))
+
+
+class Echo:
+    """Gives each token as a row of two numbers."""
+
+    output_names = ("logits",)
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor) -> list[Tensor]:
+        return [input_ids.float()[..., None].expand(-1, -1, 2)]
+
+
+def test_what_stands_at_padding_is_not_compared() -> None:
+    example = {"input_ids": torch.arange(6).reshape(2, 3), "attention_mask": torch.tensor([[1, 1, 1], [1, 1, 0]])}
+    vary = {name: {0: "batch"} for name in example}
+
+    def run(inputs, wrong):
+        found = Echo()(**inputs)[0].clone()
+        found[inputs["attention_mask"] == wrong] = torch.nan
+        return [found]
+
+    proof(Echo(), example, vary, lambda inputs: run(inputs, 0), "it")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="it computes something else: logits"):
+        proof(Echo(), example, vary, lambda inputs: run(inputs, 1), "it")  # type: ignore[arg-type]
+
+
+def test_a_write_that_fails_is_kept_as_an_error() -> None:
+    """Where a write fails, the destructor of torch's writer ends the process."""
+    program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        archive = _Archive(full)
+        torch.export.save(program, archive)  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="No space left on device"):
+        raise archive.error or AssertionError
