@@ -34,7 +34,7 @@ SECTIONS = (
     Section("support", "Support", "What is supported, in tables that tests compare.",
             "support/* fuse_support compatibility"),
     Section("project", "Project", "How it is built, what it promises, and how to work on it.",
-            "building deviations architecture project/*"),
+            "building deviations architecture design/* project/*"),
 )  # fmt: skip
 PROJECT = {
     "README": "readme",
