@@ -16,6 +16,8 @@ from ..module.torch_objects.wrappers import is_sharded, unwrap
 
 COLDEST = 1e-30
 """A temperature below this takes the likeliest token: the logits divided by it would be no float32."""
+_ASKS_AFTER = {"cpu": 1}
+"""By device, the tokens after which the host asks if all sequences ended; 16 elsewhere: asking waits for the GPU."""
 
 
 class GenerateOptions(TypedDict, total=False):
@@ -115,8 +117,7 @@ def generate(
     if longest is not None and tokens.shape[1] + max_new_tokens > longest:
         got = f"a prompt of {tokens.shape[1]} and max_new_tokens of {max_new_tokens}"
         raise ArgumentError(f"generate: expected at most {longest} tokens together (max_sequence_length), got {got}")
-    # The host asks whether all sequences have ended after so many tokens: it waits for all that a GPU still runs.
-    at_once = 1 if tokens.device.type == "cpu" else 16
+    at_once = _ASKS_AFTER.get(tokens.device.type, 16)
     added = [*_added(model, next_logits, tokens, max_new_tokens, at_once, pad_token=pad_token, **options)]
     whole, stops = torch.cat((tokens, *added), 1), options.get("stop_tokens")
     if not stops or at_once == 1 or not added:

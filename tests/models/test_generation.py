@@ -106,7 +106,7 @@ def test_a_host_that_asks_seldom_gives_the_same_tokens(at_once: int, monkeypatch
     free = model.generate(PROMPT, 9)
     stops = [(), (63,), (int(free[0, 3]),), tuple({int(row[5]) for row in free}), tuple({int(row[3]) for row in free})]
     expected = [model.generate(PROMPT, 9, stop_tokens=it) for it in stops]
-    monkeypatch.setattr(generation, "_at_once", lambda _: at_once)
+    monkeypatch.setitem(generation._ASKS_AFTER, "cpu", at_once)
     assert [it.tolist() for it in expected] == [model.generate(PROMPT, 9, stop_tokens=it).tolist() for it in stops]
     assert len({it.shape[1] for it in expected}) > 1
 

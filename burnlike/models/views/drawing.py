@@ -116,8 +116,8 @@ def _row(drawn: Drawn, title: str) -> Row:
     lines = [f"{kind}{times}" + (f" · {count:,}" if count else "")]
     if drawn.path in drawn.shapes:
         lines.append(drawn.shapes[drawn.path])
-    # A family of layers is a folder, which a class shows by nothing but its module's name; this chooses a color only.
-    module = type(drawn.config).__module__.split(".")
+    # A family of layers is a file or folder, which a class shows by its module's name alone; this chooses a color only.
+    module = type(drawn.module).__module__.split(".")
     family = module[2] if module[:2] == ["burnlike", "nn"] else "model"
     return Row(title, lines, family, _inner(drawn))
 

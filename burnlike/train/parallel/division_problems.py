@@ -10,10 +10,13 @@ from ...errors import nearest
 
 _TASKS = ("LanguageModel", "MaskedLanguageModel", "TokenClassification")
 """Tasks that divide the sequences of a batch."""
-_FAMILIES = tuple(f"burnlike.nn.{it}." for it in ("activation", "containers", "dropout", "embedding", "linear"))
-"""Layers that see each position alone, and what holds layers."""
+_FAMILIES = ("burnlike.nn.activation.", "burnlike.nn.containers.")
+"""Activations see each position alone; containers hold layers."""
 _ATTEND = ("DecoderLm", "BertEncoder", "BertMaskedLm", "TransformerEncoder", "MultiHeadAttention", "CausalAttention")
-_BY_POSITION = ("GatedFeedForward", "PositionWiseFeedForward", "MixtureOfExperts", "LayerNorm", "RmsNorm")
+_BY_POSITION = (
+    "Linear", "Embedding", "Dropout", "DropPath", "GaussianNoise",
+    "GatedFeedForward", "PositionWiseFeedForward", "MixtureOfExperts", "LayerNorm", "RmsNorm",
+)  # fmt: skip
 _OF_POSITIONS = ("PositionalEncoding", "RotaryEncoding", "Add", "Multiply")
 _OTHERS_WEIGHTS = ("LoRA", "Pretrained")
 _DIVIDED = {*_ATTEND, *_BY_POSITION, *_OF_POSITIONS, *_OTHERS_WEIGHTS}
