@@ -21,7 +21,7 @@ from burnlike import _atomic as atomic
 from burnlike.errors import ArgumentError, PrecisionError, RecordError, RecordFormatError, RecordIOError
 from burnlike.module import ParamId
 from burnlike.record import HalfPrecision, Record, SafetensorsRecorder, load, open_record
-from burnlike.record.distributed import together as shared_directory
+from burnlike.record.distributed import together
 from burnlike.record.distributed.together import fingerprints, not_one_directory, not_the_same_files
 
 from ..processes import wait_until
@@ -444,10 +444,10 @@ def test_damaged_indexes_are_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_a_set_that_is_replaced_while_it_is_read_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnlike.record.files import reading as sharded
+    from burnlike.record.files import reading
 
     write(tmp_path, {"x-1.safetensors": ONE})
-    original = sharded._places
+    original = reading._places
 
     def replaced(text: bytes, index: str) -> dict[str, str]:
         if (tmp_path / "x-1.safetensors").exists():
@@ -455,7 +455,7 @@ def test_a_set_that_is_replaced_while_it_is_read_is_read_anew(tmp_path: Path, mo
             (tmp_path / "x-1.safetensors").unlink()
         return original(text, index)
 
-    monkeypatch.setattr(sharded, "_places", replaced)
+    monkeypatch.setattr(reading, "_places", replaced)
     assert set(open_record(tmp_path).tensors) == {"b", "c"}
 
 
@@ -477,7 +477,7 @@ def test_sets_with_names_alike_leave_each_other_alone(tmp_path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_directory, "_WAITS_S", (0.0, 0.001))
+    monkeypatch.setattr(together, "_WAITS_S", (0.0, 0.001))
 
 
 def alone(value: Any) -> list[Any]:
@@ -496,13 +496,13 @@ def test_files_of_another_run_with_the_same_sizes_are_told(tmp_path: Path) -> No
         saved(1.0 if name == "old" else 2.0, tmp_path / name)
     assert not_the_same_files(tmp_path / "there", fingerprints(tmp_path / "here"), alone) == ""
     problem = not_the_same_files(tmp_path / "old", fingerprints(tmp_path / "here"), alone)
-    place = shared_directory.place_of(tmp_path / "old")
+    place = together.place_of(tmp_path / "old")
     assert f"rank 0 misses a.safetensors, b.safetensors at {place}, or has" in problem
 
 
 def test_all_files_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(shared_directory.time, "sleep", waits.append)
+    monkeypatch.setattr(together.time, "sleep", waits.append)
     assert "rank 0 misses 0, 1, 10" in not_the_same_files(tmp_path, {str(it): "" for it in range(1000)}, alone)
     assert waits == [0.0, 0.001]
 
@@ -517,7 +517,7 @@ def test_a_process_that_sees_no_directory_tells_what_rank_0_told(place: str, tmp
         return [(".seen-0", "written", "") if len(value) == 3 else ([], "host:/run"), value]
 
     problem = not_one_directory(tmp_path / "run" / "checkpoints", 1, gather)
-    assert f"rank 1 looked at {shared_directory.place_of(tmp_path / 'run' / 'checkpoints')}; all nodes need" in problem
+    assert f"rank 1 looked at {together.place_of(tmp_path / 'run' / 'checkpoints')}; all nodes need" in problem
 
 
 def test_nothing_stays_of_the_proof(tmp_path: Path) -> None:
