@@ -30,7 +30,7 @@ class LinearConfig(ModuleConfig["linear.Linear"], tag="Linear"):
             `torch.nn.Linear`. The module computes with `[d_input, d_output]` in both.
     """
 
-    facts = LayerFacts(last=("d_input", "d_output"))
+    facts = LayerFacts(last=("d_input", "d_output"), divides_sequences=True)
 
     d_input: Size
     d_output: Size
@@ -51,7 +51,7 @@ class EmbeddingConfig(ModuleConfig["embedding.Embedding"], tag="Embedding"):
         initializer: of the table.
     """
 
-    facts = LayerFacts(last=("", "d_model"))
+    facts = LayerFacts(last=("", "d_model"), divides_sequences=True)
 
     n_embedding: Size
     d_model: Size
@@ -61,7 +61,7 @@ class EmbeddingConfig(ModuleConfig["embedding.Embedding"], tag="Embedding"):
 class DropoutConfig(ModuleConfig["dropout.Dropout"], tag="Dropout"):
     """Zero values with the probability prob in training, scale the rest by 1 / (1 - prob) (Srivastava et al. 2014)."""
 
-    facts = LayerFacts(keeps="all")
+    facts = LayerFacts(keeps="all", divides_sequences=True)
 
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
@@ -69,7 +69,7 @@ class DropoutConfig(ModuleConfig["dropout.Dropout"], tag="Dropout"):
 class DropPathConfig(ModuleConfig["dropout.DropPath"], tag="DropPath"):
     """Zero each item of the batch with the probability prob in training, scale the rest (Huang et al. 2016)."""
 
-    facts = LayerFacts(keeps="all")
+    facts = LayerFacts(keeps="all", divides_sequences=True)
 
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
@@ -77,7 +77,7 @@ class DropPathConfig(ModuleConfig["dropout.DropPath"], tag="DropPath"):
 class GaussianNoiseConfig(ModuleConfig["dropout.GaussianNoise"], tag="GaussianNoise"):
     """Add noise of N(0, std^2) in training."""
 
-    facts = LayerFacts(keeps="all")
+    facts = LayerFacts(keeps="all", divides_sequences=True)
 
     std: NotNegative
 

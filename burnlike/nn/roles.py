@@ -19,6 +19,8 @@ class LayerFacts(NamedTuple):
             where no field tells.
         channels: the same of the second dimension, such as `channels.0`.
         keeps: which sizes of the input the output has as well.
+        divides_sequences: whether the layer gives for a part of a sequence `[n, length, ...]` that part of the result,
+            where attention exchanges its keys and values; `distributed.context` asks for it.
     """
 
     inputs: tuple[int, int | None] = (1, 1)
@@ -26,12 +28,13 @@ class LayerFacts(NamedTuple):
     last: tuple[str, str] | None = None
     channels: tuple[str, str] | None = None
     keeps: Literal["all", "channels", "none"] = "none"
+    divides_sequences: bool = False
 
 
 class ActivationConfig(ModuleConfig[Built]):
     """Role of all activations: layers from one tensor to another of the same number of dimensions."""
 
-    facts = LayerFacts(keeps="all")
+    facts = LayerFacts(keeps="all", divides_sequences=True)
 
 
 class NormalizationConfig(ModuleConfig[Built]):

@@ -59,7 +59,7 @@ class SwiGluConfig(ActivationConfig["activation.SwiGlu"], tag="SwiGlu"):
         initializer: of both linear layers.
     """
 
-    facts = LayerFacts(last=("d_input", "d_output"))
+    facts = LayerFacts(last=("d_input", "d_output"), divides_sequences=True)
 
     d_input: Size
     d_output: Size
@@ -219,7 +219,7 @@ class ThresholdConfig(ActivationConfig["elementwise.Threshold"], tag="Threshold"
 class GLUConfig(ActivationConfig["activation.GLU"], tag="GLU"):
     """a * sigmoid(b), a and b the halves of x along dim, which may be negative (Dauphin et al. 2017, eq. 1)."""
 
-    facts = LayerFacts()
+    facts = LayerFacts(divides_sequences=True)
 
     dim: Dimension
 
@@ -235,7 +235,7 @@ class GatedLinearConfig(ModuleConfig["activation.GatedLinear"], tag="GatedLinear
         initializer: of both linear layers.
     """
 
-    facts = LayerFacts(last=("d_input", "d_output"))
+    facts = LayerFacts(last=("d_input", "d_output"), divides_sequences=True)
 
     d_input: Size
     d_output: Size

@@ -35,7 +35,7 @@ class RotaryEncodingConfig(ModuleConfig["rotary_encoding.RotaryEncoding"], tag="
         scaling: of the frequencies, for sequences longer than those of the pretraining.
     """
 
-    facts = LayerFacts(inputs=(1, 3))
+    facts = LayerFacts(inputs=(1, 3), divides_sequences=True)
 
     max_sequence_length: Size
     d_model: EvenSize
@@ -78,6 +78,8 @@ class PositionalEncodingConfig(ModuleConfig["positions.PositionalEncoding"], tag
         max_sequence_size: positions that the table holds.
         max_timescale: longest wavelength / 2 pi; at least `max_sequence_size`.
     """
+
+    facts = LayerFacts(divides_sequences=True)
 
     d_model: EvenSize
     max_sequence_size: Size = 5000
@@ -146,7 +148,7 @@ class MultiHeadAttentionConfig(_AttentionConfig["multi_head_attention.MultiHeadA
         output_bias: whether the output projection has a bias.
     """
 
-    facts = LayerFacts(inputs=(1, 5), gives_several=True)
+    facts = LayerFacts(inputs=(1, 5), gives_several=True, divides_sequences=True)
 
     n_heads: Size
     dropout: Probability = 0.1
@@ -208,7 +210,7 @@ class CausalAttentionConfig(_AttentionConfig, tag="CausalAttention"):
             rotation (Qwen3, Yang et al. 2025, section 2; after Dehghani et al. 2023, section 2); None for no norms.
     """
 
-    facts = LayerFacts(inputs=(1, None), last=("d_model", "d_model"))
+    facts = LayerFacts(inputs=(1, None), last=("d_model", "d_model"), divides_sequences=True)
 
     n_heads: Size
     dropout: Probability = 0.0

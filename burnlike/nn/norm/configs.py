@@ -35,7 +35,7 @@ class LayerNormConfig(NormalizationConfig["norm.LayerNorm"], tag="LayerNorm"):
         bias: whether beta is added.
     """
 
-    facts = LayerFacts(last=("d_model", "d_model"))
+    facts = LayerFacts(last=("d_model", "d_model"), divides_sequences=True)
 
     features: ClassVar[str] = "d_model"
 
@@ -80,7 +80,7 @@ class InstanceNormConfig(NormalizationConfig["norm.InstanceNorm"], tag="Instance
 class RmsNormConfig(NormalizationConfig["norm.RmsNorm"], tag="RmsNorm"):
     """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019)."""
 
-    facts = LayerFacts(last=("d_model", "d_model"))
+    facts = LayerFacts(last=("d_model", "d_model"), divides_sequences=True)
 
     features: ClassVar[str] = "d_model"
 

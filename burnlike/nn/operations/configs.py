@@ -20,13 +20,13 @@ _NewSize = Annotated[int, Meta(ge=-1), at_most(2**31 - 1, "no dimension is large
 class AddConfig(ModuleConfig["shapes.Add"], tag="Add"):
     """The sum of two or more tensors, element by element."""
 
-    facts = LayerFacts(inputs=(2, None))
+    facts = LayerFacts(inputs=(2, None), divides_sequences=True)
 
 
 class MultiplyConfig(ModuleConfig["shapes.Multiply"], tag="Multiply"):
     """The product of two or more tensors, element by element."""
 
-    facts = LayerFacts(inputs=(2, None))
+    facts = LayerFacts(inputs=(2, None), divides_sequences=True)
 
 
 class ConcatConfig(ModuleConfig["shapes.Concat"], tag="Concat"):

@@ -29,7 +29,7 @@ class PositionWiseFeedForwardConfig(
         activation: between the linear layers; it keeps the inner size.
     """
 
-    facts = LayerFacts(last=("d_model", "d_model"))
+    facts = LayerFacts(last=("d_model", "d_model"), divides_sequences=True)
 
     d_model: Size
     d_ff: Size
@@ -50,7 +50,7 @@ class GatedFeedForwardConfig(ModuleConfig["feed_forward.GatedFeedForward"], tag=
         output_initializer: of the last linear layer.
     """
 
-    facts = LayerFacts(last=("d_model", "d_model"))
+    facts = LayerFacts(last=("d_model", "d_model"), divides_sequences=True)
 
     d_model: Size
     d_ff: Size
@@ -80,6 +80,8 @@ class MixtureOfExpertsConfig(ModuleConfig["feed_forward.MixtureOfExperts"], tag=
         initializer: of the router and of the gates' linear layers.
         output_initializer: of the experts' last linear layers.
     """
+
+    facts = LayerFacts(divides_sequences=True)
 
     d_model: Size
     d_ff: Size
@@ -144,7 +146,7 @@ class _StackConfig(ModuleConfig[Built]):
 class TransformerEncoderConfig(_StackConfig["transformer.TransformerEncoder"], tag="TransformerEncoder"):
     """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1)."""
 
-    facts = LayerFacts(inputs=(1, 3), last=("d_model", "d_model"))
+    facts = LayerFacts(inputs=(1, 3), last=("d_model", "d_model"), divides_sequences=True)
 
 
 class TransformerDecoderConfig(_StackConfig["transformer.TransformerDecoder"], tag="TransformerDecoder"):

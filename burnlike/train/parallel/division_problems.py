@@ -7,20 +7,14 @@ from typing import Any
 from ...config import Config, ModuleConfig
 from ...config.registry import parts_below, tag_of
 from ...errors import nearest
+from ...nn.containers.layer_facts import facts_of
 
 _TASKS = ("LanguageModel", "MaskedLanguageModel", "TokenClassification")
 """Tasks that divide the sequences of a batch."""
-_FAMILIES = ("burnlike.nn.activation.", "burnlike.nn.containers.")
-"""Activations see each position alone; containers hold layers."""
-_ATTEND = ("DecoderLm", "BertEncoder", "BertMaskedLm", "TransformerEncoder", "MultiHeadAttention", "CausalAttention")
-_BY_POSITION = (
-    "Linear", "Embedding", "Dropout", "DropPath", "GaussianNoise",
-    "GatedFeedForward", "PositionWiseFeedForward", "MixtureOfExperts", "LayerNorm", "RmsNorm",
-)  # fmt: skip
-_OF_POSITIONS = ("PositionalEncoding", "RotaryEncoding", "Add", "Multiply")
-_OTHERS_WEIGHTS = ("LoRA", "Pretrained")
-_DIVIDED = {*_ATTEND, *_BY_POSITION, *_OF_POSITIONS, *_OTHERS_WEIGHTS}
-"""Models and layers that take parts of sequences."""
+_CONTAINERS = "burnlike.nn.containers."
+"""They hold layers, which are asked by themselves."""
+_MODELS = ("DecoderLm", "BertEncoder", "BertMaskedLm", "LoRA", "Pretrained")
+"""Models that take parts of sequences; layers state it in their facts."""
 _WITH = {
     "fsdp2": "replicate tensor pipeline context expert",
     "ddp": "tensor pipeline context expert",
@@ -65,9 +59,10 @@ def context_problems(model: Any, task: Any) -> Iterator[tuple[str, str]]:
         kind, tag = type(part), tag_of(type(part))
         if not isinstance(part, ModuleConfig) or not kind.__module__.startswith("burnlike."):
             continue
-        if tag not in _DIVIDED and not kind.__module__.startswith(_FAMILIES):
-            yield "distributed.context", f"{tag} ({path}) needs whole sequences; leave out `context`"
-            return
+        if kind.__module__.startswith(_CONTAINERS) or tag in _MODELS or facts_of(part).divides_sequences:
+            continue
+        yield "distributed.context", f"{tag} ({path}) needs whole sequences; leave out `context`"
+        return
 
 
 def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
