@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from .._torch_compat.dispatch import assume_constant
 from ..errors import ArgumentError
 from .guards import refuse_holes
 from .static_part import own_containers
@@ -89,6 +90,8 @@ def forward_arguments(module: nn.Module) -> tuple[tuple[str, ...], bool]:
     return getattr(type(module), "_forward_arguments", None) or arguments_of(type(module))
 
 
+# Compiled code reads a class's `forward` from its dict, where `fuse` puts a descriptor that has no signature.
+@assume_constant
 def arguments_of(cls: type[nn.Module]) -> tuple[tuple[str, ...], bool]:
     """As `forward_arguments`, of the modules of a class.
 
