@@ -23,6 +23,7 @@ def run(program: str) -> list[int]:
     return [int(line) for line in done.stdout.split()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are glibc's")
 def test_freed_memory_is_used_again() -> None:
     before, after = run(

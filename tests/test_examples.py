@@ -36,6 +36,7 @@ def drop_in(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return saved, run("drop_in.py", "--out", str(saved))
 
 
+@pytest.mark.slow
 def test_both_train_alike_and_the_drop_in_can_be_left_again(drop_in: tuple[Path, str], tmp_path: Path) -> None:
     saved, printed = drop_in
     assert printed.endswith(run("stock.py", "--out", f"{tmp_path}/stock"))
@@ -47,6 +48,7 @@ def test_both_train_alike_and_the_drop_in_can_be_left_again(drop_in: tuple[Path,
         assert torch.equal(tensor, expected)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_a_record_with_frozen_features_and_the_same_ids(
     drop_in: tuple[Path, str], tmp_path: Path
 ) -> None:

@@ -61,6 +61,12 @@ SLOW = {
     "how_to/lora_on_a_laptop": "imports of transformers and peft",
     "how_to/faster_model": "imports of transformers",
     "notebooks/fuse": "two models that train",
+    "notebooks/digits": "a training",
+    "models": "compiled code and imports of transformers",
+    "start/training_job": "a training",
+    "training": "trainings",
+    "after_training": "trainings",
+    "drop_in": "trainings",
 }
 _MODEL = """
 import torch

@@ -135,6 +135,7 @@ def wrong(path: Path) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: {name}"  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.slow
 def test_private_names_of_torch_are_in_one_place() -> None:
     found = [line for path in files() for line in wrong(path)]
     assert not found, "private names of torch belong in burnlike/_torch_compat:\n" + "\n".join(found)

@@ -64,6 +64,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], lis
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # what transformers and its Trainer warn of is theirs
 @pytest.mark.parametrize("name", RUNS)
 def test_stock_and_burnlike_have_the_same_losses_at_every_step(
@@ -75,6 +76,7 @@ def test_stock_and_burnlike_have_the_same_losses_at_every_step(
     assert len(set(stock)) > len(stock) / 2, "a loss that does not change shows nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("with_burnlike", [False, True], ids=["stock", "burnlike"])
 @pytest.mark.parametrize("name", RUNS)

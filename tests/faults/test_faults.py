@@ -109,6 +109,7 @@ def test_a_thousand_kills_and_five_thousand_faults(doer: Doer, capsys: pytest.Ca
     assert sum(counts["sum"]) > _FAULTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "action",
     [

@@ -107,6 +107,7 @@ def in_file(name: str, offset: int) -> Callable[[Path], None]:
     return change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "change", "line"),
     [

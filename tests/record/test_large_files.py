@@ -100,6 +100,7 @@ def test_an_optimizers_record_of_300_000_tensors_opens_by_default(extension: str
     opens(path, FEW, scaled(), record.layout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("what", TORCH_FILES)
 def test_a_file_of_torch_with_300_000_tensors_opens_by_default(what: str, zipped: bool, tmp_path: Path) -> None:
@@ -154,6 +155,7 @@ def of_an_optimizer_without_ranks(count: int = COUNT) -> Record:
     return Record(moments, {"states": times, "paths": {}}, layout={"$map": {"$state": ADAM}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["NamedMpkGzFileRecorder", "JsonGzFileRecorder", "NamedMpkFileRecorder", "BurnpackRecorder"]
 )

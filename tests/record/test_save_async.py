@@ -249,6 +249,7 @@ handle = SafetensorsRecorder().save_async(Record({"a": torch.ones(3_000_000)}), 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["", "raise ValueError('training failed')", "sys.exit(3)"])
 def test_process_that_ends_waits_for_its_saves(how: str, tmp_path: Path) -> None:
     subprocess.run(

@@ -80,6 +80,7 @@ def test_file_is_written_synced_renamed_and_the_folder_synced_in_this_order(save
         assert any(other < index for other in syncs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("save", SAVES)
 @pytest.mark.parametrize("failure", [FULL, EIO, SHORT, KILL], ids=["full disk", "EIO", "short write", "killed"])
 def test_old_or_new_record_is_whole_after_a_failure_at_each_call(save: str, failure: int, saver: Saver) -> None:
