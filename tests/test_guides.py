@@ -62,7 +62,7 @@ SLOW = {
     "how_to/faster_model": "imports of transformers",
     "notebooks/fuse": "two models that train",
     "notebooks/digits": "a training",
-    "models": "compiled code and imports of transformers",
+    "models": "models of real sizes",
     "start/training_job": "a training",
     "training": "trainings",
     "after_training": "trainings",
