@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import burnlike.config.registry as registry
+from burnlike._memory import collections_paused
 from burnlike._terminal import one_line
 from burnlike.config import Config
 from burnlike.config.file_paths import missing_files
@@ -50,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
         if args.world_size < 1:
             raise ArgumentError(f"--world-size: expected a number of processes, got {args.world_size}")
         options["world_size"] = args.world_size
-    reports = [examine(file, root, args.overrides, **options) for file in args.files]
+    with collections_paused():
+        reports = [examine(file, root, args.overrides, **options) for file in args.files]
     mistakes = sum(len(report["mistakes"]) for report in reports)
     if args.json:
         say_json({"ok": not mistakes, "mistakes": mistakes, "files": reports})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import burnlike.config.registry as registry
 from burnlike._env import global_rank, number_of_ranks, quiet_distributed, quiet_profiler, shorten_spinning
-from burnlike._memory import keep_freed_memory
+from burnlike._memory import collections_paused, keep_freed_memory
 from burnlike._outputs import Output
 from burnlike.config.hiding import values_hidden
 from burnlike.config.overrides import paths_of
@@ -83,9 +83,10 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
         )
     config.distributed.check_launched()
     # torch is loaded only now, so that a wrong file is told at once
-    from burnlike.train import Interrupted, Interrupter, Job, choose_renderer
+    with collections_paused():
+        from burnlike.train import Interrupted, Interrupter, Job, choose_renderer
 
-    renderer = choose_renderer()
+        renderer = choose_renderer()
     with ExitStack() as stack:
         stack.enter_context(values_hidden(config))
         directory = None
@@ -94,7 +95,8 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
             if directory.config.exists():
                 before = run_config(directory.path)
                 check_resumable(before, config, str(directory.path), paths_of(overrides))
-        job = Job(config)
+        with collections_paused():
+            job = Job(config)
         stack.callback(job.parallel.close)
         if job.parallel.is_main and directory is None:
             # The run that this job had begun before its launcher started it again, or a new one.

@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.attention.bias import causal_lower_right
 
 from ..._torch_compat.fake_tensors import is_fake
 from ..divided_sequence import DividedSequence
@@ -54,6 +53,9 @@ def attend_parts(
 
 def _attend_before(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
     """Attention of the last positions, which see all before them: flash attention on CUDA, without a mask in memory."""
+    # Imports the whole compiler, which takes a second: only processes that divide sequences pay it.
+    from torch.nn.attention.bias import causal_lower_right
+
     bias: Any = causal_lower_right(query.shape[2], key.shape[2])
     is_grouped = query.shape[1] != key.shape[1]
     context = functional.scaled_dot_product_attention(query, key, value, bias, dropout, enable_gqa=is_grouped)

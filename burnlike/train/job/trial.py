@@ -1,21 +1,22 @@
 """Trial of a config on the meta device: one training step, groups, patterns, the division, the shapes of the layers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from ..._torch_compat.compiler import compiler_left_out
 from ...backend.torch_calls.tables import tensors_in
-from ...config import ModuleConfig
+from ...config import Config, ModuleConfig
 from ...config.node import Node, find
+from ...config.registry import parts_below, tag_of
 from ...config.root_keys import Input, inputs_of
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.splits import classes_of
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem
-from ...models.views.shapes import Trace, trace
 from ...module import params
 from ...module.groups.param_matchers import MatchIds
 from ...module.torch_objects.wrappers import is_quantized
@@ -28,6 +29,9 @@ from .configs import TrainConfig
 from .device import build_on_meta
 from .starting import JobData, model_config, record_problems, untrained_problems
 
+if TYPE_CHECKING:
+    from ...models.views.shapes import Trace
+
 _DIFFERENT_ITEMS = 4
 _SHOWN_FEATURES = 20
 _OF_FLOATS = ("activation", "conv", "linear", "norm", "recurrent")
@@ -37,8 +41,16 @@ WRONG = (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, Attrib
 """What a model raises of inputs that do not fit it."""
 
 
+def _quick_shapes(config: Config) -> AbstractContextManager[None]:
+    """Shapes without torch's compiler, where all parts are burnlike's: other code may ask for it."""
+    parts = (config, *(part for _, _, part in parts_below(config, "")))
+    kinds = {type(part) for part in parts if isinstance(part, Config)}
+    is_own = all(kind.__module__.startswith("burnlike.") and tag_of(kind) != "Pretrained" for kind in kinds)
+    return compiler_left_out() if is_own else nullcontext()
+
+
 def check_batch(config: TrainConfig, data: JobData, module: nn.Module) -> None:
-    with suppress(DataError):  # the loader says so in its turn, or leaves bad items out
+    with _quick_shapes(config), suppress(DataError):  # the loader says so in its turn, or leaves bad items out
         for path, message in batch_problems(config, data, module):
             raise ConfigError(f"{path}: {message}")
 
@@ -201,6 +213,11 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
     """Problems of a training's config, by path; its data may be left unread."""
     if not (isinstance(config, TrainConfig) and isinstance(config.model, ModuleConfig)):
         return []
+    with _quick_shapes(config):
+        return _trial_problems(config, data=data)
+
+
+def _trial_problems(config: TrainConfig, *, data: bool) -> list[tuple[str, str]]:
     if not data:
         return [*_model_problems(config, None, lambda module: untrained_problems(module, config))]
     try:
@@ -261,10 +278,12 @@ def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:
                 yield f"{part}.groups.{place}.params", f"matches no parameter of the model ({names}): {group.params}"
 
 
-def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Problem]]:
+def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple["Trace", list[Problem]]:
     """Run the model of a config without values: the calls, and problems at their places in the tree that the config was
     read from. Without `inputs`, it gets those that the config implies.
     """
+    from ...models.views.shapes import Trace, trace  # torch's counter of operations imports Triton
+
     path, model = ("", config) if isinstance(config, ModuleConfig) else ("model", getattr(config, "model", None))
     if not isinstance(model, ModuleConfig):
         raise ConfigError(f"--shapes: {type(config).__name__} has no model")
@@ -276,7 +295,8 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
         module = build_on_meta(model)
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
         return Trace([]), [place.problem(path, f"can't be built without values: {' '.join(str(error).split())}")]
-    calls = trace(module, model_inputs)
+    with _quick_shapes(config):
+        calls = trace(module, model_inputs)
     if calls.failed is None:
         return calls, []
     below, rest = config_path(model, calls.failed.path)

@@ -1,0 +1,57 @@
+"""Shapes on the meta device without torch's compiler."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from burnlike._torch_compat.compiler import compiler_left_out
+
+SHAPES = """
+import sys
+import torch
+from torch.nn import functional
+from burnlike._torch_compat.compiler import compiler_left_out
+
+x = torch.empty(2, 4, 8, 16, device="meta")
+with compiler_left_out():
+    shapes = [functional.gelu(x).shape, functional.scaled_dot_product_attention(x, x, x).shape, (x @ x.mT).shape]
+assert shapes == [x.shape, x.shape, (2, 4, 8, 8)], shapes
+assert "torch._dynamo" not in sys.modules
+"""
+COMPILES = """
+compiled = torch.compile(lambda x: functional.gelu(x) + 1, backend="eager", fullgraph=True)
+torch.testing.assert_close(compiled(torch.ones(2)), functional.gelu(torch.ones(2)) + 1)
+assert functional.gelu(x).shape == x.shape
+assert "torch._dynamo" in sys.modules
+"""
+COMMAND = """
+import sys
+from burnlike.cli.main import main
+assert main(["{command}", "char_gpt_tiny", "--set", "training.epochs=1"]) == 0
+heavy = ("torch._dynamo", "torch._inductor", "torch.distributed.fsdp", "transformers", "pandas", "rich", "tensorboard")
+print([name for name in heavy if name in sys.modules], file=sys.stderr)
+"""
+
+
+def run(program: str, folder: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_shapes_need_no_compiler_and_it_compiles_afterwards(tmp_path: Path) -> None:
+    run(SHAPES + COMPILES, tmp_path)
+
+
+def test_a_compiler_that_is_there_stays() -> None:
+    import torch._dynamo as compiler
+
+    with compiler_left_out():
+        assert sys.modules["torch._dynamo"] is compiler
+
+
+@pytest.mark.parametrize("command", ["check", "train"])
+def test_commands_start_without_what_takes_seconds(command: str, tmp_path: Path) -> None:
+    assert run(COMMAND.format(command=command), tmp_path).splitlines()[-1] == "[]"
