@@ -41,7 +41,8 @@ def run(program: str, folder: Path) -> str:
     return done.stderr
 
 
-def test_shapes_need_no_compiler_and_it_compiles_afterwards(tmp_path: Path) -> None:
+def test_compiler_left_out(tmp_path: Path) -> None:
+    """Shapes need no compiler, and it compiles afterwards."""
     run(SHAPES + COMPILES, tmp_path)
 
 
