@@ -5,6 +5,8 @@ with clipping and with moments of less precision, is in `benchmarks.ops.adamw_st
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,11 +15,12 @@ from benchmarks._harness import Comparison, main
 from burnlike.ops import native_status
 from burnlike.optim import AdamConfig, LionConfig, ModuleOptimizerConfig, MomentumConfig, SgdConfig
 
-from ._sides import Shapes, compare_sides, ours, print_distance, theirs
+from ._sides import Shapes, as_in_torch, compare_sides, ours, print_distance, theirs
 
 LR = 1e-3
 LARGE = [(1024, 1024)] * 64
 SMALL = [(64,)] * 300
+CONVOLUTIONS = [(width, width, 3, 3) for width in (64, 128, 256, 512) for _ in range(4)]
 
 TorchOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
@@ -54,6 +57,18 @@ def _measure(
     return result
 
 
+def _in_channels_last(repeats: int) -> Comparison:
+    """Convolutions whose weights and gradients have their channels last, as a training of images on a CPU has them."""
+    one, other = as_in_torch(AdamConfig(), CONVOLUTIONS, LR), theirs(_adam, CONVOLUTIONS)
+    last: Any = torch.channels_last
+    sides = [replace(it, grads=[grad.to(memory_format=last) for grad in it.grads]) for it in (one, other)]
+    for side in sides:
+        side.model.to(memory_format=last)
+    result = compare_sides("Adam, channels_last", *sides, theirs_name="torch fused", bar=1.3, repeats=repeats)
+    print_distance(*sides, result)
+    return result
+
+
 def run(repeats: int) -> list[Comparison]:
     """Measure each with 64 large tensors and with 300 small ones."""
     print(f"CPU kernels: {native_status().isa}")
@@ -61,6 +76,7 @@ def run(repeats: int) -> list[Comparison]:
     for name, config, make, is_same, bar in CASES:
         results.append(_measure(f"{name}, 67.1 M values", config, make, is_same, LARGE, max(5, repeats // 3), None))
         results.append(_measure(f"{name}, 300 x 64 values", config, make, is_same, SMALL, repeats * 10, bar))
+    results.append(_in_channels_last(repeats))
     return results
 
 

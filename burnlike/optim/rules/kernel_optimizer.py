@@ -93,11 +93,20 @@ def _runs(moments: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 def _is_packed(moment: Tensor) -> bool:
-    return 0 < moment.numel() <= SMALL and moment.is_floating_point()
+    return 0 < moment.numel() <= SMALL and moment.is_floating_point() and moment.is_contiguous()
+
+
+def _laid_out(moment: Tensor, tensor: Tensor) -> Tensor:
+    """The moment in the layout of its parameter, as in channels_last: one from a record is contiguous."""
+    if not moment.is_floating_point() or tensor.is_contiguous() or moment.stride() == tensor.stride():
+        return moment
+    return torch.empty_like(tensor, dtype=moment.dtype, device=moment.device).copy_(moment)
 
 
 def _zeros(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros_like(tensor, dtype=dtype, memory_format=torch.contiguous_format)
+    # Codes have blocks in the order of dimensions; others lie as the parameter does, so that kernels need no copies.
+    memory_format = torch.preserve_format if dtype.is_floating_point else torch.contiguous_format
+    return torch.zeros_like(tensor, dtype=dtype, memory_format=memory_format)
 
 
 class KernelMoment(NamedTuple):
@@ -210,7 +219,7 @@ class KernelOptimizer(ListOptimizer[State]):
         # A moment of another shape than its parameter is left alone, for the kernel to refuse.
         fit = all(it.shape == tensor.shape for it, tensor in zip(handed, tensors, strict=True))
         if fit and not isinstance(tensors, Parts):
-            each, handed = pack(handed)
+            each, handed = pack([_laid_out(it, tensor) for it, tensor in zip(handed, tensors, strict=True)])
             for holder, packed in zip(holders, each, strict=True):
                 setattr(holder, moment.field, packed)
         scales = []

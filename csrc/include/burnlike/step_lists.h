@@ -223,16 +223,36 @@ class StepLists {
     tensor.count = params_[index].count;
     tensor.index = static_cast<int64_t>(index);
     tensor.time = time;
-    tensor.param = written({&params_[index], 0});
-    tensor.grad = writes_grads_ ? written({&grads_[index], 0}) : read(grads_[index]);
-    if (!copies_.empty()) tensor.copy = written({&copies_[index], 0});
+    const bool as_it_lies = lie_alike(index, parts);
+    const auto operand = [&](const StateWalk::Place& place) { return as_it_lies ? lying(place) : written(place); };
+    tensor.param = operand({&params_[index], 0});
+    tensor.grad = as_it_lies || writes_grads_ ? operand({&grads_[index], 0}) : read(grads_[index]);
+    if (!copies_.empty()) tensor.copy = operand({&copies_[index], 0});
     for (size_t list = 0; list < lists_.size(); ++list) {
       const Part& part = parts[list];
       if (part.place.tensor == nullptr) continue;
-      tensor.states[list] = written(part.place);
+      tensor.states[list] = operand(part.place);
       if (part.scales != nullptr) tensor.states[list].scales = static_cast<float*>(part.scales->data);
     }
     return tensor;
+  }
+
+  // Whether a parameter that is not contiguous, as in channels_last, and all that belongs to it lie in memory without
+  // gaps and in one order. Then values are taken in the order of memory, without copies: the formula sees each alone.
+  // Rounding by chance goes by a value's place, and codes by blocks of places, which count in the order of dimensions.
+  bool lie_alike(size_t index, const std::array<Part, kMaxStates>& parts) const {
+    const TensorFacts& param = params_[index];
+    if (param.data != nullptr || options_.stochastic || !grads_[index].lies_as(param)) return false;
+    if (!copies_.empty() && !copies_[index].lies_as(param)) return false;
+    for (const Part& part : parts) {
+      if (part.place.tensor == nullptr) continue;
+      if (part.scales != nullptr || part.place.offset != 0 || !part.place.tensor->lies_as(param)) return false;
+    }
+    return param.lies_as(param);
+  }
+
+  static StepOperand lying(const StateWalk::Place& place) {
+    return {place.tensor->memory(), nullptr, storage_of(place.tensor->dtype)};
   }
 
   StepOperand read(const TensorFacts& tensor) {

@@ -32,6 +32,30 @@ struct TensorFacts {
   bool same_shape(const TensorFacts& other) const {
     return dim == other.dim && std::equal(sizes, sizes + dim, other.sizes);
   }
+
+  // Whether values lie without gaps, at aligned places, and in the order of those of `other`.
+  bool lies_as(const TensorFacts& other) const {
+    if (!same_shape(other)) return false;
+    const int64_t* own = strides();
+    const int64_t* others = other.strides();
+    for (int64_t index = 0; index < dim; ++index) {
+      if (sizes[index] > 1 && own[index] != others[index]) return false;
+    }
+    return memory_extent(sizes, own, dim) == count && is_aligned(memory(), element_size(element_kind(dtype)));
+  }
+
+  const int64_t* strides() const {
+    int64_t* strides = nullptr;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_strides(handle, &strides));
+    return strides;
+  }
+
+  // Of the first value, wherever the others lie.
+  void* memory() const {
+    void* memory = nullptr;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_data_ptr(handle, &memory));
+    return memory;
+  }
 };
 
 // Owns the list that the dispatcher hands to an op and the handles in it.
