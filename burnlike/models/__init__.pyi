@@ -40,7 +40,6 @@ from .encoders.model import (
 from .generation import (
     GenerateOptions as GenerateOptions,
     Reader as Reader,
-    next_tokens as next_tokens,
     stream as stream,
 )
 from .lora.configs import LoRAConfig as LoRAConfig
@@ -54,4 +53,5 @@ from .pretrained import (
     pretrained_table as pretrained_table,
     save_pretrained as save_pretrained,
 )
+from .sampling import Sampler as Sampler, SamplingOptions as SamplingOptions, next_tokens as next_tokens
 from .weights.table import WeightTable as WeightTable, weight_table as weight_table, weight_tables as weight_tables

@@ -6,64 +6,29 @@ A model that can go on from what it has read, by a cache or a state, has a metho
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError
 from ..module.torch_objects.wrappers import is_sharded, unwrap
+from .sampling import Sampler, SamplingOptions
 
-COLDEST = 1e-30
-"""A temperature below this takes the likeliest token: the logits divided by it would be no float32."""
 _ASKS_AFTER = {"cpu": 1}
 """By device, the tokens after which the host asks if all sequences ended; 16 elsewhere: asking waits for the GPU."""
 
 
-class GenerateOptions(TypedDict, total=False):
-    """The keywords that `generate` of each language model takes.
+class GenerateOptions(SamplingOptions, total=False):
+    """The keywords that `generate` of each language model takes: those of a draw, and ends. The temperature is 0.
 
     Attributes:
-        temperature: divides the logits; 0, the default, takes the likeliest token.
-        top_k: how many of the likeliest tokens are drawn from; None, the default, for all.
-        top_p: the likeliest tokens that together have this probability are drawn from (Holtzman et al. 2020, section
-            3.1), the first of them in any case; None, the default, for all.
         stop_tokens: each ends a sequence, and is kept; the others go on until all have ended. None by default.
         pad_token: what ended sequences are filled up with; 0 by default.
-        generator: of the draws, on the model's device; None, the default, for torch's.
     """
 
-    temperature: float
-    top_k: int | None
-    top_p: float | None
     stop_tokens: tuple[int, ...]
     pad_token: int
-    generator: torch.Generator | None
-
-
-def next_tokens(
-    logits: Tensor,
-    *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    generator: torch.Generator | None = None,
-) -> Tensor:
-    """Draw a token for each row of `[batch, vocab_size]`, int64 `[batch]`; for the options see `GenerateOptions`."""
-    _check_drawing(temperature, top_k, top_p)
-    if temperature < COLDEST:
-        return logits.argmax(-1)
-    # The largest is 0, so that nothing overflows.
-    scaled = (logits - logits.amax(-1, keepdim=True)).float() / temperature
-    if top_k is not None and top_k < logits.shape[-1]:
-        scaled = scaled.masked_fill(scaled < scaled.topk(top_k, -1).values[..., -1:], -torch.inf)
-    if top_p is not None:
-        ordered, places = scaled.sort(-1, descending=True)
-        probabilities = ordered.softmax(-1)
-        before = probabilities.cumsum(-1) - probabilities
-        left_out = (before >= top_p).index_fill(-1, torch.zeros(1, dtype=torch.int64, device=scaled.device), False)
-        scaled = scaled.masked_fill(left_out.scatter(-1, places, left_out), -torch.inf)
-    return torch.multinomial(scaled.softmax(-1), 1, generator=generator).squeeze(-1)
 
 
 def stop_tokens(model: nn.Module, codec: Any) -> tuple[int, ...]:
@@ -239,12 +204,9 @@ def _added(
     max_new_tokens: int,
     at_once: int,
     *,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
     stop_tokens: tuple[int, ...] = (),
     pad_token: int = 0,
-    generator: torch.Generator | None = None,
+    **sampling: Unpack[SamplingOptions],
 ) -> Generator[Tensor]:
     """Each new column of tokens, `[batch, 1]`, with the model in evaluation; drawn on the generator's device.
 
@@ -252,20 +214,21 @@ def _added(
     """
     if max_new_tokens < 0:
         raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
-    _check_drawing(temperature, top_k, top_p)
+    sampler = Sampler(**sampling)
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     stops = _on_device(stop_tokens, tokens)
     last, modes = tokens, {part: part.training for part in model.modules()}
-    drawing: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
+    seen, prompt_length = tokens, tokens.shape[1]
     model.eval()
     try:
         for count in range(1, max_new_tokens + 1):
-            logits = next_logits(last)
-            drawn = next_tokens(logits.to(logits.device if generator is None else generator.device), **drawing)
+            drawn = sampler.draw(next_logits(last), seen, prompt_length)
             last = drawn.to(tokens.device)[:, None]
             if stop_tokens:
                 last = last.masked_fill(finished[:, None], pad_token)
                 finished = finished | torch.isin(last[:, 0], stops)
+            if sampler.reads_tokens:
+                seen = torch.cat((seen, last), 1)
             yield last
             if stop_tokens and at_once and count % at_once == 0 and bool(finished.all()):
                 break
@@ -287,12 +250,3 @@ def gathers_as_forward(model: nn.Module, *methods: str) -> None:
     for name in methods:
         if name not in model.__dict__:  # else it is registered
             register_fsdp_forward_method(model, name)
-
-
-def _check_drawing(temperature: float, top_k: int | None, top_p: float | None) -> None:
-    if not temperature >= 0:
-        raise ArgumentError(f"temperature: expected 0 or more, got {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ArgumentError(f"top_k: expected 1 or more, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ArgumentError(f"top_p: expected more than 0 and at most 1, got {top_p}")

@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -54,6 +55,11 @@ def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monk
         for seed in ("1", "1", "2")
     ]
     assert drawn[0] == drawn[1] != drawn[2]
+    sampling: Any = {"repetition_penalty": 1.5, "no_repeat_ngram": 2}
+    penalized = [*stream(run.model, codec.encode("the "), 40, context_length=codec.context_length, **sampling)]
+    flags = ("--repetition-penalty", "1.5", "--no-repeat-ngram", "2")
+    shown = said(capsys, "generate", "run", *flags, *options, "the ")
+    assert shown == f"{codec.decode(torch.tensor(penalized))}\n" != f"{expected}\n"
 
 
 @pytest.mark.parametrize(
@@ -64,6 +70,7 @@ def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monk
         (["--prompt", "x", "--chat"], "plain text has no chat template"),
         (["--prompt", "x", "--system", "y"], "--system is for --chat"),
         (["--prompt", "x", "--top-p", "0"], "--top-p: expected more than 0"),
+        (["--prompt", "x", "--no-repeat-ngram", "0"], "--no-repeat-ngram: expected 1 or more, got 0"),
         (["--prompt", "x", "--max-tokens", "0"], "--max-tokens: expected at least 1"),
         (["--prompt", "x", "--step", "3"], "has no checkpoint of step 3"),
     ],

@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from burnlike.train import LoadedRun
 
 _LARGEST_SEED = 2**64
+_SAMPLING: dict[str, tuple[type, str, str]] = {
+    "temperature": (float, "T", "above 0: draw tokens, of logits divided by it (default: 0, the likeliest token)"),
+    "top_k": (int, "K", "draw from the K likeliest tokens only"),
+    "top_p": (float, "P", "draw from the likeliest tokens that together have this probability"),
+    "min_p": (float, "P", "leave out tokens below this share of the likeliest one's probability"),
+    "typical_p": (float, "P", "draw from the most typical tokens that together have this probability"),
+    "repetition_penalty": (float, "X", "divide the logits of tokens that the prompt or the text has by it"),
+    "presence_penalty": (float, "X", "subtract it from the logits of tokens that were added"),
+    "frequency_penalty": (float, "X", "subtract it as often as a token was added"),
+    "no_repeat_ngram": (int, "N", "write no N tokens in a row twice"),
+}
+"""Options of a draw, as `SamplingOptions` has them: type, placeholder and help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chat", action="store_true", help=text)
     parser.add_argument("--system", metavar="TEXT", help="with --chat: the system prompt")
     parser.add_argument("--max-tokens", type=int, default=256, metavar="N", help="tokens of a text (default: 256)")
-    text = "above 0: draw tokens, of logits divided by it (default: 0, the likeliest token)"
-    parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help=text)
-    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens only")
-    text = "draw from the likeliest tokens that together have this probability"
-    parser.add_argument("--top-p", type=float, metavar="P", help=text)
+    for name, (value_type, metavar, text) in _SAMPLING.items():
+        parser.add_argument(_flag(name), type=value_type, metavar=metavar, help=text)
     add_repeated(parser, "--stop", "stops", "TEXT", "end before this text; may be repeated")
     parser.add_argument("--seed", type=int, metavar="N", help="of the draws (default: another each time)")
 
@@ -41,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
     if prompt is not None and not (prompt or args.chat):
         raise ArgumentError("--prompt: expected a text of at least one character, got an empty one")
+    _check_sampling(args)
     loaded = opened(args)
     writer = _Writer(loaded, args)
     if not args.chat:
@@ -72,7 +82,7 @@ class _Writer:
         self._args = args
         self.codec: Any = loaded.config.data.codec(loaded.facts, loaded.directory)
         seed = random.SystemRandom().randrange(_LARGEST_SEED // 2) if args.seed is None else args.seed
-        self._generator = torch.Generator().manual_seed(seed)
+        self._sampling: Any = {**_sampling(args), "generator": torch.Generator().manual_seed(seed)}
         self._stops = stop_tokens(loaded.model, self.codec)
 
     def write(self, tokens: "Tensor") -> Iterator[str]:
@@ -85,11 +95,8 @@ class _Writer:
             tokens,
             args.max_tokens,
             context_length=getattr(self.codec, "context_length", None),
-            temperature=args.temperature,
-            top_k=args.top_k,
-            top_p=args.top_p,
             stop_tokens=self._stops,
-            generator=self._generator,
+            **self._sampling,
         )
         shown = (token for token in added if token not in self._stops)
         return until(text_pieces(shown, self.codec.decode), args.stops)
@@ -102,16 +109,30 @@ def _check(args: argparse.Namespace) -> None:
         raise ArgumentError("--system is for --chat: without it a text only begins with the prompt")
     if args.max_tokens < 1:
         raise ArgumentError(f"--max-tokens: expected at least 1, got {args.max_tokens}")
-    if not 0 <= args.temperature < float("inf"):
-        raise ArgumentError(f"--temperature: expected 0 or more, got {args.temperature}")
-    if args.top_k is not None and args.top_k < 1:
-        raise ArgumentError(f"--top-k: expected at least 1, got {args.top_k}")
-    if args.top_p is not None and not 0 < args.top_p <= 1:
-        raise ArgumentError(f"--top-p: expected more than 0 and at most 1, got {args.top_p}")
     if not all(args.stops):
         raise ArgumentError("--stop: expected a text of at least one character, got an empty one")
     if args.seed is not None and not 0 <= args.seed < _LARGEST_SEED:
         raise ArgumentError(f"--seed: expected 0 to {_LARGEST_SEED - 1}, got {args.seed}")
+
+
+def _check_sampling(args: argparse.Namespace) -> None:
+    """Refuse what a Sampler refuses, by the names of the flags, before the run is read."""
+    from burnlike.models import Sampler
+
+    try:
+        Sampler(**_sampling(args))
+    except ArgumentError as error:
+        name, _, problem = str(error).partition(": ")
+        raise ArgumentError(f"{_flag(name)}: {problem}") from error
+
+
+def _sampling(args: argparse.Namespace) -> Any:
+    """The options of a draw that the line has."""
+    return {name: value for name in _SAMPLING if (value := getattr(args, name)) is not None}
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _messages() -> Iterator[str]:
