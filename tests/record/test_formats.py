@@ -33,6 +33,7 @@ from burnlike.record import (
 )
 from burnlike.record.bytes.source import BytesSource, Cursor, GzipSource, is_gzip
 from burnlike.record.formats import EXTENSIONS, Outline, TensorEntry, detect, format_of_path
+from burnlike.record.layout import check_layout
 
 from ..processes import HANGS_S
 
@@ -510,3 +511,9 @@ def test_values_nest_up_to_64_levels() -> None:
     assert metadata.decode(texts, {}, "file").values == nested(64)
     with pytest.raises(RecordError, match="nested too deeply"):
         encoded(nested(65))
+
+
+@pytest.mark.parametrize("layout", [3, {1: "tensor"}, {"a": 7}])
+def test_layouts_of_anything_but_texts_and_maps_are_refused(layout: Any) -> None:
+    with pytest.raises(RecordError, match="expected a text or a map from texts, got"):
+        check_layout(layout)

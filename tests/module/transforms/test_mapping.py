@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from burnlike.errors import MapperError, ModuleTreeError
 from burnlike.module import LazyParameter, Module, ModuleMapper, Param, constant, map, map_, params, valid
+from burnlike.module.transforms.mapping import Memory
 
 from ..cases import case
 
@@ -657,3 +658,21 @@ def test_sharded_tensors_keep_their_placement(mesh: Any) -> None:
         with pytest.raises(MapperError, match="'weight', which is sharded: expected a DTensor of the placements"):
             map_(model, lambda param: wrong)  # noqa: B023
     assert torch.equal(local, values * 2)
+
+
+def test_memory_that_touches_several_ranges_joins_them() -> None:
+    array = np.arange(10.0)
+
+    def part(begin: int, end: int) -> Tensor:
+        return torch.from_numpy(array[begin:end])  # each with a storage of its own, in one memory
+
+    def held() -> list[int]:
+        return [place for place in range(10) if memory.holds(part(place, place + 1))]
+
+    memory = Memory([part(0, 2), part(4, 6), part(8, 10)])
+    assert held() == [0, 1, 4, 5, 8, 9]
+    memory.add(part(1, 5))
+    assert held() == [0, 1, 2, 3, 4, 5, 8, 9]
+    memory.add(part(7, 8))
+    memory.add(part(0, 10))
+    assert held() == [*range(10)]

@@ -365,6 +365,12 @@ def test_names_that_can_not_be_stored_are_refused(name: str) -> None:
         build_header([TensorEntry(name, "F32", (1,))], {"k": "v"})
 
 
+def test_the_smallest_shard_is_a_byte() -> None:
+    assert SafetensorsRecorder(shard_bytes=1).shard_bytes == 1
+    with pytest.raises(ArgumentError, match="shard_bytes"):
+        SafetensorsRecorder(shard_bytes=0)
+
+
 # The cases of the library's own tests and of its security audit are among these.
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "empty file": (b"", "fewer than 8 bytes"),
@@ -388,6 +394,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "metadata no map": (file_of({"__metadata__": [1]}), "__metadata__"),
     "metadata that is not UTF-8": (file_of(b'{"__metadata__":{"a":"\xfd"}}'), "not UTF-8"),
     "metadata with an escape that is none": (file_of(b'{"__metadata__":{"a":"\\ud800"}}'), "not a map from text"),
+    "metadata that is a tensor": (file_of({"__metadata__": entry()}, bytes(8)), "not a map from text"),
     "metadata of numbers": (file_of({"__metadata__": {"a": 1}}), "__metadata__"),
     "entry no map": (file_of({"a": 1}), "exactly dtype"),
     "entry without dtype": (file_of({"a": {"shape": [1], "data_offsets": [0, 4]}}, bytes(4)), "exactly dtype"),

@@ -10,7 +10,9 @@ import random
 import re
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -340,6 +342,22 @@ def test_by_time(tmp_path: Path) -> None:
     options = {"checkpoint_every_epochs": None, "keep_checkpoints": 9}
     assert fit(tmp_path / "often", [1.0] * 4, checkpoint_every_minutes=1e-9, **options) == [1, 2, 3, 4]
     assert fit(tmp_path / "rarely", [1.0] * 4, checkpoint_every_minutes=60.0, **options) == [4]
+
+
+def test_a_minute_has_60_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    class Slow(list[float]):
+        """Losses of validations that take 50 s each."""
+
+        def __iter__(self) -> Iterator[float]:
+            for value in super().__iter__():
+                now[0] += 50
+                yield value
+
+    monkeypatch.setattr("burnlike.train.learner.saving.time", SimpleNamespace(monotonic=lambda: now[0]))
+    options = {"checkpoint_every_epochs": None, "keep_checkpoints": 9}
+    assert fit(tmp_path, Slow([1.0] * 7), checkpoint_every_minutes=2.0, **options) == [3, 6, 7]
 
 
 @pytest.mark.parametrize("name", ["keep_best", "early_stopping"])

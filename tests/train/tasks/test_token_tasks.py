@@ -137,6 +137,16 @@ def test_tokens_are_hidden_as_in_bert() -> None:
     assert output.size == int(chosen.sum())
 
 
+def test_what_a_task_of_tokens_lacks_is_named() -> None:
+    task = MaskedLanguageModel(MaskedLanguageModelConfig())
+    task.take_facts({**MASKED_FACTS, "vocab_size": None})
+    with pytest.raises(ConfigError, match="needs the number of tokens, which neither data nor model say"):
+        task.train_step(Shown(), texts())
+    writer = SequenceToSequence(SequenceToSequenceConfig(max_tokens=3, end_token=1))
+    with pytest.raises(ConfigError, match="Shown has no generate, which writes tokens"):
+        writer.predict(Shown(), texts(), {"classes": None})
+
+
 def test_the_choice_is_of_the_generator_in_training_and_fixed_in_a_validation() -> None:
     batch, model, task = texts(6, 40), Shown(), masked(mask_prob=0.3)
 
