@@ -1,6 +1,10 @@
 """The public names of `burnlike.data`: each is imported from where it is defined, at its first use."""
 
-from .chat.configs import ChatConfig as ChatConfig, ChatFormatConfig as ChatFormatConfig
+from .chat.configs import (
+    ChatConfig as ChatConfig,
+    ChatFormatConfig as ChatFormatConfig,
+    PreferencesConfig as PreferencesConfig,
+)
 from .chat.splits import ChatData as ChatData
 from .configs import TextCorpusConfig as TextCorpusConfig
 from .dataset import (

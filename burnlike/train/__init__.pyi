@@ -49,14 +49,18 @@ from .state.training_state import TrainingState as TrainingState
 from .tasks.configs import (
     AdversarialConfig as AdversarialConfig,
     ClassificationConfig as ClassificationConfig,
+    DpoConfig as DpoConfig,
     LanguageModelConfig as LanguageModelConfig,
     LoraFineTuningConfig as LoraFineTuningConfig,
     MaskedLanguageModelConfig as MaskedLanguageModelConfig,
     ModelLossConfig as ModelLossConfig,
     NetworksConfig as NetworksConfig,
+    OrpoConfig as OrpoConfig,
     RegressionConfig as RegressionConfig,
+    RewardConfig as RewardConfig,
     SegmentationConfig as SegmentationConfig,
     SequenceToSequenceConfig as SequenceToSequenceConfig,
+    SimPoConfig as SimPoConfig,
     TokenClassificationConfig as TokenClassificationConfig,
     VariationalAutoencoderConfig as VariationalAutoencoderConfig,
 )
@@ -71,6 +75,7 @@ from .tasks.language_model import (
     next_token_loss as next_token_loss,
     sample as sample,
 )
+from .tasks.preferences import Dpo as Dpo, Orpo as Orpo, Reward as Reward, SimPo as SimPo
 from .tasks.supervised import (
     Classification as Classification,
     ModelLoss as ModelLoss,

@@ -13,7 +13,7 @@ from ...errors import DataError
 from ..dataset import Dataset, InMemDataset
 from ..sources.rows import bytes_of, text_lines
 from ..sources.splits import Unlabeled
-from .configs import TEMPLATES, ChatConfig, ChatFormatConfig
+from .configs import TEMPLATES, ChatFormatConfig, ConversationsConfig
 from .files import file_source
 from .formats import COLUMNS, Conversation, Format, WrongRow, expect_texts, format_named
 from .templates import TEMPLATE_NAME, TOKENIZER_FOLDER, ChatTemplate
@@ -64,12 +64,12 @@ class ChatCodec:
         return torch.tensor(self.template.prompt(Conversation(checked.messages)), dtype=torch.int64)
 
 
-def codec(config: ChatConfig, directory: Path) -> ChatCodec:
+def codec(config: ConversationsConfig[Any], directory: Path) -> ChatCodec:
     """The codec of the tokenizer and template that a run keeps in `directory`; else of those that are named."""
     return ChatCodec(template_of(config, directory), config.max_length)
 
 
-def template_of(config: ChatConfig, directory: Path | None = None) -> ChatTemplate:
+def template_of(config: ConversationsConfig[Any], directory: Path | None = None) -> ChatTemplate:
     """The template of a config: as a run has kept it in `directory`, or from the files that the config names."""
     named, tokenizer = config.chat_template, Path(config.tokenizer).expanduser()
     if directory is not None and (kept := directory / TOKENIZER_FOLDER).is_dir():
@@ -82,7 +82,7 @@ def template_of(config: ChatConfig, directory: Path | None = None) -> ChatTempla
 _TEXT = ".txt"
 
 
-def prompts(config: ChatConfig, sources: Sequence[Any], directory: Path) -> Unlabeled:
+def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory: Path) -> Unlabeled:
     """The prompts of files (`.txt`: one a line) and streams, as tokens, with the codec that decodes the answers."""
     run_codec = codec(config, directory)
     names: list[str] = []
@@ -125,12 +125,13 @@ def _lines(lines: Iterable[str], name: Path) -> Iterator[tuple[str, Any]]:
             yield f"{name}:{number}", line.strip()
 
 
-def _format(config: ChatConfig, row: Mapping[str, Any]) -> Format:
+def _format(config: ConversationsConfig[Any], row: Mapping[str, Any]) -> Format:
     """The format that the config names; else the one whose first column, before the answer's, the row has."""
-    if isinstance(config.format, ChatFormatConfig):
-        return format_named(config.format)
+    wanted = getattr(config, "format", None)
+    if isinstance(wanted, ChatFormatConfig):
+        return format_named(wanted)
     first_columns = {name: columns[0] for name, columns in COLUMNS.items()}
-    format_name = config.format or next((name for name, column in first_columns.items() if column in row), None)
+    format_name = wanted or next((name for name, column in first_columns.items() if column in row), None)
     if format_name is None:
         raise WrongRow(f"expected one of the columns {', '.join(first_columns.values())}, got {', '.join(row)}")
     return format_named(format_name)

@@ -3,17 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from ...config import Config, DatasetConfig, field
 from ...config.bounds import Size
 from ...config.file_paths import FilePath, file_or
+from ...config.roles import Built
 from ..sources.configs import Fraction, Name, Seed
 from .tokenizers import tokenizer_problem
 
 if TYPE_CHECKING:
     from ..sources.splits import Unlabeled
     from .codec import ChatCodec
+    from .preferences import PreferenceData
     from .splits import ChatData
 
 RowFormat = Literal["messages", "prompt_completion", "alpaca", "sharegpt"]
@@ -81,7 +83,77 @@ def columns_of(text: str) -> list[str]:
     return [name for name, _, _ in parts]
 
 
-class ChatConfig(DatasetConfig["ChatData"], tag="Chat", builds=".splits:ChatData"):
+class ConversationsConfig(DatasetConfig[Built]):
+    """Role of conversations that the chat template of a tokenizer writes."""
+
+    tokenizer: FilePath
+    chat_template: Annotated[str, file_or(*TEMPLATES)] | None
+    system: Name | None
+    max_length: Size
+
+    def file_problems(self) -> Iterable[tuple[str, str]]:
+        if problem := tokenizer_problem(self.tokenizer):
+            yield "tokenizer", problem
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that the model sees at once at most."""
+        return self.max_length
+
+    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
+        from .codec import prompts
+
+        return prompts(self, sources, directory)
+
+    def codec(self, facts: Mapping[str, Any], directory: Path) -> "ChatCodec":
+        from .codec import codec
+
+        return codec(self, directory)
+
+
+class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences", builds=".preferences:PreferenceData"):
+    """Pairs of answers to a prompt, of which one is preferred, as the chat template of a tokenizer writes them.
+
+    Rows have `chosen` and `rejected`, each a text, a message or messages; and before them `prompt` (a text or
+    messages), `messages`, `conversations`, or `instruction` and `input`, or nothing where both answers are whole
+    conversations. Batches are mappings `[n, 2, length]` int64, the chosen one first: `input_ids`, `labels` (-100:
+    before the answer) and `attention_mask`, and `margin`, `[n]` float32, that of the rows or 0. It needs the extra
+    `transformers`.
+
+    Attributes:
+        path: a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`), or a directory, as of `Chat`.
+        tokenizer: a directory with the files of a tokenizer of transformers, such as that of a model.
+        chat_template: `chatml`, `alpaca`, `plain` or the path of a Jinja template, in place of the tokenizer's.
+        system: what a conversation begins with that has no system message.
+        max_length: tokens of a conversation.
+        on_long: whether a longer pair is cut at its ends (`truncate`), left out (`drop`), or an error.
+        validation_path: a file or directory for validation; None takes the part `validation` of `path`, or a share.
+        validation_fraction: how large that share is.
+        train_split, valid_split: names of the parts of a directory.
+        split_seed: by which the share is drawn.
+
+    Raises:
+        DataError: by `init`: a file is missing or damaged, a row is no pair, or nothing is left to learn.
+    """
+
+    format: ClassVar[None] = None
+    loss: ClassVar[Loss] = "last_answer"
+    packing: ClassVar[bool] = False
+
+    path: FilePath
+    tokenizer: FilePath
+    chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
+    system: Name | None = None
+    max_length: Size = 1024
+    on_long: OnLong = "truncate"
+    validation_path: FilePath | None = None
+    validation_fraction: Fraction = 0.1
+    train_split: Name = "train"
+    valid_split: Name = "validation"
+    split_seed: Seed = 0
+
+
+class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:ChatData"):
     """Conversations and instructions, as the chat template of a tokenizer writes them, with the loss on the answers.
 
     Batches are mappings `[n, length]` int64: `input_ids`, `labels` (-100: no loss), and with packing `position_ids`,
@@ -124,22 +196,3 @@ class ChatConfig(DatasetConfig["ChatData"], tag="Chat", builds=".splits:ChatData
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Seed = 0
-
-    def file_problems(self) -> Iterable[tuple[str, str]]:
-        if problem := tokenizer_problem(self.tokenizer):
-            yield "tokenizer", problem
-
-    @property
-    def context_length(self) -> int:
-        """Tokens that the model sees at once at most."""
-        return self.max_length
-
-    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
-        from .codec import prompts
-
-        return prompts(self, sources, directory)
-
-    def codec(self, facts: Mapping[str, Any], directory: Path) -> "ChatCodec":
-        from .codec import codec
-
-        return codec(self, directory)

@@ -97,7 +97,7 @@ class Conversations(Fingerprinted):
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, index: int, /) -> dict[str, Tensor]:
+    def __getitem__(self, index: int, /) -> dict[str, Any]:
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
         tokens, counts = self.rows[self.indices[index]]

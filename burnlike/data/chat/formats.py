@@ -125,15 +125,15 @@ def _of_messages(name: str = "messages", column: str = "messages", role: str = "
 def _prompt_completion() -> Format:
     def read(row: Mapping[str, Any]) -> Conversation:
         begin = prompt(row)
-        return Conversation(begin.messages + _turn("completion", row, "assistant"), begin.tools)
+        return Conversation(begin.messages + turn("completion", row, "assistant"), begin.tools)
 
     def prompt(row: Mapping[str, Any]) -> Conversation:
-        return Conversation(_turn("prompt", row, "user"), _tools(row))
+        return Conversation(turn("prompt", row, "user"), _tools(row))
 
     return Format("prompt_completion", {"": COLUMNS["prompt_completion"]}, read, prompt)
 
 
-def _turn(column: str, row: Mapping[str, Any], role: str) -> Messages:
+def turn(column: str, row: Mapping[str, Any], role: str) -> Messages:
     """The messages of a column that has a text, or a list of messages."""
     value, parsed = row.get(column), _parsed(row.get(column))
     are_messages = isinstance(parsed, list) and any(isinstance(it, Mapping) and "role" in it for it in parsed)
@@ -142,6 +142,25 @@ def _turn(column: str, row: Mapping[str, Any], role: str) -> Messages:
     role_of = {it: it for it in _ROLES}
     listed = _list_of(row, column)
     return [_message(f"{column}[{place}]", it, "role", "content", role_of) for place, it in enumerate(listed)]
+
+
+def messages_in(column: str, row: Mapping[str, Any]) -> Messages:
+    """The messages of a column that has a list of them, of role and content or of from and value."""
+    listed = _list_of(row, column)
+    is_sharegpt = isinstance(listed[0], Mapping) and "from" in listed[0]
+    role, content = ("from", "value") if is_sharegpt else ("role", "content")
+    role_of = _SHAREGPT_ROLES if is_sharegpt else {it: it for it in _ROLES}
+    return [_message(f"{column}[{place}]", it, role, content, role_of) for place, it in enumerate(listed)]
+
+
+def answer_of(column: str, value: Any) -> Messages:
+    """The messages of an answer: a text, one message, or several."""
+    parsed = _parsed(value)
+    if isinstance(parsed, Mapping) and {"content", "value"} & {*parsed}:
+        return messages_in(column, {column: [{"from": "gpt", **parsed} if "value" in parsed else parsed]})
+    return (
+        turn(column, {column: value}, "assistant") if isinstance(value, str) else messages_in(column, {column: value})
+    )
 
 
 def _alpaca() -> Format:

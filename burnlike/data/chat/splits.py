@@ -14,13 +14,13 @@ from ..dataset import FileFingerprint
 from ..sources.rows import pieces
 from ..sources.splits import Splits, drawn, histogram, marked_text, named_parts
 from .codec import ChatCodec, template_of
-from .configs import ChatConfig
+from .configs import ChatConfig, PreferencesConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
 from .files import Source, sources_of
 from .formats import Conversation, Format, WrongRow, expect_texts, format_of
 from .templates import Encoded, WrongConversation
 
-_AT_ONCE = 512
+AT_ONCE = 512
 _SHOWN_ROWS = 20
 _PARTS = ("train", "valid")
 
@@ -38,7 +38,10 @@ class ChatData(Splits):
         parts: the rows of tokens of each file or part.
     """
 
-    def __init__(self, config: ChatConfig, directory: Path | None = None) -> None:
+    dataset_type: type[Conversations] = Conversations
+    batcher_type: type[ConversationBatcher] = ConversationBatcher
+
+    def __init__(self, config: ChatConfig | PreferencesConfig, directory: Path | None = None) -> None:
         """Read all; `directory` has the tokenizer that a run has kept."""
         self._config = config
         self.template = template_of(config, directory)
@@ -57,11 +60,25 @@ class ChatData(Splits):
                 or [*chain(*validation_sources.values())],
             }
         train, *_ = named_parts(config, by_split, config.path)
-        self.format = _format_of(config, train[0])
+        self.format: Any = self._format_of(train[0])
         rows = {name: self._read(sources) for name, sources in by_split.items()}
         super().__init__(*self._split(rows, self._fingerprint_of(by_split)))
         self.facts = {"format": self.format.name, "vocab_size": self.vocab_size}
         self.files = self.template.files
+
+    def _format_of(self, source: Source) -> Format:
+        """The format of the rows, of which `source` has the first."""
+        try:
+            _, first = next(iter(source))
+        except StopIteration as error:
+            raise DataError(f"{source.rows.path} has no rows") from error
+        try:
+            return self._format_of_row(first)
+        except DataError as error:
+            raise DataError(f"{source.rows.path}: {error}") from error
+
+    def _format_of_row(self, first: Mapping[str, Any]) -> Format:
+        return format_of(self._config.format, [*first], first)
 
     @property
     def said(self) -> list[str]:
@@ -101,7 +118,7 @@ class ChatData(Splits):
 
     def _read(self, sources: Sequence[Source]) -> ConversationTokens:
         rows = ConversationTokens()
-        for piece in pieces(chain.from_iterable(sources), _AT_ONCE):
+        for piece in pieces(chain.from_iterable(sources), AT_ONCE):
             self.counts["read"] += len(piece)
             read = [
                 (place, conversation)
@@ -169,12 +186,12 @@ class ChatData(Splits):
             if not indices:
                 told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + unreadable[:1])
                 raise DataError(f"{config.path}: no conversation with an answer is left to {name} on ({told})")
-        datasets = [Conversations(it, indices, fingerprint) for it, indices in parts]
+        datasets = [self.dataset_type(it, indices, fingerprint) for it, indices in parts]
         datasets[0].unreadable = unreadable
         self._train_rows = datasets[0]
-        others = {name: Conversations(it, [*range(len(it))], fingerprint) for name, it in rest.items() if len(it)}
+        others = {name: self.dataset_type(it, [*range(len(it))], fingerprint) for name, it in rest.items() if len(it)}
         if not config.packing:
-            return *datasets, ConversationBatcher(self.template.pad_token), others, fingerprint
+            return *datasets, self.batcher_type(self.template.pad_token), others, fingerprint
         packs = [PackedConversations(it, config.max_length, config.split_seed) for it in datasets]
         more = {name: PackedConversations(it, config.max_length, config.split_seed) for name, it in others.items()}
         length = max(it.length for it in packs)
@@ -192,14 +209,3 @@ class ChatData(Splits):
             facts.pop(name, None)
         tokenizer = self.template.tokenizer.backend_tokenizer.to_str()
         return FileFingerprint(files, facts, self.template.text, tokenizer)
-
-
-def _format_of(config: ChatConfig, source: Source) -> Format:
-    try:
-        _, first = next(iter(source))
-    except StopIteration as error:
-        raise DataError(f"{source.rows.path} has no rows") from error
-    try:
-        return format_of(config.format, [*first], first)
-    except DataError as error:
-        raise DataError(f"{source.rows.path}: {error}") from error

@@ -1,7 +1,8 @@
 """Low-rank adapters (Hu et al. 2021, arXiv:2106.09685), and weight normalization, as reparameterizations."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import torch
@@ -231,6 +232,37 @@ def apply_lora(module: M, config: LoraConfig) -> M:
     for param in candidates(module):
         param.set_require_grad(False)
     return module
+
+
+def adapters_off(module: nn.Module) -> AbstractContextManager[None]:
+    """Let a module compute without its adapters, as the model that they were added to; its values stay.
+
+    Raises:
+        ModuleTreeError: there are none, one is a DoRA, or parameters beside them are trained: then the model before
+            the training is not to be had from this one.
+    """
+    loras = [part for part in module.modules() if isinstance(part, Lora)]
+    factors = {id(it) for lora in loras for it in (lora.a, lora.b)}
+    trained = [name for name, it in module.named_parameters() if it.requires_grad and id(it) not in factors]
+    if not loras or trained or any(it.magnitude is not None for it in loras):
+        what = "a DoRA" if loras and not trained else f"'{trained[0]}'" if trained else "none"
+        raise ModuleTreeError(
+            f"{own_class(module).__name__} computes as before its training only where nothing but LoRA adapters is"
+            f" trained, got {what}"
+        )
+    return _scaled_by_0(loras)
+
+
+@contextmanager
+def _scaled_by_0(loras: list[Lora]) -> Iterator[None]:
+    scales = [lora.scale for lora in loras]
+    for lora in loras:
+        lora.scale = 0.0
+    try:
+        yield
+    finally:
+        for lora, scale in zip(loras, scales, strict=True):
+            lora.scale = scale
 
 
 class WeightNorm(Reparameterization):

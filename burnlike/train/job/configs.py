@@ -38,7 +38,7 @@ from ..parallel.division_problems import (
     quantized_problems,
 )
 from ..runs.record_paths import record_problem
-from ..tasks.configs import AdversarialConfig, LanguageModelConfig
+from ..tasks.configs import PREFERENCES, AdversarialConfig, DpoConfig, LanguageModelConfig
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
 _OTHER_VALUES = ("step", "epoch", "split", "loss", "lr", "time")
@@ -169,6 +169,14 @@ class TrainConfig(Config):
             yield "output.weights", "expected training.keep_best, which says what the best is: {metric: loss}"
         if self.output.weights == "ema" and self.training.ema is None:
             yield "output.weights", "expected training.ema, which says what the average is: {decay: 0.999}"
+        if isinstance(self.task, DpoConfig) and tag_of(type(self.model)) in ("Pretrained", "DecoderLm"):
+            yield (
+                "model",
+                "expected `type: LoRA` around it for Dpo: the reference is the model with its adapters off. Orpo and"
+                " SimPo train whole models, as they have no reference",
+            )
+        if isinstance(getattr(self.task, "task", self.task), PREFERENCES) and self.distributed.pipeline > 1:
+            yield "distributed.pipeline", "expected 1 for a task of preferences, whose losses need whole answers"
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if self.distributed.pipeline > 1:

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...config import Meta, ModuleConfig, TaskConfig
-from ...config.bounds import Count, NotNegative, Size, at_most
+from ...config.bounds import Count, NotNegative, Positive, Size, at_most
 from ...module.adapters.configs import LoraConfig
 from ...nn.containers.layer_facts import NAMED, name_problem
 
 if TYPE_CHECKING:
     from .generative import Adversarial, Networks, VariationalAutoencoder
     from .language_model import LanguageModel
+    from .preferences import Dpo, Orpo, Reward, SimPo
     from .supervised import Classification, ModelLoss, Regression, Segmentation
     from .task import LoraFineTuning
     from .tokens import MaskedLanguageModel, SequenceToSequence, TokenClassification
@@ -144,6 +145,75 @@ class SequenceToSequenceConfig(TaskConfig["SequenceToSequence"], tag="SequenceTo
     max_tokens: Annotated[int, Meta(ge=1), _SAMPLE] = 128
     start_token: Token | None = None
     end_token: Token | None = None
+
+
+class DpoConfig(TaskConfig["Dpo"], tag="Dpo", builds=".preferences"):
+    """Direct preference optimization (Rafailov et al. 2023): of pairs of answers the model prefers the chosen one.
+
+    The reference is the model with its adapters off, so that nothing but LoRA adapters is trained. Lines of metrics
+    have `rewards_chosen`, `rewards_rejected`, `margins` and `accuracies` as TRL has them.
+
+    Attributes:
+        beta: how near the model stays to the reference.
+        loss: `sigmoid`, `hinge` (Liu et al. 2023) or `ipo` (Azar et al. 2023, of means over the tokens).
+        label_smoothing: the share of pairs whose order may be wrong, of `sigmoid` (Mitchell 2023).
+        length_normalized: whether log-probabilities are means over the tokens of an answer, not sums.
+        sft_weight: weight of the cross-entropy of the chosen answers, which is added (Pang et al. 2024).
+    """
+
+    head = "CausalLM"
+    beta: Positive = 0.1
+    loss: Literal["sigmoid", "hinge", "ipo"] = "sigmoid"
+    label_smoothing: Annotated[float, Meta(ge=0, lt=0.5)] = 0.0
+    length_normalized: bool = False
+    sft_weight: NotNegative = 0.0
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.label_smoothing and self.loss != "sigmoid":
+            yield "label_smoothing", f"is of the loss sigmoid, and this is {self.loss}; leave it out"
+
+
+class OrpoConfig(TaskConfig["Orpo"], tag="Orpo", builds=".preferences"):
+    """Odds ratio preference optimization (Hong et al. 2024): fine-tuning and preferences at once, without a reference.
+
+    Attributes:
+        weight: of the odds ratio beside the cross-entropy of the chosen answers, lambda in the paper.
+    """
+
+    head = "CausalLM"
+    weight: NotNegative = 0.1
+
+
+class SimPoConfig(TaskConfig["SimPo"], tag="SimPo", builds=".preferences"):
+    """Simple preference optimization (Meng et al. 2024): means of log-probabilities, without a reference.
+
+    Attributes:
+        beta: their scale.
+        gamma: by how much the chosen answer is to be ahead.
+        sft_weight: weight of the cross-entropy of the chosen answers, which is added.
+    """
+
+    head = "CausalLM"
+    beta: Positive = 2.0
+    gamma: NotNegative = 0.5
+    sft_weight: NotNegative = 0.0
+
+
+class RewardConfig(TaskConfig["Reward"], tag="Reward", builds=".preferences"):
+    """A reward model (Bradley and Terry 1952; Ouyang et al. 2022): one number for a conversation, larger for the chosen
+    answer by the `margin` of the row at least (Touvron et al. 2023, eq. 2).
+
+    Attributes:
+        centered: weight of the square of the sum of a pair's rewards, which keeps them around 0 (Eisenstein et al.
+            2023).
+    """
+
+    head = "SequenceClassification"
+    centered: NotNegative = 0.0
+
+
+PREFERENCES = (DpoConfig, OrpoConfig, SimPoConfig, RewardConfig)
+"""Tasks of pairs of answers."""
 
 
 class ModelLossConfig(TaskConfig["ModelLoss"], tag="ModelLoss", builds=".supervised"):

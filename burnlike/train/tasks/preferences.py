@@ -1,0 +1,200 @@
+"""Tasks of preferences: of two answers to a prompt the model is to find the chosen one likelier, or better."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...data.configs import NO_TARGET
+from ...errors import ConfigError, DataError, ModuleTreeError, ShapeError
+from ...module.adapters.layers import adapters_off
+from ...module.torch_objects.wrappers import unwrap
+from ..learner.steps import StepOutput
+from .configs import DpoConfig, OrpoConfig, RewardConfig, SimPoConfig
+from .task import PaddedTask, call, logits_of
+from .token_batches import predicted
+
+
+class LogProbabilities(NamedTuple):
+    """Log-probabilities of answers given their prompts, in nats, `[n]`: sums over tokens, and how many these are."""
+
+    chosen: Tensor
+    rejected: Tensor
+    chosen_tokens: Tensor
+    rejected_tokens: Tensor
+
+    def means(self) -> "LogProbabilities":
+        """The same as means over the tokens."""
+        return self._replace(chosen=self.chosen / self.chosen_tokens, rejected=self.rejected / self.rejected_tokens)
+
+    def cross_entropy(self) -> Tensor:
+        """The mean over all tokens of the chosen answers, scalar."""
+        return -self.chosen.sum() / self.chosen_tokens.sum()
+
+
+def rows_of_pairs(batch: Any, task: str) -> dict[str, Tensor]:
+    """The rows `[2 n, length]` of pairs `[n, 2, length]`, the chosen one at even places."""
+    names = ("input_ids", "labels", "attention_mask")
+    shapes = {name: getattr(batch.get(name), "shape", ()) for name in names} if isinstance(batch, Mapping) else {}
+    if not shapes or any(len(shape) != 3 or shape[1] != 2 for shape in shapes.values()):
+        got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
+        raise DataError(f"{task}: expected batches of pairs, of data `type: Preferences`, got {got}")
+    return {name: batch[name].flatten(0, 1) for name in names}
+
+
+def log_probabilities(model: nn.Module, rows: Mapping[str, Tensor]) -> LogProbabilities:
+    """The log-probabilities of pairs by a language model, in float32, or float64 where its logits are."""
+    logits, targets, _ = predicted(model, rows)
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    losses = functional.cross_entropy(logits.transpose(1, 2), targets, ignore_index=NO_TARGET, reduction="none")
+    sums, counts = -losses.sum(1).view(-1, 2), (targets != NO_TARGET).sum(1).view(-1, 2)
+    return LogProbabilities(*sums.unbind(1), *counts.unbind(1))
+
+
+class _Preferences(PaddedTask):
+    """A task of pairs: `loss_of` gives the losses `[n]` of pairs, and their rewards."""
+
+    unit = "pairs"
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        rows = rows_of_pairs(batch, type(self).__name__)
+        policy = log_probabilities(model, rows)
+        loss, chosen, rejected = self.loss_of(policy, model, rows)
+        return StepOutput(loss, len(chosen), parts=parts_of(chosen, rejected))
+
+    @abstractmethod
+    def loss_of(
+        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss of a batch, scalar, and the rewards of the chosen and of the rejected answers, `[n]` each."""
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        raise ConfigError(
+            f"task: {type(self).__name__} prefers answers and has no predictions; burnlike generate RUN writes answers"
+        )
+
+
+def parts_of(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
+    """Means for lines of metrics, by the names of TRL, of the rewards of pairs `[n]`."""
+    chosen, rejected = chosen.detach(), rejected.detach()
+    return {
+        "rewards_chosen": chosen.mean(),
+        "rewards_rejected": rejected.mean(),
+        "margins": (chosen - rejected).mean(),
+        "accuracies": (chosen > rejected).to(chosen.dtype).mean(),
+    }
+
+
+class Dpo(_Preferences):
+    """Direct preference optimization; see `DpoConfig`.
+
+    With l the log-probability of an answer by the model minus that by the reference, and d = l(chosen) - l(rejected):
+    sigmoid -log sigmoid(beta d), hinge max(0, 1 - beta d), ipo (d - 1 / (2 beta))^2.
+    """
+
+    def __init__(self, config: DpoConfig | None = None) -> None:
+        self.config = config or DpoConfig()
+
+    def try_out(self, model: nn.Module, parallel: Any = None) -> None:
+        with self._reference(model):
+            pass
+
+    def _reference(self, model: nn.Module) -> AbstractContextManager[None]:
+        try:
+            return adapters_off(unwrap(model))
+        except ModuleTreeError as error:
+            raise ConfigError(f"task: Dpo: {error}; take `model: {{type: LoRA, of: ...}}` without dora") from error
+
+    def loss_of(
+        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        config = self.config
+        with torch.no_grad(), self._reference(model):
+            reference = log_probabilities(model, rows)
+        measured, base = policy, reference
+        if config.length_normalized or config.loss == "ipo":
+            measured, base = policy.means(), reference.means()
+        chosen, rejected = measured.chosen - base.chosen, measured.rejected - base.rejected
+        scaled = config.beta * (chosen - rejected)
+        if config.loss == "hinge":
+            losses = (1 - scaled).relu()
+        elif config.loss == "ipo":
+            losses = (chosen - rejected - 1 / (2 * config.beta)).square()
+        else:
+            smoothing = config.label_smoothing
+            losses = -(1 - smoothing) * functional.logsigmoid(scaled) - smoothing * functional.logsigmoid(-scaled)
+        loss = losses.mean()
+        if config.sft_weight:
+            loss = loss + config.sft_weight * policy.cross_entropy()
+        rewards = (policy.chosen - reference.chosen, policy.rejected - reference.rejected)
+        return loss, config.beta * rewards[0], config.beta * rewards[1]
+
+
+class Orpo(_Preferences):
+    """Odds ratio preference optimization: cross-entropy of the chosen answers - weight * log sigmoid(log odds ratio).
+
+    Odds are p / (1 - p), p the geometric mean of an answer's token probabilities (Hong et al. 2024, eq. 6 and 7).
+    """
+
+    def __init__(self, config: OrpoConfig | None = None) -> None:
+        self.config = config or OrpoConfig()
+
+    def loss_of(
+        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        means = policy.means()
+        odds = [it - torch.log1p(-it.exp()) for it in (means.chosen, means.rejected)]
+        loss = policy.cross_entropy() - self.config.weight * functional.logsigmoid(odds[0] - odds[1]).mean()
+        return loss, self.config.weight * means.chosen, self.config.weight * means.rejected
+
+
+class SimPo(_Preferences):
+    """Simple preference optimization: -log sigmoid(beta * (mean(chosen) - mean(rejected)) - gamma)."""
+
+    def __init__(self, config: SimPoConfig | None = None) -> None:
+        self.config = config or SimPoConfig()
+
+    def loss_of(
+        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        config, means = self.config, policy.means()
+        chosen, rejected = config.beta * means.chosen, config.beta * means.rejected
+        loss = -functional.logsigmoid(chosen - rejected - config.gamma).mean()
+        if config.sft_weight:
+            loss = loss + config.sft_weight * policy.cross_entropy()
+        return loss, chosen, rejected
+
+
+class Reward(PaddedTask):
+    """A reward model: -log sigmoid(reward(chosen) - reward(rejected) - margin); see `RewardConfig`."""
+
+    unit = "pairs"
+
+    def __init__(self, config: RewardConfig | None = None) -> None:
+        self.config = config or RewardConfig()
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        raise ConfigError("task: Reward has no predictions yet; call the model of load_run(RUN) on the conversations")
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        rows = rows_of_pairs(batch, "Reward")
+        chosen, rejected = self._rewards(model, {name: rows[name] for name in ("input_ids", "attention_mask")})
+        loss = -functional.logsigmoid(chosen - rejected - batch["margin"].to(chosen.dtype)).mean()
+        if self.config.centered:
+            loss = loss + self.config.centered * (chosen + rejected).square().mean()
+        return StepOutput(loss, len(chosen), parts=parts_of(chosen, rejected))
+
+    @staticmethod
+    def _rewards(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        logits = logits_of(call(model, inputs))
+        if logits.shape[1:] != (1,):
+            raise ShapeError(
+                f"Reward: expected one number for a conversation, got logits of {list(logits.shape)}; take a model with"
+                " one output, such as Pretrained with n_classes: 1"
+            )
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        return logits[0::2, 0], logits[1::2, 0]

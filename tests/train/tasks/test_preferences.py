@@ -1,0 +1,264 @@
+"""Tasks of preferences: their losses from the log-probability of each token in float64, refusals, and jobs in YAML."""
+
+import json
+from math import exp, log, log1p
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from burnlike.cli.main import main
+from burnlike.errors import ConfigError, DataError, ModuleTreeError, ShapeError
+from burnlike.module import LoraConfig, apply_lora, params
+from burnlike.module.adapters.layers import adapters_off
+from burnlike.train import (
+    Dpo,
+    DpoConfig,
+    Orpo,
+    OrpoConfig,
+    Reward,
+    RewardConfig,
+    SimPo,
+    SimPoConfig,
+    TrainConfig,
+    load_run,
+)
+
+from ...data.chat.samples import tokenizer_in, write_lines
+
+transformers = pytest.importorskip("transformers", exc_type=ImportError)
+
+VOCAB, LENGTH = 30, 9
+BEGINS, ENDS = [3, 3, 5, 4], [9, 7, 8, 6]  # of the answers of two pairs, the chosen one first
+
+
+def llama(kind: Any = None, **options: Any) -> Any:
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.LlamaConfig(vocab_size=VOCAB, max_position_embeddings=32, **sizes, **options)
+    return (kind or transformers.LlamaForCausalLM)(config).double()
+
+
+def adapted() -> Any:
+    """A model with adapters that change what it computes."""
+    model = apply_lora(llama(), LoraConfig(rank=2, alpha=4.0))
+    with torch.no_grad():
+        for param in params(model):
+            if "lora" in param.path:
+                param.tensor.normal_(0, 0.3)
+    return model
+
+
+def pairs() -> dict[str, Tensor]:
+    tokens = torch.randint(2, VOCAB, (4, LENGTH), generator=torch.Generator().manual_seed(5))
+    places = torch.arange(LENGTH)
+    inside = torch.stack([(places >= begin) & (places < end) for begin, end in zip(BEGINS, ENDS, strict=True)])
+    rows = {
+        "input_ids": tokens.where(places < torch.tensor(ENDS)[:, None], 0),
+        "labels": tokens.where(inside, -100),
+        "attention_mask": (places < torch.tensor(ENDS)[:, None]).long(),
+    }
+    return {name: it.view(2, 2, LENGTH) for name, it in rows.items()} | {"margin": torch.tensor([0.0, 0.7])}
+
+
+@torch.no_grad()
+def sums(model: nn.Module) -> tuple[list[float], list[int]]:
+    """The log-probability of each answer, row by row without padding, and the number of its tokens."""
+    found = []
+    for row, begin, end in zip(pairs()["input_ids"].flatten(0, 1), BEGINS, ENDS, strict=True):
+        logs = model(input_ids=row[None, :end]).logits[0].log_softmax(-1)
+        found.append(sum(logs[place - 1, row[place]].item() for place in range(begin, end)))
+    return found, [end - begin for begin, end in zip(BEGINS, ENDS, strict=True)]
+
+
+def logsigmoid(x: float) -> float:
+    return -log1p(exp(-x))
+
+
+def nll(logs: list[float], counts: list[int]) -> float:
+    return -(logs[0] + logs[2]) / (counts[0] + counts[2])
+
+
+DPO: list[tuple[dict[str, Any], Any]] = [
+    ({}, lambda d, _: -logsigmoid(0.1 * d)),
+    ({"beta": 0.7}, lambda d, _: -logsigmoid(0.7 * d)),
+    ({"loss": "hinge", "beta": 0.5}, lambda d, _: max(0.0, 1 - 0.5 * d)),
+    ({"loss": "ipo", "beta": 0.2}, lambda _, m: (m - 1 / 0.4) ** 2),
+    ({"label_smoothing": 0.2}, lambda d, _: -0.8 * logsigmoid(0.1 * d) - 0.2 * logsigmoid(-0.1 * d)),
+    ({"length_normalized": True, "beta": 2.0}, lambda _, m: -logsigmoid(2.0 * m)),
+    ({"sft_weight": 0.3}, lambda d, _: -logsigmoid(0.1 * d)),
+]
+
+
+@pytest.mark.parametrize(("options", "formula"), DPO, ids=str)
+def test_dpo_is_its_formula(options: dict[str, Any], formula: Any) -> None:
+    model = adapted()
+    logs, counts = sums(model)
+    with adapters_off(model):
+        base, _ = sums(model)
+    assert max(abs(one - other) for one, other in zip(logs, base, strict=True)) > 0.1
+    over = [one - other for one, other in zip(logs, base, strict=True)]
+    means = [it / count for it, count in zip(over, counts, strict=True)]
+    losses = [formula(over[place] - over[place + 1], means[place] - means[place + 1]) for place in (0, 2)]
+    expected = sum(losses) / 2 + options.get("sft_weight", 0.0) * nll(logs, counts)
+    output = Dpo(DpoConfig(**options)).train_step(model, pairs())
+    assert output.loss.item() == pytest.approx(expected, rel=1e-10)
+    beta = options.get("beta", 0.1)
+    rewards = [beta * it for it in over]
+    parts = {name: it.item() for name, it in output.parts.items()}
+    assert parts["rewards_chosen"] == pytest.approx((rewards[0] + rewards[2]) / 2, rel=1e-9)
+    assert parts["rewards_rejected"] == pytest.approx((rewards[1] + rewards[3]) / 2, rel=1e-9)
+    assert parts["margins"] == pytest.approx(parts["rewards_chosen"] - parts["rewards_rejected"], rel=1e-9)
+    assert parts["accuracies"] == sum(rewards[place] > rewards[place + 1] for place in (0, 2)) / 2
+    output.loss.backward()
+    assert {name for name, it in model.named_parameters() if it.grad is not None} == {
+        name for name, it in model.named_parameters() if it.requires_grad
+    }
+
+
+def test_the_reference_is_the_model_that_the_adapters_were_added_to() -> None:
+    model, batch = adapted(), pairs()["input_ids"].flatten(0, 1)
+    scales = [it.scale for it in model.modules() if hasattr(it, "scale")]
+    with adapters_off(model):
+        torch.testing.assert_close(model(batch).logits, llama()(batch).logits, rtol=0, atol=0)
+    assert [it.scale for it in model.modules() if hasattr(it, "scale")] == scales
+    with pytest.raises(RuntimeError, match="inside"), adapters_off(model):
+        raise RuntimeError("inside")
+    assert [it.scale for it in model.modules() if hasattr(it, "scale")] == scales
+    with pytest.raises(ModuleTreeError, match="got none"):
+        adapters_off(llama().requires_grad_(False))
+    with pytest.raises(ConfigError, match=r"got 'model.embed_tokens.weight'; take `model: {type: LoRA"):
+        Dpo().try_out(llama())
+
+
+def test_orpo_is_its_formula() -> None:
+    model = llama()
+    logs, counts = sums(model)
+    means = [it / count for it, count in zip(logs, counts, strict=True)]
+    odds = [it - log(1 - exp(it)) for it in means]
+    ratios = [logsigmoid(odds[place] - odds[place + 1]) for place in (0, 2)]
+    output = Orpo(OrpoConfig(weight=0.4)).train_step(model, pairs())
+    assert output.loss.item() == pytest.approx(nll(logs, counts) - 0.4 * sum(ratios) / 2, rel=1e-10)
+    assert output.size == 2
+
+
+def test_simpo_is_its_formula() -> None:
+    model = llama()
+    logs, counts = sums(model)
+    means = [it / count for it, count in zip(logs, counts, strict=True)]
+    losses = [-logsigmoid(2.5 * (means[place] - means[place + 1]) - 0.8) for place in (0, 2)]
+    output = SimPo(SimPoConfig(beta=2.5, gamma=0.8, sft_weight=0.2)).train_step(model, pairs())
+    assert output.loss.item() == pytest.approx(sum(losses) / 2 + 0.2 * nll(logs, counts), rel=1e-10)
+
+
+def test_rewards_are_of_whole_conversations() -> None:
+    model = llama(transformers.LlamaForSequenceClassification, num_labels=1, pad_token_id=0)
+    with torch.no_grad():
+        rewards = [
+            model(input_ids=row[None, :end]).logits.item()
+            for row, end in zip(pairs()["input_ids"].flatten(0, 1), ENDS, strict=True)
+        ]
+    losses = [-logsigmoid(rewards[0] - rewards[1]), -logsigmoid(rewards[2] - rewards[3] - 0.7)]
+    centers = [(rewards[place] + rewards[place + 1]) ** 2 for place in (0, 2)]
+    output = Reward(RewardConfig(centered=0.1)).train_step(model, pairs())
+    assert output.loss.item() == pytest.approx(sum(losses) / 2 + 0.1 * sum(centers) / 2, rel=1e-7)
+    with pytest.raises(ShapeError, match=r"one number for a conversation, got logits of \[4, 2\]"):
+        Reward().train_step(llama(transformers.LlamaForSequenceClassification, num_labels=2, pad_token_id=0), pairs())
+
+
+def test_batches_of_other_data_are_refused() -> None:
+    rows = {name: it.flatten(0, 1) for name, it in pairs().items() if name != "margin"}
+    with pytest.raises(DataError, match="Orpo: expected batches of pairs, of data `type: Preferences`, got a mapping"):
+        Orpo().train_step(llama(), rows)
+
+
+JOB = """\
+data: {type: Preferences, path: pairs.jsonl, tokenizer: base, max_length: 64}
+model: {type: LoRA, of: {type: Pretrained, path: base}, rank: 4, alpha: 8, targets: all-linear}
+task: {type: Dpo}
+optimizer: {type: AdamW}
+lr_scheduler: {type: ConstantLr, lr: 1e-2}
+training: {epochs: 4, batch_size: 8}
+output: {precision: float32}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    tokenizer_in(Path("base"))
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.LlamaConfig(vocab_size=300, max_position_embeddings=64, **sizes, tie_word_embeddings=False)
+    transformers.LlamaForCausalLM(config).save_pretrained("base")
+    rows = [
+        {"prompt": f"what is {it % 7}", "chosen": f"it is {it % 7}", "rejected": f"fine {it % 3}"} for it in range(60)
+    ]
+    write_lines(Path("pairs.jsonl"), rows)
+    Path("job.yaml").write_text(JOB)
+    return tmp_path
+
+
+def last_values() -> dict[str, float]:
+    lines = [json.loads(it) for it in Path("runs/job/metrics.jsonl").read_text().splitlines()]
+    return [it for it in lines if it.get("split") == "valid"][-1]
+
+
+TASKS = [
+    ("{type: Dpo}", {}),
+    ("{type: Orpo}", {"model": "{type: Pretrained, path: base}"}),
+    ("{type: SimPo}", {"model": "{type: Pretrained, path: base}"}),
+    ("{type: Reward}", {"model": "{type: Pretrained, path: base, n_classes: 1}"}),
+]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("task", "changes"), TASKS, ids=str)
+def test_a_job_learns_what_is_preferred(task: str, changes: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    options = [f"--set=task={task}", *(f"--set={name}={value}" for name, value in changes.items())]
+    assert main(["check", "job.yaml", *options]) == 0
+    assert main(["train", "job.yaml", *options]) == 0
+    values = last_values()
+    assert values["loss.accuracies"] == 1.0
+    assert values["loss.margins"] > 0.3
+    capsys.readouterr()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_resumed_training_ends_in_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "job.yaml", "--run-dir", "runs/whole"]) == 0
+    assert main(["train", "job.yaml", "--run-dir", "runs/parts", "--set", "training.epochs=2"]) == 0
+    assert main(["train", "job.yaml", "--resume", "runs/parts", "--set", "training.epochs=4"]) == 0
+    whole, parts = (dict(load_run(f"runs/{it}").model.named_parameters()) for it in ("whole", "parts"))
+    assert all(torch.equal(parts[name], it) for name, it in whole.items())
+    capsys.readouterr()
+
+
+REFUSED = [
+    (["model={type: Pretrained, path: base}"], "expected `type: LoRA` around it for Dpo"),
+    (["task={type: Dpo, loss: hinge, label_smoothing: 0.1}"], "is of the loss sigmoid, and this is hinge"),
+    (["task={type: LanguageModel}"], r"expected `input_ids` of [n, length] integer tokens, got torch.int64[8, 2,"),
+]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("changes", "message"), REFUSED, ids=str)
+def test_jobs_that_can_not_be_are_refused(changes: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "job.yaml", *(f"--set={it}" for it in changes)]) == 2
+    assert message in capsys.readouterr().out
+
+
+def test_a_pipeline_is_refused() -> None:
+    config = {
+        "data": {"type": "Preferences", "path": "a.jsonl", "tokenizer": "base"},
+        "model": {"type": "LoRA", "of": {"type": "Pretrained", "path": "base"}},
+        "task": {"type": "Orpo"},
+        "optimizer": {"type": "AdamW"},
+        "lr_scheduler": {"type": "ConstantLr", "lr": 1e-3},
+        "training": {"epochs": 1, "batch_size": 2},
+        "distributed": {"strategy": "fsdp2", "pipeline": 2, "microbatches": 2},
+    }
+    with pytest.raises(ConfigError, match="expected 1 for a task of preferences"):
+        TrainConfig.from_dict(config)
