@@ -15,6 +15,7 @@ import msgspec.inspect as mi
 from burnlike.errors import ConfigError, Problem, nearest
 
 from . import words
+from .file_paths import placed, tell
 from .node import Entries, Location, MappingEntry, Node, child, find, from_python, report
 from .plain import INVALID, plain_value
 from .registry import (
@@ -163,7 +164,8 @@ class NodeReader:
                 below = prefix + key
                 if key == inlined:
                     below, self._beside[path] = path, [name for name in fields if name != key]
-                values[fields[key].name] = self.read(entry.value, fields[key].type, below)
+                value = self.read(entry.value, fields[key].type, below)
+                values[fields[key].name] = self._placed(value, entry.value, fields[key].type, below)
             elif key != TAG_FIELD or tag_of(cls) is None:
                 # It may have been written for the type that the mapping had before.
                 old = None if entry.written_for is None else lookup(role, entry.written_for)
@@ -180,6 +182,17 @@ class NodeReader:
             elif defaults[key] is not field.default:
                 values[field.name] = defaults[key]  # any other one is put in by msgspec
         return values
+
+    def _placed(self, value: Any, node: Node, wanted: mi.Type, path: str) -> Any:
+        """A value as it is, unless it is a path that a file has, which is relative to that file."""
+        if type(value) is not str or not node.place.line:
+            return value
+        result = placed(value, wanted, node.place.source)
+        if result.problem:
+            return self.report(node.place, path, result.problem)
+        if result.note:
+            tell(result.note, path, node.place.source, node.place.line)
+        return result.path
 
     def _unknown_key(self, node: Node, cls: ConfigType, key: str, absent: set[str], path: str) -> str:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""

@@ -19,6 +19,7 @@ class LayerFacts(NamedTuple):
             where no field tells.
         channels: the same of the second dimension, such as `channels.0`.
         keeps: which sizes of the input the output has as well.
+        masked: whether the layer takes an `attention_mask`, which is 0 where a position is padding.
     """
 
     inputs: tuple[int, int | None] = (1, 1)
@@ -26,6 +27,7 @@ class LayerFacts(NamedTuple):
     last: tuple[str, str] | None = None
     channels: tuple[str, str] | None = None
     keeps: Literal["all", "channels", "none"] = "none"
+    masked: bool = False
 
 
 class ActivationConfig(ModuleConfig[Built]):

@@ -56,6 +56,20 @@ def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monk
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+def test_predict_goes_on_with_each_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    run = load_run("run")
+    codec = run.config.data.codec(run.facts, run.directory)
+    (folder / "begin.txt").write_text("the \n\na\n")
+    options = ("predict", "run", "begin.txt", "--set", "task.sample_length=7", "--out")
+    said(capsys, *options, "texts.jsonl", "--force")
+    rows = [json.loads(line) for line in (folder / "texts.jsonl").read_text().splitlines()]
+    assert [row["name"] for row in rows] == ["begin.txt:1", "begin.txt:3"]
+    for row, begin in zip(rows, ("the ", "a"), strict=True):
+        tokens = codec.encode(begin)
+        added = [*stream(run.model, tokens, 7, context_length=codec.context_length)]
+        assert row["text"] == codec.decode(torch.tensor([*tokens.tolist(), *added]))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -115,10 +115,12 @@ def check_resumable(
             f"the run {run} was started with another config: {'; '.join(refused)}. Put the old values back to "
             "resume it, or leave out --resume to start a new run"
         )
+    same = {path for path in files if _is_one_file(dict(file_fields(before))[path], dict(file_fields(now))[path])}
     unsaid = [
         (path, text)
         for path, text in (() if set_paths is None else changes)
-        if not any(f"{path}.".startswith(f"{it}.") or it.startswith(f"{path}.") for it in set_paths or ())
+        if path not in same
+        and not any(f"{path}.".startswith(f"{it}.") or it.startswith(f"{path}.") for it in set_paths or ())
     ]
     if unsaid:
         raise CheckpointError(
@@ -126,6 +128,13 @@ def check_resumable(
             f" go on with by --set {unsaid[0][0]}=VALUE, or leave the config's file out to go on with the run's own"
         )
     return [text for _, text in changes]
+
+
+def _is_one_file(one: str, other: str) -> bool:
+    places = os.path.abspath(os.path.expanduser(one)), os.path.abspath(os.path.expanduser(other))
+    with suppress(OSError, ValueError):
+        return os.path.samefile(*places)
+    return places[0] == places[1]
 
 
 def _plain(config: TrainConfig) -> dict[str, Any]:
