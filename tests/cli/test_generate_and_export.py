@@ -43,14 +43,14 @@ def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monk
     codec = run.config.data.codec(run.facts, run.directory)
     added = [*stream(run.model, codec.encode("the "), 40, context_length=codec.context_length)]
     expected = codec.decode(torch.tensor(added))
-    options = ("--max-tokens", "40", "--prompt")
+    options = ("--temperature", "0", "--max-tokens", "40", "--prompt")
     assert said(capsys, "generate", "run", *options, "the ") == f"{expected}\n"
     monkeypatch.setattr("sys.stdin", io.StringIO("the "))
     assert said(capsys, "generate", "run", *options, "-") == f"{expected}\n"
     stop = expected[5:8]
     assert said(capsys, "generate", "run", "--stop", stop, *options, "the ") == f"{expected.partition(stop)[0]}\n"
     drawn = [
-        said(capsys, "generate", "run", "--temperature", "2", "--seed", seed, *options, "the ")
+        said(capsys, "generate", "run", *options, "the ", "--temperature", "2", "--seed", seed)
         for seed in ("1", "1", "2")
     ]
     assert drawn[0] == drawn[1] != drawn[2]

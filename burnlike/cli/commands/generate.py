@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chat", action="store_true", help=text)
     parser.add_argument("--system", metavar="TEXT", help="with --chat: the system prompt")
     parser.add_argument("--max-tokens", type=int, default=256, metavar="N", help="tokens of a text (default: 256)")
-    text = "above 0: draw tokens, of logits divided by it (default: 0, the likeliest token)"
-    parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help=text)
+    text = "above 0: draw tokens, of logits divided by it; 0: the likeliest (default: the task's, with --chat 0)"
+    parser.add_argument("--temperature", type=float, metavar="T", help=text)
     parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens only")
     text = "draw from the likeliest tokens that together have this probability"
     parser.add_argument("--top-p", type=float, metavar="P", help=text)
@@ -73,6 +73,8 @@ class _Writer:
         self.codec: Any = loaded.config.data.codec(loaded.facts, loaded.directory)
         seed = random.SystemRandom().randrange(_LARGEST_SEED // 2) if args.seed is None else args.seed
         self._generator = torch.Generator().manual_seed(seed)
+        of_task = 0.0 if args.chat else getattr(loaded.config.task, "temperature", 0.0)
+        self._temperature: float = of_task if args.temperature is None else args.temperature
         self._stops = stop_tokens(loaded.model, self.codec)
 
     def write(self, tokens: "Tensor") -> Iterator[str]:
@@ -85,7 +87,7 @@ class _Writer:
             tokens,
             args.max_tokens,
             context_length=getattr(self.codec, "context_length", None),
-            temperature=args.temperature,
+            temperature=self._temperature,
             top_k=args.top_k,
             top_p=args.top_p,
             stop_tokens=self._stops,
@@ -102,7 +104,7 @@ def _check(args: argparse.Namespace) -> None:
         raise ArgumentError("--system is for --chat: without it a text only begins with the prompt")
     if args.max_tokens < 1:
         raise ArgumentError(f"--max-tokens: expected at least 1, got {args.max_tokens}")
-    if not 0 <= args.temperature < float("inf"):
+    if args.temperature is not None and not 0 <= args.temperature < float("inf"):
         raise ArgumentError(f"--temperature: expected 0 or more, got {args.temperature}")
     if args.top_k is not None and args.top_k < 1:
         raise ArgumentError(f"--top-k: expected at least 1, got {args.top_k}")
