@@ -5,6 +5,7 @@ Each value is checked once. A struct that the reader makes is made of what it ha
 `fields_are_read` and goes on to the rules across fields; one that a program makes has its fields read there.
 """
 
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
@@ -176,7 +177,8 @@ class NodeReader:
                 continue
             if field.required:
                 if key not in meant:
-                    self.report(node.place, path, f"missing key '{key}'; expected {words.expected(field.type)}")
+                    remedy = getattr(cls, "examples", {}).get(key) or f"expected {words.expected(field.type)}"
+                    self.report(node.place, path, f"missing key '{key}'; {remedy}")
             elif key not in defaults:
                 values[field.name] = self.read(from_python(default_of(field), node.place), field.type, prefix + key)
             elif defaults[key] is not field.default:
@@ -259,7 +261,7 @@ class NodeReader:
         if not fits:
             return self._wrong(node, wanted, path)
         pairs = enumerate(zip(node.value, types, strict=True))
-        items = [self.read(item, kind, _join(path, str(index))) for index, (item, kind) in pairs]
+        items = [self.read(_with_type(item, kind), kind, _join(path, str(index))) for index, (item, kind) in pairs]
         if INVALID in items:
             return INVALID
         return items if isinstance(wanted, mi.ListType) else tuple(items)
@@ -296,6 +298,16 @@ class NodeReader:
             return self.report(node.place, path, f"expected {words.describe(wanted)}, got {shown}")
         message = f"expected {words.describe(wanted)}, got {words.got(node, wanted)}{words.hint(wanted, node)}"
         return self.report(node.place, path, message)
+
+
+def _with_type(item: Node, kind: mi.Type) -> Node:
+    """An item of a list that is the name of a type as the mapping that it stands for: `Accuracy`, {type: Accuracy}."""
+    if not (isinstance(kind, mi.StructType) and is_role(kind.cls) and isinstance(item.value, str)):
+        return item
+    with suppress(DuplicateTypeError):  # which is told of the mapping
+        if item.reference is not None or lookup(kind.cls, item.value) is None:
+            return item
+    return Node(Entries({TAG_FIELD: MappingEntry(item.place, item)}), item.place)
 
 
 def _outlined(node: Node, cls: ConfigType, inlined: str) -> Node:

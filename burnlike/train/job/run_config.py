@@ -53,8 +53,18 @@ _BATCHES = ("training.batch_size", "training.accumulation_steps", "training.glob
 def load_config(file: str | os.PathLike[str], overrides: "Sequence[Option | str]" = ()) -> TrainConfig:
     """The config of a file, which may lie in a run."""
     path = Path(file)
-    is_of_run = path.name == CONFIG_NAME and (path.parent / LOCK_NAME).exists()
-    return run_config(path.parent, overrides) if is_of_run else TrainConfig.load(file, [*overrides])
+    if path.name == CONFIG_NAME and (path.parent / LOCK_NAME).exists():
+        return run_config(path.parent, overrides)
+    try:
+        return TrainConfig.load(file, [*overrides])
+    except ConfigError as error:
+        if any(it.path == "type" and not it.source.startswith("--") for it in error.problems):
+            raise ConfigError(
+                f"{file} has `type:` at its root: it is the config of a model or another part, not of a training. Put a"
+                f" model into a training by `model: {{from: {path.name}}}`, beside data, task, optimizer,"
+                " lr_scheduler and training; `burnlike init .` writes examples of such files"
+            ) from error
+        raise
 
 
 def run_config(run: Path, overrides: "Sequence[Option | str]" = ()) -> TrainConfig:
