@@ -5,6 +5,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 
@@ -31,7 +32,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
             raise AttributeError(f"module {package!r} has no attribute {name!r}{called_here(name)}")
         submodule = submodules[name]
         itself = submodule == "."
-        module = importlib.import_module(f".{name}" if itself else submodule, package)
+        module = _imported(f".{name}" if itself else submodule, package)
         value = module if itself else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
@@ -55,4 +56,30 @@ def resolve(target: str) -> Any:
     code, never a user's text.
     """
     module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)
+    return getattr(_imported(module), name)
+
+
+_EXTRAS = {
+    **dict.fromkeys(("torchmetrics", "psutil", "rich", "numpy"), "train"),
+    "PIL": "images",
+    "torchvision": "torchvision",
+    "datasets": "datasets",
+    "pyarrow": "parquet",
+    "tokenizers": "tokenizers",
+    "transformers": "transformers",
+}
+"""The extra that brings each package that a part of burnlike imports."""
+
+
+def _imported(module: str, package: str | None = None) -> ModuleType:
+    try:
+        return importlib.import_module(module, package)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
+            raise
+        from .errors import MissingPackageError
+
+        raise MissingPackageError(
+            f"this needs the package {missing}: pip install 'burnlike[{_EXTRAS[missing]}]'", name=error.name
+        ) from error

@@ -106,6 +106,10 @@ class TorchVersionError(BurnlikeError, ImportError):
     """The installed torch is older than burnlike needs."""
 
 
+class MissingPackageError(BurnlikeError, ModuleNotFoundError):
+    """A package is not installed that burnlike needs for what was asked; the message names the extra that brings it."""
+
+
 class NativeError(BurnlikeError, RuntimeError):
     """The native library is missing, stale, or was asked for something that this machine lacks."""
 

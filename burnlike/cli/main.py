@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from burnlike import __version__
-from burnlike.errors import BurnlikeError, ConfigError
+from burnlike.errors import ArgumentError, BurnlikeError, ConfigError, nearest
 
 OK, FAILED, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
 """Exit statuses; 130 and 141 are what shells give for SIGINT and SIGPIPE."""
@@ -67,7 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Only the module of the command that the line names is imported.
         named = next((word for word in arguments if not word.startswith("-")), None)
-        args = parsers([named])[0].parse_args(arguments)
+        if named is not None and named not in {it.name for it in COMMANDS}:
+            near = nearest(named, [it.name for it in COMMANDS])
+            raise ArgumentError(f"there is no command '{named}'{near}; `burnlike --help` lists all")
+        parser, options = parsers([named])
+        args, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            raise ArgumentError(_unknown(named or "", options, unknown))
         debug = getattr(args, "debug", False)  # not set where no option of this name stands
         with _limits(args):
             status = args.run(args)
@@ -92,6 +98,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         if status is None:
             _say_error(message_of(error))
         return FAILED if status is None else status
+
+
+def _unknown(command: str, options: dict[str, argparse.ArgumentParser], words: Sequence[str]) -> str:
+    """The message about words of a command line that no option takes, with what may be meant."""
+    word, _, value = words[0].partition("=")
+    known = [it for action in options[command]._actions for it in action.option_strings]
+    remedy = nearest(word, known)
+    if "--set" in known and word.startswith("--") and not value:
+        value = words[1] if len(words) > 1 and not words[1].startswith("-") else "VALUE"
+    if "--set" in known and word.startswith("--") and (path := _path_of(word.removeprefix("--").replace("-", "_"))):
+        remedy = f"; did you mean `--set {path}={value}`?"
+    return f"{command}: unknown argument {word}{remedy or f'; `burnlike {command} --help` lists the options'}"
+
+
+def _path_of(name: str) -> str:
+    """The path in the config of a training whose last key is `name`, such as training.epochs; empty for none."""
+    from burnlike.config.registry import fields_of
+    from burnlike.train.job.configs import TrainConfig
+    from burnlike.train.learner.configs import TrainingConfig
+
+    if name in ("lr", "learning_rate"):
+        return "lr_scheduler.initial_lr"
+    if name in fields_of(TrainConfig):
+        return name
+    return f"training.{name}" if name in fields_of(TrainingConfig) else ""
 
 
 def _status_of_output(error: Exception | None = None) -> int | None:

@@ -17,7 +17,7 @@ from burnlike.config.overrides import Option
 from burnlike.config.root_keys import EXTENSION, INPUTS, Input, inputs_of, parsed_input
 from burnlike.config.tree import DEFAULTS, read_tree
 from burnlike.errors import ConfigError, ConfigIOError
-from burnlike.train.runs.run_dir import config_of, local_run
+from burnlike.train.runs.run_dir import CONFIG_NAME, config_of, local_run
 
 if TYPE_CHECKING:
     from torch import nn
@@ -160,9 +160,17 @@ def add_run_options(parser: argparse.ArgumentParser, place: str = _PLACE) -> Non
 
 
 def place_of(name: str, root: Path = RUNS) -> Path:
-    """The directory of a run: the path, or that of the run of this name in `root`."""
+    """The directory of a run: that of the run of this name in `root`, or the path.
+
+    A run is found by its name where a folder of data has the same, such as `photos` beside `runs/photos`.
+    """
     path = local_run(name)
-    return path if path.is_dir() or not (root / name).is_dir() else root / name
+    is_path = path.is_dir() and (os.sep in name or not _is_run(root / name) or _is_run(path))
+    return path if is_path or not (root / name).is_dir() else root / name
+
+
+def _is_run(path: Path) -> bool:
+    return (path / CONFIG_NAME).is_file()
 
 
 def opened(args: argparse.Namespace) -> "LoadedRun":

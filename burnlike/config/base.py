@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, data
 import msgspec
 
 from burnlike._lazy import resolve
-from burnlike.errors import ConfigError, ConfigIOError, Problem
+from burnlike.errors import ConfigError, ConfigIOError, Problem, nearest
 
 from .burn_json import SUFFIX, from_burn, to_burn_json
 from .emit import to_plain, to_yaml
@@ -105,6 +105,12 @@ class ConfigMeta(type(msgspec.Struct)):
                     if name in fields:
                         raise TypeError(f"{cls.__name__}: {name} is given by position and by name")
                     fields[name] = value
+            unknown = fields.keys() - cls.__struct_fields__ if fields else ()
+            if unknown:
+                name = min(unknown)
+                remedy = getattr(cls, "elsewhere", {}).get(name) or nearest(name, [*cls.__struct_fields__])
+                listed = "" if remedy else f"; there are {', '.join(cls.__struct_fields__) or 'none'}"
+                raise TypeError(f"{cls.__name__}: unknown field '{name}'{remedy}{listed}")
             return super().__call__(**fields)
 
 

@@ -105,6 +105,13 @@ def _properties(schema: Any) -> Iterator[Schema]:
         yield schema["properties"]
 
 
+def _names_of_types(item: mi.Type) -> list[str]:
+    """The types that an item of a list may name in place of a mapping: those without a key that has to be there."""
+    if not (isinstance(item, mi.StructType) and is_role(item.cls)):
+        return []
+    return [tag for tag, cls in imported(item.cls).items() if not any(it.required for it in fields_of(cls).values())]
+
+
 class _Definitions:
     """The schemas of structs by class name, each made once, so that types may hold themselves."""
 
@@ -238,7 +245,10 @@ class _Definitions:
                 return {"enum": [*values, *(it for it in others if it not in values)]}  # of element types
             case mi.ListType() | mi.VarTupleType():
                 sizes = {"minItems": wanted.min_length, "maxItems": wanted.max_length}
-                return {"type": "array", "items": self._or_reference(wanted.item_type)} | _without_none(sizes)
+                items = self._or_reference(wanted.item_type)
+                if names := _names_of_types(wanted.item_type):
+                    items = {"anyOf": [items, {"enum": names}]}
+                return {"type": "array", "items": items} | _without_none(sizes)
             case mi.TupleType():
                 items = [self._or_reference(item) for item in wanted.item_types]
                 return {"type": "array", "items": items, "minItems": len(items), "maxItems": len(items)}

@@ -5,6 +5,7 @@ Each value is checked once. A struct that the reader makes is made of what it ha
 `fields_are_read` and goes on to the rules across fields; one that a program makes has its fields read there.
 """
 
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
@@ -15,6 +16,7 @@ import msgspec.inspect as mi
 from burnlike.errors import ConfigError, Problem, nearest
 
 from . import words
+from .file_paths import placed, tell
 from .node import Entries, Location, MappingEntry, Node, child, find, from_python, report
 from .plain import INVALID, plain_value
 from .registry import (
@@ -163,7 +165,8 @@ class NodeReader:
                 below = prefix + key
                 if key == inlined:
                     below, self._beside[path] = path, [name for name in fields if name != key]
-                values[fields[key].name] = self.read(entry.value, fields[key].type, below)
+                value = self.read(entry.value, fields[key].type, below)
+                values[fields[key].name] = self._placed(value, entry.value, fields[key].type, below)
             elif key != TAG_FIELD or tag_of(cls) is None:
                 # It may have been written for the type that the mapping had before.
                 old = None if entry.written_for is None else lookup(role, entry.written_for)
@@ -174,12 +177,24 @@ class NodeReader:
                 continue
             if field.required:
                 if key not in meant:
-                    self.report(node.place, path, f"missing key '{key}'; expected {words.expected(field.type)}")
+                    remedy = getattr(cls, "examples", {}).get(key) or f"expected {words.expected(field.type)}"
+                    self.report(node.place, path, f"missing key '{key}'; {remedy}")
             elif key not in defaults:
                 values[field.name] = self.read(from_python(default_of(field), node.place), field.type, prefix + key)
             elif defaults[key] is not field.default:
                 values[field.name] = defaults[key]  # any other one is put in by msgspec
         return values
+
+    def _placed(self, value: Any, node: Node, wanted: mi.Type, path: str) -> Any:
+        """A value as it is, unless it is a path that a file has, which is relative to that file."""
+        if type(value) is not str or not node.place.line:
+            return value
+        result = placed(value, wanted, node.place.source)
+        if result.problem:
+            return self.report(node.place, path, result.problem)
+        if result.note:
+            tell(result.note, path, node.place.source, node.place.line)
+        return result.path
 
     def _unknown_key(self, node: Node, cls: ConfigType, key: str, absent: set[str], path: str) -> str:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
@@ -246,7 +261,7 @@ class NodeReader:
         if not fits:
             return self._wrong(node, wanted, path)
         pairs = enumerate(zip(node.value, types, strict=True))
-        items = [self.read(item, kind, _join(path, str(index))) for index, (item, kind) in pairs]
+        items = [self.read(_with_type(item, kind), kind, _join(path, str(index))) for index, (item, kind) in pairs]
         if INVALID in items:
             return INVALID
         return items if isinstance(wanted, mi.ListType) else tuple(items)
@@ -283,6 +298,16 @@ class NodeReader:
             return self.report(node.place, path, f"expected {words.describe(wanted)}, got {shown}")
         message = f"expected {words.describe(wanted)}, got {words.got(node, wanted)}{words.hint(wanted, node)}"
         return self.report(node.place, path, message)
+
+
+def _with_type(item: Node, kind: mi.Type) -> Node:
+    """An item of a list that is the name of a type as the mapping that it stands for: `Accuracy`, {type: Accuracy}."""
+    if not (isinstance(kind, mi.StructType) and is_role(kind.cls) and isinstance(item.value, str)):
+        return item
+    with suppress(DuplicateTypeError):  # which is told of the mapping
+        if item.reference is not None or lookup(kind.cls, item.value) is None:
+            return item
+    return Node(Entries({TAG_FIELD: MappingEntry(item.place, item)}), item.place)
 
 
 def _outlined(node: Node, cls: ConfigType, inlined: str) -> Node:

@@ -161,6 +161,17 @@ _WITH_PARTS = (Config, list, tuple, dict)
 class OptimizerConfig(Config, Builds[Built]):
     """A config that builds an optimizer."""
 
+    elsewhere: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(
+            ("lr", "learning_rate"),
+            "; the rate belongs to a step: TorchOptimizer(model, AdamWConfig(), lr=1e-3), optimizer.step(1e-3, model,"
+            " grads), or `lr_scheduler:` of a training",
+        ),
+        "betas": "; they are beta_1 and beta_2",
+        "eps": "; it is epsilon",
+    }
+    """For names that torch's optimizers have, where to say it here."""
+
     def init(self) -> Built:
         """Build the optimizer, a `burnlike.optim.OptimizerAdaptor`, with an empty state."""
         return built(self, "init()")

@@ -4,30 +4,38 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, ConfigIOError, Problem, nearest
 
 from .document import MAX_BYTES, parse, read_text
 from .interpolation import interpolate
-from .node import MAX_VALUES, Entries, Location, Node, Tree, report
+from .node import MAX_VALUES, Entries, Location, Node, Tree, child, report
 from .overrides import apply, merged
+from .registry import TAG_FIELD
+from .root_keys import without_extensions, without_inputs
 from .shipped import shipped_configs
 from .words import got
 
 DEFAULTS = "defaults"
 """The key at the root."""
+MODEL, FROM = "model", "from"
+"""`model: {from: FILE}` in a training: the model of another file, under the other keys of this mapping."""
 MAX_FILES = 64
 """Files that a config may be made of, each time that one is named counted."""
 
+_MODULES = "burnlike.config.roles:ModuleConfig"
+_EXPECTED_MODEL = "expected the path of a YAML file of a model, or the name of a shipped config"
 _EXPECTED = "expected the path of a YAML file, the name of a shipped config, or a list of such"
 
 
 def tree_of(text: str, source: str, overrides: Iterable[str] = ()) -> Tree:
-    """The tree of a YAML text over the files under its `defaults:`, whose paths are relative to the folder of `source`.
+    """The tree of a YAML text over the files under its `defaults:`, and with the model of the file that
+    `model: {from: FILE}` names. Paths are relative to the folder of `source`.
 
     The `overrides`, `a.b=c` each, are applied before references are put in, so that these see them.
     """
     root, problems = parse(text, source)
-    if root.is_map and DEFAULTS in root.value:
+    if root.is_map and (DEFAULTS in root.value or _model_file(root) is not None):
         files = _Files(problems, MAX_BYTES - len(text), MAX_FILES - 1)
         root = files.completed(root, source, ())
         if files.some_missing:  # what a config lacks can't be told then, so nothing is read on
@@ -56,9 +64,14 @@ class _Files:
 
     def completed(self, node: Node, source: str, above: tuple[str, ...]) -> Node:
         """The tree of the file `source` over those that it names; `above` are the files that led to it, in order."""
-        if not node.is_map or DEFAULTS not in node.value:
+        if not node.is_map:
             return node
         upper = Entries(node.value)
+        if (item := _model_file(node)) is not None:
+            upper[MODEL] = upper[MODEL]._replace(value=self._with_model(upper[MODEL].value, item, source, above))
+            node = node.with_value(upper)
+        if DEFAULTS not in node.value:
+            return node
         defaults: Node = upper.pop(DEFAULTS).value
         chain = (*above, source)
         base = Node(Entries(), node.place)
@@ -74,6 +87,20 @@ class _Files:
         if _size(result) > MAX_VALUES:
             self._stop(defaults.place, f"the files hold more than {MAX_VALUES} values together")
         return result
+
+    def _with_model(self, model: Node, item: Node, source: str, above: tuple[str, ...]) -> Node:
+        """The model of the file that `from` names, which may be one of a training, under the other keys beside it."""
+        path, entries = f"{MODEL}.{FROM}", Entries(model.value)
+        del entries[FROM]
+        if not isinstance(item.value, str) or not item.value or "${" in item.value:
+            return self._refuse(item, path, f"{_EXPECTED_MODEL}; got {got(item)}")
+        root = self._file(item, path, source, (*above, source))
+        if TAG_FIELD not in root.value and MODEL in root.value:
+            root = root.value[MODEL].value
+        elif not self.some_missing:
+            root, problems = without_inputs(without_extensions(root), resolve(_MODULES))
+            self.problems.extend(problems)
+        return merged(root, model.with_value(entries))
 
     def _file(self, item: Node, path: str, source: str, chain: tuple[str, ...]) -> Node:
         """The tree of the file that an item names; an empty mapping if it is refused."""
@@ -117,6 +144,12 @@ class _Files:
     def _stop(self, place: Location, message: str) -> None:
         report(self.problems, place, DEFAULTS, message)
         raise ConfigError.of(self.problems)
+
+
+def _model_file(root: Node) -> Node | None:
+    """The value of `from` in the `model` of a training; None where there is none."""
+    model = child(root, MODEL) if TAG_FIELD not in root.value else None
+    return None if model is None else child(model, FROM)
 
 
 def _shown(path: str) -> str:

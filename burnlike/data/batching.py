@@ -137,7 +137,13 @@ class BatchMaker:
 
     @property
     def _name(self) -> str:
-        return type(self.dataset).__name__
+        dataset: Any = self.dataset
+        while type(dataset).__module__.startswith("burnlike."):  # wrappers of ours say nothing to a user
+            inner = getattr(dataset, "dataset", None) or getattr(dataset, "_dataset", None)
+            if inner is None:
+                break
+            dataset = inner
+        return type(dataset).__name__
 
 
 @contextmanager

@@ -13,8 +13,10 @@ from torch import Tensor
 from ..errors import DataError
 
 PIECE_CHARACTERS = 100_000
-SMALLEST = 256
-"""A token for each byte."""
+SPECIAL_TOKENS = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
+"""The tokens of `train_tokenizer` that stand for no text, by their roles; their numbers are 0 to 4, in this order."""
+SMALLEST = 256 + len(SPECIAL_TOKENS)
+"""A token for each byte, and the special ones."""
 
 
 class TextTokenizer:
@@ -58,24 +60,32 @@ class TextTokenizer:
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Any:
     """Learn byte-pair tokens (Sennrich et al. 2016) over bytes, so that any text has tokens.
 
-    The same texts give the same tokens.
+    The same texts give the same tokens. A text is `<s> text </s>` where special tokens are asked for, a pair of texts
+    `<s> one </s> other </s>`, of which the second text has the token type 1.
 
     Args:
-        vocab_size: how many tokens; at least one for each byte.
+        vocab_size: how many tokens; at least one for each byte, and the special ones.
 
     Returns:
         A `tokenizers.Tokenizer`; its `save(path)` writes the file.
     """
     tokenizers = _package()
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    begin, end = SPECIAL_TOKENS["bos"], SPECIAL_TOKENS["eos"]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=SPECIAL_TOKENS["unk"]))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocab_size,
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+        special_tokens=[*SPECIAL_TOKENS.values()],
         show_progress=False,
     )
     tokenizer.train_from_iterator((piece for text in texts for piece in pieces_of(text)), trainer)
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single=f"{begin} $A {end}",
+        pair=f"{begin} $A {end} $B:1 {end}:1",
+        special_tokens=[(it, tokenizer.token_to_id(it)) for it in (begin, end)],
+    )
     return tokenizer
 
 

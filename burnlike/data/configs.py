@@ -1,6 +1,6 @@
 """Config of the text corpus."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +10,7 @@ from ..config.file_paths import FilePath
 
 if TYPE_CHECKING:
     from .codec import TextCodec
+    from .sources.splits import Unlabeled
     from .text import TextCorpus
 
 _MOST_WILD = 2
@@ -23,7 +24,6 @@ class TextCorpusConfig(DatasetConfig["TextCorpus"], tag="Text", builds=".text"):
 
     Attributes:
         path: a text file, or a directory of them; None takes the source text of Python's standard library.
-            Relative to the directory that the program runs in.
         validation_path: a file or directory for validation only; None splits `path`.
         pattern: which files of a directory are taken, as in `Path.glob`; hidden ones never are.
         validation_fraction: share of `path` that is kept for validation: whole files where there are several, the end
@@ -54,6 +54,11 @@ class TextCorpusConfig(DatasetConfig["TextCorpus"], tag="Text", builds=".text"):
     def vocab_size(self) -> int | None:
         """Number of tokens: one for each byte; None with a tokenizer, which is not read for that."""
         return 256 if self.tokenizer is None else None
+
+    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
+        from .chat.codec import beginnings
+
+        return beginnings(self.codec(facts, directory), sources)
 
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "TextCodec":
         from .text import codec

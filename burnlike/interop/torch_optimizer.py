@@ -88,6 +88,13 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
 
     def __new__(cls, *args: Any, **options: Any) -> "TorchOptimizer":
         """An object of this class, or one of those for an optimizer that has no rule for single parameters."""
+        for module in (*args[:1], *(it for name, it in options.items() if name == "module")):
+            if not isinstance(module, nn.Module):
+                got = type(module).__name__
+                raise TypeError(
+                    f"TorchOptimizer: expected the module, not its parameters, as first argument, got a {got}: write"
+                    " TorchOptimizer(model, AdamWConfig(), lr=1e-3); `params=` names some of its parameters"
+                )
         other = _of_whole_modules(cls, args, options)
         return super().__new__(cls) if other is None else other
 

@@ -28,6 +28,9 @@ from .encoders.configs import (
     BertClassifierConfig as BertClassifierConfig,
     BertEncoderConfig as BertEncoderConfig,
     BertMaskedLmConfig as BertMaskedLmConfig,
+    SiameseConfig as SiameseConfig,
+    TextClassifierConfig as TextClassifierConfig,
+    TokenTaggerConfig as TokenTaggerConfig,
     VisionTransformerConfig as VisionTransformerConfig,
 )
 from .encoders.model import (
@@ -36,6 +39,11 @@ from .encoders.model import (
     BertMaskedLm as BertMaskedLm,
     BertOutput as BertOutput,
     VisionTransformer as VisionTransformer,
+)
+from .encoders.text_models import (
+    Siamese as Siamese,
+    TextClassifier as TextClassifier,
+    TokenTagger as TokenTagger,
 )
 from .generation import (
     GenerateOptions as GenerateOptions,

@@ -21,6 +21,7 @@ class LayerFacts(NamedTuple):
         keeps: which sizes of the input the output has as well.
         divides_sequences: whether the layer gives for a part of a sequence `[n, length, ...]` that part of the result,
             where attention exchanges its keys and values; `distributed.context` asks for it.
+        masked: whether the layer takes an `attention_mask`, which is 0 where a position is padding.
     """
 
     inputs: tuple[int, int | None] = (1, 1)
@@ -29,6 +30,7 @@ class LayerFacts(NamedTuple):
     channels: tuple[str, str] | None = None
     keeps: Literal["all", "channels", "none"] = "none"
     divides_sequences: bool = False
+    masked: bool = False
 
 
 class ActivationConfig(ModuleConfig[Built]):

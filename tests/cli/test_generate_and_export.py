@@ -44,14 +44,14 @@ def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monk
     codec = run.config.data.codec(run.facts, run.directory)
     added = [*stream(run.model, codec.encode("the "), 40, context_length=codec.context_length)]
     expected = codec.decode(torch.tensor(added))
-    options = ("--max-tokens", "40", "--prompt")
+    options = ("--temperature", "0", "--max-tokens", "40", "--prompt")
     assert said(capsys, "generate", "run", *options, "the ") == f"{expected}\n"
     monkeypatch.setattr("sys.stdin", io.StringIO("the "))
     assert said(capsys, "generate", "run", *options, "-") == f"{expected}\n"
     stop = expected[5:8]
     assert said(capsys, "generate", "run", "--stop", stop, *options, "the ") == f"{expected.partition(stop)[0]}\n"
     drawn = [
-        said(capsys, "generate", "run", "--temperature", "2", "--seed", seed, *options, "the ")
+        said(capsys, "generate", "run", *options, "the ", "--temperature", "2", "--seed", seed)
         for seed in ("1", "1", "2")
     ]
     assert drawn[0] == drawn[1] != drawn[2]
@@ -60,6 +60,20 @@ def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monk
     flags = ("--repetition-penalty", "1.5", "--no-repeat-ngram", "2")
     shown = said(capsys, "generate", "run", *flags, *options, "the ")
     assert shown == f"{codec.decode(torch.tensor(penalized))}\n" != f"{expected}\n"
+
+
+def test_predict_goes_on_with_each_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    run = load_run("run")
+    codec = run.config.data.codec(run.facts, run.directory)
+    (folder / "begin.txt").write_text("the \n\na\n")
+    options = ("predict", "run", "begin.txt", "--set", "task.sample_length=7", "--out")
+    said(capsys, *options, "texts.jsonl", "--force")
+    rows = [json.loads(line) for line in (folder / "texts.jsonl").read_text().splitlines()]
+    assert [row["name"] for row in rows] == ["begin.txt:1", "begin.txt:3"]
+    for row, begin in zip(rows, ("the ", "a"), strict=True):
+        tokens = codec.encode(begin)
+        added = [*stream(run.model, tokens, 7, context_length=codec.context_length)]
+        assert row["text"] == codec.decode(torch.tensor([*tokens.tolist(), *added]))
 
 
 @pytest.mark.parametrize(

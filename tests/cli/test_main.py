@@ -88,7 +88,7 @@ def test_every_command_has_a_module_and_its_own_help():
         assert "--debug" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["--nonsense"], ["check"], ["check", "--nonsense", "x"]])
+@pytest.mark.parametrize("arguments", [[], ["--nonsense"], ["check"]])
 def test_bad_usage_is_status_2_and_says_how_to_use_it(capsys, arguments):
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)

@@ -92,7 +92,7 @@ def test_problems_and_reasons_are_said(runs: Path, capsys: pytest.CaptureFixture
     ("arguments", "message"),
     [
         (["missing"], "missing: No such file or directory; expected a directory that holds runs"),
-        (["."], ". has no runs; `burnlike train` writes them to runs/"),
+        (["."], "there are no runs in ./ yet; `burnlike train CONFIG` writes one to runs/"),
         (["--sort", "step"], "--sort step: expected one of name, state, steps, best, last, time, started"),
         (["--metric", "acuracy"], "--metric acuracy: no run has it; expected one of accuracy, loss"),
     ],

@@ -262,7 +262,7 @@ MISTAKES = [
     model("type: MultiHeadAttention | d_model: 10 | n_heads: 4", "3:10", "n_heads", "a divisor of d_model (10), got 4"),
     model("type: Relu | negative_slope: 0.1", "2:1", "negative_slope", "ReluConfig has no keys"),
     model("type: Sequential | layers: | - type: Rleu", "3:9", "layers.0.type", "did you mean 'Relu'?"),
-    model("type: Sequential | layers: | - Relu", "3:3", "layers.0", "got 'Relu' (a string); write {type: Relu}"),
+    model("type: Sequential | layers: | - Rleu", "3:3", "layers.0", "got 'Rleu' (a string)"),
     model("type: Sequential | layers: []", "2:9", "layers", "expected a list of at least 1 item"),
     # options
     option("d_model=64", "d_model", "did you mean 'model.d_model'?"),

@@ -435,3 +435,85 @@ def test_files_keep_the_references_and_saved_configs_are_resolved(tmp_path: Path
     config.save(tmp_path / "saved.yaml")
     assert "$" not in (tmp_path / "saved.yaml").read_text()
     assert Pair.load(tmp_path / "saved.yaml") == config
+
+
+JOB = """
+data: {type: Text, path: PATH, context_length: 16}
+model: MODEL
+optimizer: {type: AdamW}
+lr_scheduler: {type: ConstantLr, lr: 1e-3}
+training: {epochs: 1}
+"""
+NET = "type: DecoderLm\nvocab_size: 256\nmax_sequence_length: 16\nd_model: 16\nn_layers: 1\nn_heads: 2\nd_ff: 8\n"
+
+
+def job(path: str = "text.txt", model: str = "{from: net.yaml}") -> str:
+    return JOB.replace("PATH", path).replace("MODEL", model)
+
+
+def test_the_model_of_another_file(room: Room) -> None:
+    room.write(
+        jobs__job=job(), jobs__net=f"{NET}inputs: {{tokens: 'int64:1,4'}}\n", whole=job(model="{from: jobs/job.yaml}")
+    )
+    expected: Any = ModuleConfig.from_yaml(NET)
+    assert room.load(TrainConfig, "jobs/job").model == expected
+    assert room.load(TrainConfig, "whole").model == expected  # that of a training
+    room.write(other=job(model="{from: jobs/net.yaml, d_ff: 12}"), over="defaults: jobs/job.yaml\nseed: 3")
+    assert room.load(TrainConfig, "other", "model.n_layers=2").model == expected.replace(d_ff=12, n_layers=2)
+    assert room.load(TrainConfig, "over").model == expected
+    room.write(graph="type: Graph\ninputs: {a: '2,3'}\nnodes: {l: {type: Linear, d_input: 3, d_output: 2}}")
+    room.write(of_graph=job(model="{from: graph.yaml}"), shipped=job(model="{from: mlp}"))
+    assert room.load(TrainConfig, "of_graph").model.inputs == ("a",)  # pyright: ignore[reportAttributeAccessIssue]
+    assert room.load(TrainConfig, "shipped").model == ModuleConfig.load(shipped_configs()["mlp"])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("{from: nets.yaml}", "job.yaml:3:15: model.from: nets.yaml: no such file"),
+        ("{from: 3}", "job.yaml:3:15: model.from: expected the path of a YAML file of a model"),
+        ("{from: job.yaml}", "job.yaml:3:15: model.from: a file can't have itself under its defaults"),
+        ("{from: net.yaml, d_f: 3}", "job.yaml:3:25: model.d_f: unknown key 'd_f'; did you mean 'd_ff'?"),
+    ],
+)
+def test_mistakes_of_the_model_of_another_file(room: Room, model: str, message: str) -> None:
+    room.write(job=job(model=model), net=NET)
+    assert message in room.errors(TrainConfig, "job")[0]
+
+
+def test_paths_are_relative_to_the_file_in_which_they_are_written(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(room.folder)
+    room.write(jobs__job=job(), net=NET, jobs__net=NET, upper="defaults: jobs/job.yaml")
+    (room.folder / "jobs" / "text.txt").write_text("beside the file")
+
+    def path(name: str, *overrides: str) -> Any:
+        return TrainConfig.load(f"{name}.yaml", overrides).data.path  # pyright: ignore[reportAttributeAccessIssue]
+
+    assert path("jobs/job") == path("upper") == "jobs/text.txt"
+    assert path("jobs/job", "data.path=text.txt") == "text.txt"  # of the command line
+    monkeypatch.chdir(room.folder / "jobs")
+    assert (path("job"), path("../upper")) == ("text.txt", "text.txt")
+    monkeypatch.chdir(room.folder)
+    (room.folder / "text.txt").write_text("in the current folder")
+    with pytest.raises(ConfigError, match=r"data.path: there are jobs/text.txt and, in the current folder, text.txt"):
+        path("jobs/job")
+    (room.folder / "jobs" / "text.txt").unlink()
+    with pytest.warns(UserWarning, match=r"'text.txt' is not beside jobs/job.yaml, .*: write ../text.txt"):
+        assert path("jobs/job") == "text.txt"
+    (room.folder / "text.txt").unlink()
+    assert path("jobs/job") == "jobs/text.txt"
+    for absolute in ("/x/text.txt", "~/text.txt"):
+        room.write(jobs__other=job(absolute))
+        assert path("jobs/other") == absolute
+    room.write(jobs__parts=job("'parts/*.txt'"))
+    (room.folder / "jobs" / "parts").mkdir()
+    assert path("jobs/parts") == "jobs/parts/*.txt"
+
+
+def test_the_paths_of_a_run_are_of_the_folder_that_it_was_started_in(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(room.folder)
+    room.write(runs__a__config=job(), runs__a__net=NET)
+    (room.folder / "runs" / "a" / "environment.json").write_text("{}")
+    assert TrainConfig.load("runs/a/config.yaml").data.path == "text.txt"  # pyright: ignore[reportAttributeAccessIssue]

@@ -237,9 +237,9 @@ def test_a_mapping_is_put_over_the_one_that_is_there_as_under_defaults(tmp_path)
     option = TrainConfig.from_yaml(TRAINING, "f.yaml", [f"training={given}"])
     assert (option.training.epochs, option.training.batch_size) == (3, 64)
     assert (option.training.ema.decay, option.training.ema.warmup) == (0.5, False)
-    (tmp_path / "lower.yaml").write_text(TRAINING)
+    (tmp_path / "lower.yaml").write_text(TRAINING.replace("a.txt", "/a.txt"))
     (tmp_path / "upper.yaml").write_text(f"defaults: lower.yaml\ntraining: {given}\n")
-    assert TrainConfig.load(tmp_path / "upper.yaml") == option
+    assert TrainConfig.load(tmp_path / "upper.yaml") == option.replace(data=option.data.replace(path="/a.txt"))
     assert apply_overrides(TrainConfig.from_yaml(TRAINING), [f"training={given}"]) == option
 
 

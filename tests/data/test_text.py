@@ -287,7 +287,7 @@ def test_a_model_with_fewer_tokens_is_refused_and_one_with_enough_trains(tmp_pat
 
 def test_mistakes(tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tokenizer", str(text), "--vocab-size", "100"]) == 2
-    assert "--vocab-size: expected at least 256" in capsys.readouterr().err
+    assert "--vocab-size: expected at least 261" in capsys.readouterr().err
     with pytest.raises(DataError, match=r"there is no file .*none.json; make one by `burnlike tokenizer`"):
         TextCorpusConfig(path=str(text), tokenizer=str(tmp_path / "none.json")).init()
     with pytest.raises(DataError, match="expected a tokenizer"):

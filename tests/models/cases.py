@@ -71,6 +71,7 @@ BERT = models.BertEncoderConfig(
 T5 = models.EncoderDecoderConfig(
     vocab_size=7, d_model=8, n_layers=1, n_heads=2, d_head=3, d_ff=12, dropout=0.0, n_buckets=4, max_distance=4
 )
+TYPES = torch.tensor([[0, 0, 1, 1, 1], [0, 0, 0, 1, 1]])
 MASK = torch.tensor([[1, 1, 1, 1, 0], [1] * 5])
 
 CASES = [
@@ -79,6 +80,40 @@ CASES = [
         models.BertClassifierConfig(encoder=BERT, n_classes=3, dropout=0.0),
         lambda: (tokens(7, 2, 5), MASK, tokens(2, 2, 5)),
         ((2, 3),),
+    ),
+    ModelCase(
+        "TextClassifier",
+        models.TextClassifierConfig(encoder=BERT, n_classes=3, dropout=0.0),
+        lambda: (tokens(7, 2, 5), MASK),
+        ((2, 3),),
+    ),
+    ModelCase(
+        "TextClassifier/cls",
+        models.TextClassifierConfig(encoder=BERT, n_classes=3, dropout=0.0, pooling="cls"),
+        lambda: (tokens(7, 2, 5), MASK, tokens(2, 2, 5)),
+        ((2, 3),),
+        slow=True,
+    ),
+    ModelCase(
+        "TokenTagger",
+        models.TokenTaggerConfig(encoder=BERT, n_classes=3, dropout=0.0),
+        lambda: (tokens(7, 2, 5), MASK),
+        ((2, 5, 3),),
+        slow=True,
+    ),
+    ModelCase(
+        "Siamese",
+        models.SiameseConfig(encoder=BERT, n_classes=3),
+        lambda: (tokens(7, 2, 5), MASK, TYPES),
+        ((2, 3),),
+        slow=True,
+    ),
+    ModelCase(
+        "Siamese/cosine",
+        models.SiameseConfig(encoder=BERT),
+        lambda: (tokens(7, 2, 5), MASK, TYPES),
+        ((2, 1),),
+        slow=True,
     ),
     ModelCase("BertEncoder", BERT, lambda: (tokens(7, 2, 5), MASK, tokens(2, 2, 5)), ((2, 5, 8), (2, 8))),
     ModelCase(

@@ -20,13 +20,14 @@ _NOT_OF_STEPS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ops", action="store_true", help="list the native calls, by the names of the ops")
     add_shared(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; 0 if everything that should be native is, else 1."""
     report = examine()
-    say_json(report) if args.json else say(_text(report))
+    say_json(report) if args.json else say(_text(report, lists_ops=args.ops))
     return 0 if not report["problems"] else 1
 
 
@@ -145,7 +146,7 @@ def _calls_of_training_steps(device: str, prefix: str, compiled: bool) -> dict[s
     }
 
 
-def _text(report: dict[str, Any]) -> str:
+def _text(report: dict[str, Any], *, lists_ops: bool) -> str:
     cpu, cuda = report["cpu"], report["cuda"]
     packages = (f"{name} {version or '(not installed)'}" for name, version in report["packages"].items())
     isa = (
@@ -163,7 +164,9 @@ def _text(report: dict[str, Any]) -> str:
         ("CUDA ops", f"native, built for {cuda['built_for']}" if cuda["native"] else f"not native: {cuda['why_not']}"),
     ]
     for name, calls in report["native_calls"].items():
-        counted = ", ".join(f"{op} {count}" for op, count in calls.items())
+        counted = f"{len(calls)} ops, {sum(calls.values())} calls (--ops lists them)" if calls else ""
+        if lists_ops:
+            counted = ", ".join(f"{op} {count}" for op, count in calls.items())
         rows.append(("ran native", f"in training steps, {name}: {counted or 'nothing'}"))
     rows += [("PROBLEM", problem) for problem in report["problems"]]
     return "\n".join(f"{name:<11} {text}" for name, text in rows)

@@ -1,6 +1,9 @@
 """`burnlike evaluate RUN`: measures the model of a run."""
 
 import argparse
+from pathlib import Path
+
+from burnlike.errors import ArgumentError
 
 from ..options import add_run_options, add_shared, data_config, opened
 from ..tables import say, say_json
@@ -10,26 +13,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     text = "the part of the data: train, valid, test, ... or all (default: test where there is one, else valid)"
     parser.add_argument("--split", metavar="NAME", help=text)
-    parser.add_argument(
-        "--data", metavar="YAML", help="the config of other data, in a file of its own or under `data:`"
-    )
+    text = "other data: a file or directory, all of which is read as the run's data was; or a YAML file with a config"
+    parser.add_argument("--data", metavar="PATH", help=text)
     add_shared(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
-    data = None if args.data is None else data_config(args.data)
+    is_config = args.data is not None and Path(args.data).suffix in (".yaml", ".yml")
+    if args.data is not None and not Path(args.data).exists():
+        raise ArgumentError(f"--data: there is no file or directory {args.data}; check the path")
+    data = data_config(args.data) if is_config else None
     loaded = opened(args)
-    from burnlike.train.job.loaded_run import evaluate_run
+    from burnlike.train.job.loaded_run import ALL, data_at, evaluate_run
 
-    given_options = {"data": None if data is None else data.to_dict(), "set": [str(it) for it in args.overrides]}
-    evaluation = evaluate_run(loaded, args.split, data, notes=given_options)
+    split = args.split
+    if args.data is not None and data is None:
+        data, split = data_at(loaded, args.data), split or ALL
+    name = "" if args.data is None else Path(args.data).name
+    given_options = {"data": None if data is None else data.to_dict(), "data_name": name}
+    given_options["set"] = [str(it) for it in args.overrides]
+    evaluation = evaluate_run(loaded, split, data, notes=given_options)
     if args.json:
         about = {"run": str(loaded.path), "step": loaded.step, "weights": loaded.weights}
         say_json({**about, **evaluation._asdict(), "file": str(evaluation.file)})
         return 0
-    say(
-        f"{loaded.path}: {loaded.weights} weights, step {loaded.step}, {evaluation.items:,} items of {evaluation.split}"
-    )
+    part = f"{evaluation.split} of {name}" if name else evaluation.split
+    say(f"{loaded.path}: {loaded.weights} weights, step {loaded.step}, {evaluation.items:,} items of {part}")
     for reason in evaluation.left_out:
         say(f"left out: {reason}")
     for name, value in evaluation.values.items():

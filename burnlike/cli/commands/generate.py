@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LARGEST_SEED = 2**64
 _SAMPLING: dict[str, tuple[type, str, str]] = {
-    "temperature": (float, "T", "above 0: draw tokens, of logits divided by it (default: 0, the likeliest token)"),
+    "temperature": (float, "T", "above 0: draw tokens, of logits divided by it; 0: the likeliest (default: the task's, with --chat 0)"),
     "top_k": (int, "K", "draw from the K likeliest tokens only"),
     "top_p": (float, "P", "draw from the likeliest tokens that together have this probability"),
     "min_p": (float, "P", "leave out tokens below this share of the likeliest one's probability"),
@@ -82,7 +82,9 @@ class _Writer:
         self._args = args
         self.codec: Any = loaded.config.data.codec(loaded.facts, loaded.directory)
         seed = random.SystemRandom().randrange(_LARGEST_SEED // 2) if args.seed is None else args.seed
-        self._sampling: Any = {**_sampling(args), "generator": torch.Generator().manual_seed(seed)}
+        of_task = 0.0 if args.chat else getattr(loaded.config.task, "temperature", 0.0)
+        generator = torch.Generator().manual_seed(seed)
+        self._sampling: Any = {"temperature": of_task, "generator": generator, **_sampling(args)}
         self._stops = stop_tokens(loaded.model, self.codec)
 
     def write(self, tokens: "Tensor") -> Iterator[str]:

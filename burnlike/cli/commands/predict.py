@@ -138,8 +138,9 @@ def _is_number(text: str) -> bool:
 
 
 def _write_masks(rows: Rows, folder: Path) -> int:
-    from PIL import Image
+    from burnlike.data.sources.image_files import pil_image
 
+    image_type = pil_image()
     used: dict[str, str] = {}
     count = 0
     for count, row in enumerate(rows, 1):  # noqa: B007 - the last one counts
@@ -153,7 +154,7 @@ def _write_masks(rows: Rows, folder: Path) -> int:
                 raise DataError(f"{used[name]} and {row['name']} would both be written to {name}; predict them apart")
             used[name] = str(row["name"])
             array = mask.cpu().numpy()
-            image = Image.fromarray(array.astype("uint8" if array.max(initial=0) < 256 else "uint16"))
+            image = image_type.fromarray(array.astype("uint8" if array.max(initial=0) < 256 else "uint16"))
             image.save(folder / name)
     return count
 

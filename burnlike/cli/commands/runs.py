@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -11,7 +12,7 @@ from burnlike._atomic import remove_directory
 from burnlike._terminal import one_line, table
 from burnlike.errors import ArgumentError, RunDirError, nearest
 from burnlike.train.runs.run_dir import RunDir
-from burnlike.train.runs.run_files import RunFiles, config_differences, find_runs, read_run
+from burnlike.train.runs.run_files import RunFiles, config_differences, evaluated_on, find_runs, read_run
 from burnlike.train.view.formats import (
     LearnerSummary,
     MetricSummary,
@@ -22,7 +23,7 @@ from burnlike.train.view.formats import (
     lower_is_better,
 )
 
-from ..options import place_of
+from ..options import RUNS, place_of
 from ..tables import say, say_json, shortened
 
 _SORTS = ("name", "state", "steps", "best", "last", "time", "started")
@@ -70,9 +71,12 @@ def run(args: argparse.Namespace) -> int:
     if args.sort not in _SORTS:
         raise ArgumentError(f"--sort {args.sort}: expected one of {', '.join(_SORTS)}{nearest(args.sort, _SORTS)}")
     root = Path(args.directory)
-    runs = [read_run(path) for path in find_runs(root)]
+    runs = [read_run(path) for path in find_runs(root)] if root.is_dir() or root != RUNS else []
     if not runs:
-        raise RunDirError(f"{root} has no runs; `burnlike train` writes them to runs/, or to --run-dir DIR")
+        raise RunDirError(
+            f"there are no runs in {root}{os.sep} yet; `burnlike train CONFIG` writes one to runs/, such as `burnlike"
+            " train digits`. `burnlike runs DIR` lists those of another folder"
+        )
     summaries = [LearnerSummary.of(it.lines) for it in runs]
     qualities = sorted({it.name for summary in summaries for it in summary.metrics if is_quality(it.name)})
     if qualities and args.metric not in qualities:
@@ -176,7 +180,8 @@ def _cells(row: Row, root: Path, metric_name: str, has_evaluations: bool) -> lis
     if run.evaluations:
         last = run.evaluations[-1]
         shown = metric_name if metric_name in last["values"] else "loss"
-        evaluated = f"{last['split']} {shown} {format_value(last['values'].get(shown))} (step {last.get('step')})"
+        place = f"step {last.get('step')}{evaluated_on(last, ', ')}"
+        evaluated = f"{last['split']} {shown} {format_value(last['values'].get(shown))} ({place})"
     cells = [
         _name(run, root),
         run.state,

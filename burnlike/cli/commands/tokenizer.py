@@ -11,8 +11,9 @@ from ..tables import say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Learn byte-pair tokens from a text file or a folder of them, and write tokenizer.json, which"
-        " `data: {type: Text, tokenizer: tokenizer.json}` reads. The same text gives the same file."
+        "Learn byte-pair tokens from a text file or a folder of them, and write tokenizer.json, which `data.tokenizer`"
+        " names in a job of texts. The same text gives the same file. Beside text it has the tokens <pad>, <s>, </s>,"
+        " <unk> and <mask>."
     )
     parser.add_argument("path", nargs="?", help="default: the source text of Python's standard library")
     parser.add_argument("--vocab-size", type=int, default=4096, metavar="N", help="number of tokens (default: 4096)")
@@ -27,7 +28,10 @@ def run(args: argparse.Namespace) -> int:
     from burnlike.data.text import read_texts
 
     if args.vocab_size < SMALLEST:
-        raise ArgumentError(f"--vocab-size: expected at least {SMALLEST}, a token for each byte, got {args.vocab_size}")
+        raise ArgumentError(
+            f"--vocab-size: expected at least {SMALLEST}, a token for each byte and 5"
+            f" special ones, got {args.vocab_size}"
+        )
     out = Output(args.out, "tokenizer", inputs=[] if args.path is None else [args.path], force=args.force)
     out.check_file()
     text = read_texts(TextCorpusConfig(path=args.path, pattern=args.pattern))[0].decode()

@@ -103,6 +103,22 @@ def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory:
     return Unlabeled(dataset, names, PromptBatcher(run_codec))
 
 
+def beginnings(run_codec: Any, sources: Sequence[Any]) -> Unlabeled:
+    """The lines of text files and streams as tokens, which a language model of plain text goes on with."""
+    names: list[str] = []
+    items: list[dict[str, Any]] = []
+    for source in sources:
+        is_file = isinstance(source, Path)
+        name = source if is_file else Path("standard input")
+        lines = text_lines(source) if is_file else text_lines(name, BytesIO(bytes_of(source)).readlines())
+        for number, line in enumerate(lines, start=1):
+            if text := line.rstrip("\r\n"):
+                names.append(f"{name}:{number}")
+                items.append({"input_ids": run_codec.encode(text)})
+    dataset: Dataset[Any] = InMemDataset(items)
+    return Unlabeled(dataset, names, PromptBatcher(run_codec, continues=True))
+
+
 def _rows(source: Any) -> Iterator[tuple[str, Any]]:
     """The place of each row, and the row: a text where it is a line of plain text."""
     if not isinstance(source, Path):
@@ -138,10 +154,14 @@ def _format(config: ConversationsConfig[Any], row: Mapping[str, Any]) -> Format:
 
 
 class PromptBatcher:
-    """Makes mappings of `input_ids`, a list of prompts `[n]` int64, and their `codec`."""
+    """Makes mappings of `input_ids`, a list of prompts `[n]` int64, their `codec`, and `continues`: whether a model
+    goes on with their text, in place of answering it.
+    """
 
-    def __init__(self, run_codec: ChatCodec) -> None:
+    def __init__(self, run_codec: Any, *, continues: bool = False) -> None:
         self._codec = run_codec
+        self._continues = continues
 
     def batch(self, items: Sequence[Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:
-        return {"input_ids": [it["input_ids"].to(device) for it in items], "codec": self._codec}
+        tokens = [it["input_ids"].to(device) for it in items]
+        return {"input_ids": tokens, "codec": self._codec, "continues": self._continues}

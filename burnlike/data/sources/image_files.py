@@ -108,7 +108,7 @@ def read_mask(path: Path, size: tuple[int, int] | None) -> Tensor:
 
 def image_size(path: Path) -> tuple[int, int]:
     """Height and width of an image, as its file says before it is turned upright; its pixels are not read."""
-    pillow = _pillow()
+    pillow = pil_image()
     try:
         with open_regular(path) as file, pillow.open(file, formats=FORMATS) as image:
             return image.height, image.width
@@ -119,7 +119,7 @@ def image_size(path: Path) -> tuple[int, int]:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any, int]]:
     """Pillow's module, the image that the file shows, decoded and turned upright, and the class that 255 stands for."""
-    pillow = _pillow()
+    pillow = pil_image()
     try:
         with open_regular(path) as file, pillow.open(file, formats=FORMATS) as image:
             limit = pillow.MAX_IMAGE_PIXELS
@@ -208,9 +208,10 @@ def _pixels(image: Any, dtype: torch.dtype) -> Tensor:
     return torch.frombuffer(bytearray(image.tobytes()), dtype=dtype).view(image.height, image.width, -1)
 
 
-def _pillow() -> Any:
+def pil_image() -> Any:
+    """The module `PIL.Image`; a DataError that names the extra where it is not installed."""
     try:
         from PIL import Image
     except ImportError as error:
-        raise DataError("folders of images need Pillow: pip install 'burnlike[images]'") from error
+        raise DataError("images need Pillow: pip install 'burnlike[images]'") from error
     return Image

@@ -1,18 +1,20 @@
 """Config of data that is larger than memory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ...config import Config, DatasetConfig, Meta
 from ...config.bounds import Count, Size, at_most
 from ...config.file_paths import FilePath, file_or
+from ...errors import ConfigError
 from ..chat.configs import TEMPLATES, ChatFormatConfig, Loss, OnLong, RowFormat
 from ..sources.configs import Name, NumberType
 
 if TYPE_CHECKING:
     from ..chat.codec import ChatCodec
     from ..codec import TextCodec
+    from ..sources.splits import Unlabeled
     from .stream import Stream
 
 _MIXED = at_most(65536, "more than 64 GiB that are mixed at a time is a shuffle of everything")
@@ -127,6 +129,13 @@ class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
     def init_with(self, facts: Mapping[str, Any], directory: Path) -> "Stream":
         kept = [file for name in ("tokenizer.json", "tokenizer") if (file := directory / name).exists()]
         return self.replace(tokenizer=str(kept[0])).init() if self.tokenizer and kept else self.init()
+
+    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
+        from ..chat.codec import beginnings
+
+        if self.chat:
+            raise ConfigError("data: Stream of chats has no inputs without targets; try burnlike generate --chat")
+        return beginnings(self.codec(facts, directory), sources)
 
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "TextCodec | ChatCodec":
         from .stream import codec

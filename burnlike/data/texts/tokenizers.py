@@ -15,7 +15,13 @@ FOLDER = "tokenizer"
 """Where a run keeps the files of its tokenizer, in `data/`."""
 
 _ALONE = "tokenizer.json"
-_BY_NAME = {"pad_token": ("[PAD]", "<pad>"), "mask_token": ("[MASK]", "<mask>"), "eos_token": ("</s>", "<eos>")}
+_BY_NAME = {
+    "pad_token": ("[PAD]", "<pad>"),
+    "mask_token": ("[MASK]", "<mask>"),
+    "bos_token": ("<s>", "<bos>"),
+    "eos_token": ("</s>", "<eos>"),
+    "unk_token": ("[UNK]", "<unk>"),
+}
 """Names of tokens in a file that stands alone, which does not say what they are for."""
 
 
@@ -42,8 +48,9 @@ class RowTokenizer:
 
     def __init__(self, path: Path) -> None:
         """Read a directory of files, or a `tokenizer.json`."""
-        self.tokenizer = _opened(path)
+        self.tokenizer, self._is_alone = _opened(path)
         tokenizer = self.tokenizer
+        self._drops_start = self._is_alone and tokenizer.bos_token_id is not None
         numbers = {
             "mask_token": tokenizer.mask_token_id,
             "pad_token": tokenizer.pad_token_id,
@@ -63,13 +70,28 @@ class RowTokenizer:
         """`input_ids` of each text, or of each pair, and whatever else the tokenizer gives for its model."""
         options: dict[str, Any] = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
         if is_target:
-            tokens = self.tokenizer(text_target=[*texts], **options)
-        else:
-            tokens = self.tokenizer([*texts], None if others is None else [*others], **options)
+            options["max_length"] += self._drops_start
+            rows = self.tokenizer(text_target=[*texts], **options)["input_ids"]
+            return {"input_ids": [self._target(row, max_length) for row in rows]}
+        if self._is_alone:  # a directory says what its model takes
+            options["return_token_type_ids"] = others is not None
+        tokens = self.tokenizer([*texts], None if others is None else [*others], **options)
         named = {"input_ids": [*tokens["input_ids"]]}
-        if others is not None and "token_type_ids" in tokens:
+        # Of a tokenizer that does not mark pairs all types are 0, which say nothing.
+        if others is not None and any(1 in types for types in tokens.get("token_type_ids", ())):
             named["token_type_ids"] = [*tokens["token_type_ids"]]
         return named
+
+    def _target(self, row: Sequence[int], max_length: int) -> list[int]:
+        """The tokens of a text that is to be written, with an end, which a model learns to write.
+
+        The start token that a file alone may put before each text is left out: the decoder is shown one before all.
+        """
+        end = self.tokenizer.eos_token_id
+        tokens = [*row[1:]] if self._drops_start and row[:1] == [self.tokenizer.bos_token_id] else [*row]
+        if end is None or (tokens[-1:] == [end] and len(tokens) <= max_length):
+            return tokens[:max_length]
+        return [*tokens[: max_length - 1], end]
 
     def marked(self, texts: Sequence[str], max_length: int) -> Mapping[str, list[Any]]:
         """`input_ids`, `special_tokens_mask` and `word_ids` (-1: of no word) of each text."""
@@ -89,7 +111,8 @@ def _words(numbers: Sequence[int | None]) -> list[int]:
     return [-1 if it is None else it for it in numbers]
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> tuple[Any, bool]:
+    """The tokenizer at a path; and True if it is a `tokenizer.json` that stands alone."""
     if not path.exists():
         raise DataError(
             f"data.tokenizer: there is no file or directory {path.absolute()}; expected a directory with the files of a"
@@ -98,7 +121,7 @@ def _opened(path: Path) -> Any:
     has_settings = path.is_dir() and any((path / it).exists() for it in ("tokenizer_config.json", "config.json"))
     file = path / _ALONE if path.is_dir() else path
     if has_settings or not file.is_file():
-        return read_tokenizer(path)
+        return read_tokenizer(path), False
     try:
         from transformers import PreTrainedTokenizerFast
     except ImportError as error:
@@ -112,7 +135,7 @@ def _opened(path: Path) -> Any:
         specials = [it for it in names if it in tokenizer.get_vocab()]
         if specials and getattr(tokenizer, role) is None:
             setattr(tokenizer, role, specials[0])
-    return tokenizer
+    return tokenizer, True
 
 
 class RowCodec:

@@ -93,6 +93,8 @@ def fuse(model: nn.Module, *, lazy_logits: bool = False) -> FuseReport:
         >>> unfuse(model)
         1
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"fuse: expected a torch.nn.Module, got a {type(model).__name__}: write fuse(model)")
     modules = dict(model.named_modules())
     for path, module in modules.items():
         place = repr(path) if path else "its root"

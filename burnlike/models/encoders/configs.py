@@ -1,7 +1,7 @@
-"""The configs of BERT and of vision transformers. Imports no torch."""
+"""The configs of BERT, of vision transformers, and of models over an encoder of texts. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ...config import ModuleConfig
 from ...config.bounds import Layers, NotNegative, Positive, Size
@@ -11,7 +11,7 @@ from ...nn.padding import Size2d, each
 from ...nn.roles import ActivationConfig, LayerFacts
 
 if TYPE_CHECKING:
-    from . import model
+    from . import model, text_models
 
 
 class VisionTransformerConfig(ModuleConfig["model.VisionTransformer"], tag="VisionTransformer"):
@@ -162,3 +162,55 @@ class BertClassifierConfig(ModuleConfig["model.BertClassifier"], tag="BertClassi
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return self.encoder.example_inputs()
+
+
+class TextClassifierConfig(ModuleConfig["text_models.TextClassifier"], tag="TextClassifier"):
+    """An encoder of texts with a linear map of one vector of each text to its classes, or numbers.
+
+    Attributes:
+        encoder: the encoder; its `pooler` does not count.
+        pooling: the vector of a text: the `mean` over its tokens, or that of its first token (`cls`), which the
+            tokenizer puts before each text.
+        dropout: probability of dropping a value of the vector, in training.
+    """
+
+    encoder: BertEncoderConfig
+    n_classes: Size
+    pooling: Literal["mean", "cls"] = "mean"
+    dropout: Probability = 0.1
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return self.encoder.example_inputs()
+
+
+class TokenTaggerConfig(ModuleConfig["text_models.TokenTagger"], tag="TokenTagger"):
+    """An encoder of texts with a linear map of the vector of each token to its classes: names, parts of speech.
+
+    Attributes:
+        encoder: the encoder; its `pooler` does not count.
+        dropout: probability of dropping a value of the vectors, in training.
+    """
+
+    encoder: BertEncoderConfig
+    n_classes: Size
+    dropout: Probability = 0.1
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return self.encoder.example_inputs()
+
+
+class SiameseConfig(ModuleConfig["text_models.Siamese"], tag="Siamese"):
+    """One encoder for both texts of a pair, neither of which sees the other (Reimers & Gurevych 2019).
+
+    Attributes:
+        encoder: the encoder; its `pooler` does not count.
+        n_classes: classes of a pair, by a linear map of (u, v, |u - v|), where u and v are the means over the tokens of
+            each text; None: the result is their cosine, one number, as of a `Regression`.
+    """
+
+    encoder: BertEncoderConfig
+    n_classes: Size | None = None
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        example = self.encoder.example_inputs()["tokens"]
+        return {"tokens": example, "token_types": example}

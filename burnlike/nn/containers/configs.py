@@ -9,8 +9,8 @@ from ...config.node import KeyPathError, joined, steps_of
 from ...config.registry import tag_of
 from ...config.roles import Built
 from ...errors import ConfigError, Problem
-from .graph_problems import Sources, graph_problems, sources_of
-from .layer_facts import NAMED, chain_sizes, facts_of, input_counts, name_problem, sizes_after, takes_tensors
+from .graph_problems import Sources, graph_problems, places_of, sources_of
+from .layer_facts import MASK, NAMED, chain_sizes, facts_of, input_counts, name_problem, sizes_after, takes_tensors
 
 if TYPE_CHECKING:
     from . import containers
@@ -197,7 +197,8 @@ class GraphConfig(ModuleConfig["containers.Graph"], tag="Graph"):
     """Layers with named inputs and outputs, in the order in which they are computed.
 
     Attributes:
-        inputs: the names of what the model is called with.
+        inputs: the names of what the model is called with. An `attention_mask` that no `from` names goes to all layers
+            that take one, such as `BiLstm`, which then stop at the padding of a text.
         nodes: layers by name. Each gets the node before, or what `from` says.
         outputs: the name of the node that the model gives, or a list of names for a tuple; None is the last node.
     """
@@ -230,7 +231,17 @@ class GraphConfig(ModuleConfig["containers.Graph"], tag="Graph"):
         names = [*self.nodes]
         place = names.index(name)
         before = names[place - 1] if place else self.inputs[0]
-        return sources_of(self.nodes[name].sources, before)
+        sources, layer = sources_of(self.nodes[name].sources, before), self.nodes[name].layer
+        layer = layer or self.used_layer(self.nodes[name])
+        takes_mask = MASK in self.inputs and not self.nodes[name].transposed and layer is not None
+        if takes_mask and facts_of(layer).masked and not self._names_mask():
+            sources.append((MASK, MASK))
+        return sources
+
+    def _names_mask(self) -> bool:
+        """True if the graph says itself what becomes of its `attention_mask`."""
+        places = [("", node.sources) for node in self.nodes.values()] + [("", self.outputs)]
+        return any(source == MASK for path, sources in places for _, source in places_of(path, sources))
 
     def output_names(self) -> str | tuple[str, ...]:
         """`outputs`, or the last node where there are none."""

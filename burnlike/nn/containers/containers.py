@@ -159,6 +159,11 @@ class Graph(AnyLibrary, FromConfig, Module):
         sources = tuple(item_path(source) for _, source in places_of("", outputs))
         self._plan = config.inputs, _steps(config, {name for name, _ in sources}), sources, not isinstance(outputs, str)
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of its inputs, in order."""
+        return self._plan[0]
+
     @lift
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The graph's inputs, in order or by name `->` its output, or a tuple of its outputs.

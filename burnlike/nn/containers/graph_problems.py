@@ -8,7 +8,7 @@ from ...config import Meta, ModuleConfig
 from ...config.registry import tag_of
 from ...errors import nearest
 from ..configs import EmbeddingConfig, LinearConfig
-from .layer_facts import Sizes, input_counts, name_problem, sizes_after
+from .layer_facts import MASK, Sizes, input_counts, name_problem, sizes_after
 
 if TYPE_CHECKING:
     from .configs import GraphConfig, NodeConfig
@@ -40,7 +40,8 @@ def _sizes(graph: "GraphConfig") -> Problems:
     problems: list[tuple[str, str]] = []
     sizes: dict[str, Sizes] = {}
     for name, node in graph.nodes.items():
-        layer, sources = node.layer or graph.used_layer(node), graph.node_sources(name)
+        layer = node.layer or graph.used_layer(node)
+        sources = [source for source in graph.node_sources(name) if source != (MASK, MASK)]
         if layer is not None and len(sources) == 1 and not node.transposed:
             sizes[name] = sizes_after(layer, sizes.get(sources[0][1], {}), f"nodes.{name}", problems)
     return problems
@@ -53,7 +54,8 @@ def _unused(graph: "GraphConfig") -> Problems:
     for place, name in enumerate((*graph.inputs, *graph.nodes)):
         if name not in used:
             path = f"inputs.{place}" if place < len(graph.inputs) else f"nodes.{name}"
-            yield path, f"'{name}' is not used: no node takes it, and it is no output"
+            remedy = "; leave it out of `inputs`: a task gives a model what it takes" if name == MASK else ""
+            yield path, f"'{name}' is not used: no node takes it, and it is no output{remedy}"
 
 
 def _input_problems(inputs: Sequence[str]) -> Problems:

@@ -41,6 +41,9 @@ def name_problem(name: str) -> str:
     return ""
 
 
+MASK = "attention_mask"
+"""The input that says where texts are padded, as data of texts and models of transformers call it."""
+
 Counts = tuple[int, int | None]
 """The least number of inputs and the largest; None for any number."""
 

@@ -28,7 +28,7 @@ class _RecurrentConfig(ModuleConfig[Built]):
         hidden_activation: in the place of tanh.
     """
 
-    facts = LayerFacts(inputs=(1, 2), gives_several=True, last=("d_input", ""))
+    facts = LayerFacts(inputs=(1, 3), gives_several=True, last=("d_input", ""), masked=True)
 
     d_input: Size
     d_hidden: Size
@@ -113,7 +113,7 @@ class _GruConfig(_RecurrentConfig[Built]):
 class GruConfig(_GruConfig["recurrent.Gru"], tag="Gru"):
     """Gated recurrent unit (Cho et al. 2014, eq. 5-8)."""
 
-    facts = LayerFacts(inputs=(1, 2), last=("d_input", ""))
+    facts = LayerFacts(inputs=(1, 3), last=("d_input", ""), masked=True)
 
     gate_activation: ActivationConfig = SigmoidConfig()
     hidden_activation: ActivationConfig = TanhConfig()

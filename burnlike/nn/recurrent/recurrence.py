@@ -138,11 +138,15 @@ class Bidirectional(Layer):
         return _add_sizes(content, f"forward.{self._first_gate}")
 
 
-def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, reverse: bool) -> tuple[Tensor, States]:
-    """The hidden states of all steps, and the states after the last one."""
+def run(
+    layer: Direction, x: Tensor, states: States | None, mask: Tensor | None, batch_first: bool, reverse: bool
+) -> tuple[Tensor, States]:
+    """The hidden states of all steps, and the states after the last one; `mask` is as of `_by_steps`."""
     batch, time = expect_sequence(layer, x, layer, batch_first)
     for state in states or ():
         expect_shape(layer, state, batch, layer.d_hidden, name="state")
+    if mask is not None:
+        return _by_steps(layer, x, states, time, reverse, mask)
     if x.shape[time] == 1 and states is not None and _takes_one_step(x):
         step = layer.one_step(x.squeeze(time), states)
         if step is not None:
@@ -155,19 +159,19 @@ def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, r
     return output.flip(time) if reverse else output, tuple(state.squeeze(0) for state in last)
 
 
-def run_both(layer: Bidirectional, x: Tensor, states: States | None) -> tuple[Tensor, States]:
+def run_both(layer: Bidirectional, x: Tensor, states: States | None, mask: Tensor | None) -> tuple[Tensor, States]:
     """The hidden states of both directions side by side, and the last states one above the other."""
     directions = layer.directions()
     batch, time = expect_sequence(layer, x, directions[0], layer.batch_first)
     for state in states or ():
         expect_shape(layer, state, 2, batch, layer.d_hidden, name="state")
     kernel, other = (direction.kernel() for direction in directions)
-    if kernel is not None and kernel is other and _usable(kernel):
+    if mask is None and kernel is not None and kernel is other and _usable(kernel):
         output, *last = _by_kernel(kernel, directions, x, states, layer.batch_first)
         return output, tuple(last)
+    own_states = [None if states is None else tuple(state[index] for state in states) for index in range(2)]
     runs = [
-        _by_steps(direction, x, None if states is None else tuple(state[index] for state in states), time, index == 1)
-        for index, direction in enumerate(directions)
+        _by_steps(direction, x, own_states[index], time, index == 1, mask) for index, direction in enumerate(directions)
     ]
     last = zip(*(states for _, states in runs), strict=True)
     return torch.cat([output for output, _ in runs], -1), tuple(torch.stack(pair) for pair in last)
@@ -239,17 +243,31 @@ def _by_gru_sequence(x: Tensor, state: Tensor, weights: list[Tensor], batch_firs
     return output.transpose(0, 1) if batch_first else output, torch.stack([last for _, last in runs])
 
 
-def _by_steps(layer: Direction, x: Tensor, states: States | None, time: int, reverse: bool) -> tuple[Tensor, States]:
-    """As the kernels compute it, for every setting of the layer."""
+def _by_steps(
+    layer: Direction, x: Tensor, states: States | None, time: int, reverse: bool, mask: Tensor | None = None
+) -> tuple[Tensor, States]:
+    """As the kernels compute it, for every setting of the layer.
+
+    Where `mask`, of the shape of x without its features, is 0 or False, the states stay and the output is 0: a text
+    gives the same values whatever pads it, also where it is read from its end.
+    """
+    if mask is not None:
+        expect_shape(layer, mask, *x.shape[:2], name="attention_mask")
     weight_input, weight_hidden, *biases = packed(layer.gates())
     bias_input, bias_hidden = biases or (None, None)
     projected = functional.linear(x, weight_input, bias_input).unbind(time)
     if states is None:
         states = (x.new_zeros(x.shape[1 - time], layer.d_hidden),) * layer.n_states
     outputs: list[Tensor] = []
-    for one in reversed(projected) if reverse else projected:
-        states = layer.step(one, states, weight_hidden, bias_hidden)
-        outputs.append(states[0])
+    kept = None if mask is None else (mask != 0).unsqueeze(-1).unbind(time)
+    for place in reversed(range(len(projected))) if reverse else range(len(projected)):
+        after = layer.step(projected[place], states, weight_hidden, bias_hidden)
+        if kept is None:
+            states = after
+            outputs.append(states[0])
+        else:
+            states = tuple(torch.where(kept[place], it, old) for it, old in zip(after, states, strict=True))
+            outputs.append(states[0] * kept[place])
     return torch.stack(outputs[::-1] if reverse else outputs, time), states
 
 

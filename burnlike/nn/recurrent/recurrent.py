@@ -34,7 +34,7 @@ class Rnn(Direction):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x: T, state: Any = None) -> tuple[T, RnnState]: ...
+        def __call__(self, x: T, state: Any = None, attention_mask: Any = None) -> tuple[T, RnnState]: ...
 
     def __init__(self, config: RnnConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -46,10 +46,15 @@ class Rnn(Direction):
         self.hidden_activation = Activation.of(config.hidden_activation, device)
 
     @lift
-    def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
-        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; state `[batch, d_hidden]`, zeros if None."""
+    def forward(
+        self, x: Tensor, state: RnnState | None = None, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, RnnState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; state `[batch, d_hidden]`, zeros if None.
+
+        In padding, where `attention_mask` (of the shape of x without features) is 0, states stay and outputs are 0.
+        """
         states = None if state is None else (state.hidden,)
-        output, (hidden,) = run(self, x, states, self.batch_first, self.reverse)
+        output, (hidden,) = run(self, x, states, attention_mask, self.batch_first, self.reverse)
         return output, RnnState(hidden)
 
     def gates(self) -> list[GateController]:
@@ -74,12 +79,17 @@ class BiRnn(Bidirectional):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x: T, state: Any = None) -> tuple[T, RnnState]: ...
+        def __call__(self, x: T, state: Any = None, attention_mask: Any = None) -> tuple[T, RnnState]: ...
 
     @lift
-    def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
-        """`[batch, sequence, d_input] -> [.., 2 * d_hidden]`; state `[2, batch, d_hidden]`, zeros if None."""
-        output, (hidden,) = run_both(self, x, None if state is None else (state.hidden,))
+    def forward(
+        self, x: Tensor, state: RnnState | None = None, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, RnnState]:
+        """`[batch, sequence, d_input] -> [.., 2 * d_hidden]`; state `[2, batch, d_hidden]`, zeros if None.
+
+        In padding, where `attention_mask` (of the shape of x without features) is 0, states stay and outputs are 0.
+        """
+        output, (hidden,) = run_both(self, x, None if state is None else (state.hidden,), attention_mask)
         return output, RnnState(hidden)
 
 
@@ -105,7 +115,7 @@ class Lstm(Direction):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x: T, state: Any = None) -> tuple[T, LstmState]: ...
+        def __call__(self, x: T, state: Any = None, attention_mask: Any = None) -> tuple[T, LstmState]: ...
 
     def __init__(self, config: LstmConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -124,10 +134,15 @@ class Lstm(Direction):
         self.hidden_activation = Activation.of(config.hidden_activation, device)
 
     @lift
-    def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
-        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; states `[batch, d_hidden]`, zeros if None."""
+    def forward(
+        self, x: Tensor, state: LstmState | None = None, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, LstmState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; states `[batch, d_hidden]`, zeros if None.
+
+        In padding, where `attention_mask` (of the shape of x without features) is 0, states stay and outputs are 0.
+        """
         states = None if state is None else (state.hidden, state.cell)
-        output, (hidden, cell) = run(self, x, states, self.batch_first, self.reverse)
+        output, (hidden, cell) = run(self, x, states, attention_mask, self.batch_first, self.reverse)
         return output, LstmState(cell, hidden)
 
     def gates(self) -> list[GateController]:
@@ -166,12 +181,19 @@ class BiLstm(Bidirectional):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x: T, state: Any = None) -> tuple[T, LstmState]: ...
+        def __call__(self, x: T, state: Any = None, attention_mask: Any = None) -> tuple[T, LstmState]: ...
 
     @lift
-    def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
-        """`[batch, sequence, d_input] -> [.., 2 * d_hidden]`; states `[2, batch, d_hidden]`, zeros if None."""
-        output, (hidden, cell) = run_both(self, x, None if state is None else (state.hidden, state.cell))
+    def forward(
+        self, x: Tensor, state: LstmState | None = None, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, LstmState]:
+        """`[batch, sequence, d_input] -> [.., 2 * d_hidden]`; states `[2, batch, d_hidden]`, zeros if None.
+
+        In padding, where `attention_mask` (of the shape of x without features) is 0, states stay and outputs are 0.
+        """
+        output, (hidden, cell) = run_both(
+            self, x, None if state is None else (state.hidden, state.cell), attention_mask
+        )
         return output, LstmState(cell, hidden)
 
 
@@ -204,9 +226,13 @@ class Gru(KeepsType, Direction):
         self.clip = config.clip
 
     @lift
-    def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
-        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; state `[batch, d_hidden]`, zeros if None."""
-        return run(self, x, None if state is None else (state,), batch_first=True, reverse=False)[0]
+    def forward(self, x: Tensor, state: Tensor | None = None, attention_mask: Tensor | None = None) -> Tensor:
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; state `[batch, d_hidden]`, zeros if None.
+
+        In padding, where `attention_mask` (of the shape of x without features) is 0, states stay and outputs are 0.
+        """
+        states = None if state is None else (state,)
+        return run(self, x, states, attention_mask, batch_first=True, reverse=False)[0]
 
     def gates(self) -> list[GateController]:
         return [self.reset_gate, self.update_gate, self.new_gate]
@@ -248,12 +274,17 @@ class BiGru(Bidirectional):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x: T, state: Any = None) -> tuple[T, T]: ...
+        def __call__(self, x: T, state: Any = None, attention_mask: Any = None) -> tuple[T, T]: ...
 
     @lift
-    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """`[batch, sequence, d_input] -> [.., 2 * d_hidden]`; state `[2, batch, d_hidden]`, zeros if None."""
-        output, (hidden,) = run_both(self, x, None if state is None else (state,))
+    def forward(
+        self, x: Tensor, state: Tensor | None = None, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`[batch, sequence, d_input] -> [.., 2 * d_hidden]`; state `[2, batch, d_hidden]`, zeros if None.
+
+        In padding, where `attention_mask` (of the shape of x without features) is 0, states stay and outputs are 0.
+        """
+        output, (hidden,) = run_both(self, x, None if state is None else (state,), attention_mask)
         return output, hidden
 
 

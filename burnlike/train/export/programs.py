@@ -23,7 +23,7 @@ from ..._atomic import AtomicFile
 from ..._outputs import Output
 from ...errors import ConfigError
 from ...ops._function import references
-from .source import Program, Source, may_vary, others_of
+from .source import Program, Source, may_vary, others_of, outputs_of
 
 _TOLERANCES = {torch.float32: 1e-3, torch.float64: 1e-6}
 _HALF = 0.1
@@ -240,11 +240,14 @@ def write_program(
         ConfigError: torch can't export the model, or the program computes something else; there is no file then.
     """
     with quiet(), references(), torch.no_grad():
+        program.keeps_tensor = True
         try:
             exported = torch.export.export(program, tuple(example.values()), dynamic_shapes=may_vary(example))
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             kind = type(program.model).__name__
             raise ConfigError(f"--to pt2: torch can't export {kind}: {reason_of(error)}") from error
+        finally:
+            program.keeps_tensor = False
         output = Output.of(out, "export")
         with output.files() as folder:
             path = folder / output.path.name
@@ -267,7 +270,7 @@ def write_program(
                 reference or program,
                 example,
                 vary,
-                lambda inputs: loaded.module()(*inputs.values()),
+                lambda inputs: (*outputs_of(loaded.module()(*inputs.values())).values(),),
                 "torch.export.load",
                 coarse=reference is not None,
             )

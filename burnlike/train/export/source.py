@@ -240,6 +240,7 @@ class Program(nn.Module):
         input_names: the arguments, in order.
         output_names: the fields of the result, `output` where it is a tensor; known after the first call.
         normalizes: whether the first input of floats is normalized here, before the model.
+        keeps_tensor: whether a result that is one tensor is given as it is, in place of a tuple of one.
     """
 
     def __init__(
@@ -247,6 +248,7 @@ class Program(nn.Module):
     ) -> None:
         super().__init__()
         self.model = model
+        self.keeps_tensor = False
         self.input_names, self.output_names = [*example], [""]
         self.normalized = next((name for name, it in example.items() if it.is_floating_point()), None)
         dtype = next((it.dtype for it in model.parameters() if it.is_floating_point()), torch.float32)
@@ -263,7 +265,7 @@ class Program(nn.Module):
     def normalizes(self) -> bool:
         return self._count > 0
 
-    def _run(self, *arguments: Tensor, **keywords: Tensor) -> tuple[Tensor, ...]:
+    def _run(self, *arguments: Tensor, **keywords: Tensor) -> Tensor | tuple[Tensor, ...]:
         named = {**dict(zip(self.input_names, arguments, strict=False)), **keywords}
         if self._count and self.normalized is not None:
             for number in range(self._count):
@@ -275,9 +277,10 @@ class Program(nn.Module):
         others = [it for it in named if rest is not None and it.startswith(f"{rest}_")]
         plain = [it.name for it in parameters if it.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
         positional = [named.pop(it) for it in [*filter(named.__contains__, plain), *others]] if others else []
-        outputs = outputs_of(self.model(*positional, **named))
+        result = self.model(*positional, **named)
+        outputs = outputs_of(result)
         self.output_names[:] = [*outputs]
-        return tuple(outputs.values())
+        return result if self.keeps_tensor and isinstance(result, Tensor) else tuple(outputs.values())
 
 
 def with_signature(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ..._dtypes import FloatName
 from ..._patterns import pattern_problem
@@ -128,6 +128,17 @@ class TrainConfig(Config):
         device: `auto` (CUDA where there is one), `cpu`, `cuda` or `cuda:1` and so on.
         threads: CPU threads; None leaves it to torch.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "model": "write `model: {type: Mlp, sizes: [4, 32, 2]}`, or `model: {from: net.yaml}` for a model in a file of"
+        " its own; `burnlike schema --list` lists the types",
+        "data": "write `data: {type: Csv, path: people.csv, target: COLUMN}`; for photos the type is ImageFolder, for"
+        " texts TextClassification; `burnlike schema --list` lists the types",
+        "optimizer": "write `optimizer: {type: AdamW}`",
+        "lr_scheduler": "write `lr_scheduler: {type: CosineAnnealing, initial_lr: 1e-3}`",
+        "training": "write `training: {epochs: 10, batch_size: 32}`",
+    }
+    """For each field that has to be there, a value to begin with."""
 
     data: DatasetConfig
     transforms: tuple[TransformConfig, ...] = ()

@@ -32,7 +32,7 @@ from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig, Weights
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .loaded_run import copy_of, read_weights, without_values, write_weights
-from .run_config import check_resumable, run_config
+from .run_config import check_resumable, keep_config, run_config
 from .starting import FirstValues, JobData, choose_trained, deferred_model, first_model, loader_of, model_config
 from .trial import check_batch
 
@@ -225,7 +225,7 @@ class Job:
             run.clean()
             checkpointer.clean()
             MetricsLog(run.metrics).cut_back(self.learner.step)
-            self.config.save(run.config)
+            keep_config(self.config, run.config)
             keep_facts(run.path, self.classes, self.facts, getattr(self.data, "files", {}))
             keep_description(run.path, self.model_config.description(self.model))
 

@@ -292,6 +292,22 @@ class Evaluation(NamedTuple):
     left_out: Sequence[str] = ()
 
 
+def data_at(run: LoadedRun, path: str) -> Any:
+    """The config of the run's data for another file or directory, all of which is measured.
+
+    Raises:
+        ConfigError: the run's data is not of a `path`.
+    """
+    config: Any = run.config.data
+    own = {name for name in ("path", "validation_path") if name in config.__struct_fields__}
+    if "path" not in own:
+        raise ConfigError(
+            f"--data {path}: the run's data, {type(config).__name__.removesuffix('Config')}, is not of one path; give a"
+            " YAML file with the config of other data"
+        )
+    return config.replace(**{name: path if name == "path" else None for name in own})
+
+
 def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, notes: Mapping[str, Any]) -> Evaluation:
     """Measure the model of a run on a part of its data, or of the data of another config.
 

@@ -7,10 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..._atomic import replace_file
+from ...config import Config
+from ...config.document import parse, read_text
 from ...config.file_paths import file_fields
 from ...config.hiding import FromEnvironment
+from ...config.node import child
 from ...config.overrides import Option
-from ...errors import CheckpointError, ConfigError
+from ...config.registry import import_modules, parts_below
+from ...errors import CheckpointError, ConfigError, ConfigIOError, Problem
 from ..runs.environment import folders_of_run
 from ..runs.run_dir import CONFIG_NAME, LOCK_NAME, config_of
 from .configs import TrainConfig
@@ -48,8 +53,18 @@ _BATCHES = ("training.batch_size", "training.accumulation_steps", "training.glob
 def load_config(file: str | os.PathLike[str], overrides: "Sequence[Option | str]" = ()) -> TrainConfig:
     """The config of a file, which may lie in a run."""
     path = Path(file)
-    is_of_run = path.name == CONFIG_NAME and (path.parent / LOCK_NAME).exists()
-    return run_config(path.parent, overrides) if is_of_run else TrainConfig.load(file, [*overrides])
+    if path.name == CONFIG_NAME and (path.parent / LOCK_NAME).exists():
+        return run_config(path.parent, overrides)
+    try:
+        return TrainConfig.load(file, [*overrides])
+    except ConfigError as error:
+        if any(it.path == "type" and not it.source.startswith("--") for it in error.problems):
+            raise ConfigError(
+                f"{file} has `type:` at its root: it is the config of a model or another part, not of a training. Put a"
+                f" model into a training by `model: {{from: {path.name}}}`, beside data, task, optimizer,"
+                " lr_scheduler and training; `burnlike init .` writes examples of such files"
+            ) from error
+        raise
 
 
 def run_config(run: Path, overrides: "Sequence[Option | str]" = ()) -> TrainConfig:
@@ -58,6 +73,7 @@ def run_config(run: Path, overrides: "Sequence[Option | str]" = ()) -> TrainConf
     A path that an override names is of the folder that the program runs in.
     """
     file = config_of(run)
+    _import_own(run, file)
     try:
         fields = [*file_fields(TrainConfig.load(file))]
     except ConfigError:  # as it may be without the overrides
@@ -68,6 +84,38 @@ def run_config(run: Path, overrides: "Sequence[Option | str]" = ()) -> TrainConf
         if not isinstance(text, FromEnvironment) and (place := place_of_run(text, run)) != text
     ]
     return TrainConfig.load(file, [*options, *overrides])
+
+
+_MODULES = "x-modules"
+"""The key of a run's `config.yaml` with the modules of the user's own classes, which is for no field."""
+
+
+def keep_config(config: TrainConfig, path: Path) -> None:
+    """Write the config of a run; a ConfigIOError if that is not possible."""
+    modules = _own_modules(config)
+    text = f"{_MODULES}: {json.dumps(modules)}\n" if modules else ""
+    try:
+        replace_file(path, (text + config.to_yaml()).encode())
+    except OSError as error:
+        raise ConfigIOError.of([Problem(f"can't be written: {error.strerror or error}", source=str(path))]) from error
+
+
+def _import_own(run: Path, file: Path) -> None:
+    """Import the modules with the user's own classes that a run's config has, from the current folder or installed.
+
+    None where the program runs in the run's folder, which may be a stranger's, with modules of theirs.
+    """
+    names: list[str] = []
+    with suppress(ConfigError):  # which is told where the config is read
+        modules = child(parse(read_text(file), str(file))[0], _MODULES)
+        names = [it.value for it in modules.parts if isinstance(it.value, str)] if modules is not None else []
+    if names and not Path.cwd().is_relative_to(os.path.abspath(run)):
+        import_modules(names)
+
+
+def _own_modules(config: TrainConfig) -> list[str]:
+    kinds = {type(part) for _, _, part in parts_below(config) if isinstance(part, Config)}
+    return sorted({it.__module__ for it in kinds if it.__module__.partition(".")[0] not in ("burnlike", "__main__")})
 
 
 def place_of_run(text: str, run: Path) -> str:
@@ -115,10 +163,12 @@ def check_resumable(
             f"the run {run} was started with another config: {'; '.join(refused)}. Put the old values back to "
             "resume it, or leave out --resume to start a new run"
         )
+    same = {path for path in files if _is_one_file(dict(file_fields(before))[path], dict(file_fields(now))[path])}
     unsaid = [
         (path, text)
         for path, text in (() if set_paths is None else changes)
-        if not any(f"{path}.".startswith(f"{it}.") or it.startswith(f"{path}.") for it in set_paths or ())
+        if path not in same
+        and not any(f"{path}.".startswith(f"{it}.") or it.startswith(f"{path}.") for it in set_paths or ())
     ]
     if unsaid:
         raise CheckpointError(
@@ -126,6 +176,13 @@ def check_resumable(
             f" go on with by --set {unsaid[0][0]}=VALUE, or leave the config's file out to go on with the run's own"
         )
     return [text for _, text in changes]
+
+
+def _is_one_file(one: str, other: str) -> bool:
+    places = os.path.abspath(os.path.expanduser(one)), os.path.abspath(os.path.expanduser(other))
+    with suppress(OSError, ValueError):
+        return os.path.samefile(*places)
+    return places[0] == places[1]
 
 
 def _plain(config: TrainConfig) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class MetricEarlyStoppingStrategy:
         self.best_value, self.best_epoch = state["best_value"], int(state["best_epoch"])
 
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
@@ -78,7 +78,7 @@ class EarlySignals:
 
 
 class Interrupter:
-    """Notes the first SIGINT, SIGTERM or SIGUSR1 for the training loop to see; the second one stops at once.
+    """Notes the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 for the training loop to see; the second one stops at once.
 
     Used as a context manager. Outside the main thread, where Python handles no signals, it only offers `stop`.
     """
@@ -89,8 +89,10 @@ class Interrupter:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
-            early = getattr(self._previous[signal.SIGUSR1], "__self__", None)
+            # A signal that is ignored stays so: `nohup` ignores SIGHUP.
+            numbers = [it for it in _SIGNALS if signal.getsignal(it) != signal.SIG_IGN]
+            self._previous = {number: signal.signal(number, self._handle) for number in numbers}
+            early = getattr(self._previous.get(signal.SIGUSR1), "__self__", None)
             if isinstance(early, EarlySignals) and early.came:
                 self._signal = signal.SIGUSR1
         return self

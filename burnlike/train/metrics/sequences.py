@@ -38,7 +38,9 @@ class TokenMetric(ConfiguredMetric, unit="%"):
     def update(self, predictions: Tensor, targets: Tensor) -> None:
         expect(self, "a tensor", predictions=predictions, targets=targets)
         if predictions.dim() != 2 or targets.dim() != 2 or len(predictions) != len(targets):
-            raise shape_error(self, "predictions [n, length] and targets [n, length]", predictions, targets)
+            remedy = "; set task.validation_tokens, by which a model writes tokens" if predictions.dim() == 3 else ""
+            error = shape_error(self, "predictions [n, length] and targets [n, length]", predictions, targets)
+            raise ShapeError(f"{error}{remedy}")
         expect(self, "integers", predictions=predictions, targets=targets)
         self.follow(predictions)
         sizes = (*predictions.shape, targets.shape[1])

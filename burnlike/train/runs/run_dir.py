@@ -197,6 +197,11 @@ def local_run(path: str | os.PathLike[str]) -> Path:
 def config_of(run: Path) -> Path:
     """The file of the config that a run was started with."""
     path = run / CONFIG_NAME
+    if run.suffix in (".yaml", ".yml") and run.is_file():
+        raise CheckpointError(
+            f"{run} is a config, and a run is expected: `burnlike train {run}` makes one, runs/{run.stem}; then give"
+            f" its name, {run.stem}"
+        )
     if not path.is_file():
         raise CheckpointError(
             f"there is no run at {run} (it has no {CONFIG_NAME}); check the path, or name the config too"

@@ -226,6 +226,12 @@ def _json(path: Path, problems: list[str], run: Path | None = None) -> dict[str,
     return {}
 
 
+def evaluated_on(evaluation: dict[str, Any], before: str = "") -> str:
+    """The name of the data of an evaluation, behind `before`; an empty text for the run's own data."""
+    name = evaluation.get("data_name")
+    return f"{before}{name}" if isinstance(name, str) and name else ""
+
+
 def results_of(path: Path) -> dict[str, Any]:
     """Content of the file of results of a run; empty where there is none that can be read."""
     return _json(path / RESULTS_NAME, [])

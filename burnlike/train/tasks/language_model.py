@@ -69,18 +69,27 @@ class LanguageModel(Task):
 
     @torch.no_grad()
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The `answer` to each prompt, of the likeliest tokens: `sample_length` at most."""
+        """The `answer` to each prompt of a chat, or the `text` that begins with it, of the likeliest tokens:
+        `sample_length` at most.
+        """
         codec = batch.get("codec") if isinstance(batch, Mapping) else None
         if codec is None:
-            raise ConfigError("task: LanguageModel predicts answers to the prompts of chat data; try burnlike generate")
-        return [{"answer": self._answer(model, it, codec, temperature=0.0)} for it in batch["input_ids"]]
+            raise ConfigError("task: LanguageModel predicts what follows texts, and this data is none")
+        name = "text" if batch["continues"] else "answer"
+        return [
+            {name: self._answer(model, it, codec, continues=batch["continues"], temperature=0.0)}
+            for it in batch["input_ids"]
+        ]
 
-    def _answer(self, model: nn.Module, prompt: Tensor, codec: Any, **options: Any) -> str:
-        """The text of the tokens that the model adds to a prompt, until one that ends an answer."""
+    def _answer(self, model: nn.Module, prompt: Tensor, codec: Any, *, continues: bool = False, **options: Any) -> str:
+        """The text of the tokens that the model adds to a prompt, until one that ends an answer; behind the prompt with
+        `continues`.
+        """
         stops = stop_tokens(model, codec)
         most = self.config.sample_length
         added = stream(model, prompt, most, context_length=codec.context_length, stop_tokens=stops, **options)
-        return codec.decode(torch.tensor([it for it in added if it not in stops], dtype=torch.int64))
+        shown = [*(prompt.tolist() if continues else ()), *(it for it in added if it not in stops)]
+        return codec.decode(torch.tensor(shown, dtype=torch.int64))
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """The loss of a bigram table on the same text, and a sample drawn with the written model."""

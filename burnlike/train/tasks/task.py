@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ...errors import ConfigError, DataError
 from ...module import apply_lora, materialize, valid
 from ...module.torch_objects.wrappers import own_class, unwrap
+from ...nn.containers.containers import Graph
 from ...ops._divided import divided_logits
 from ..learner.steps import StepOutput
 from ..parallel.single_process import SingleProcess
@@ -149,14 +150,12 @@ def inputs_of(batch: Any, target: str = "labels") -> Any:
 def call(model: nn.Module, inputs: Any) -> Any:
     """The model's result: a mapping becomes keyword arguments, a tuple several arguments.
 
-    Tokens in the names of transformers are given to models of burnlike under theirs. Entries that say something about
-    tokens to a task, such as `word_ids`, are for no model.
+    Tokens in the names of transformers are given to models of burnlike under theirs, and as the only input of a model
+    with one, such as a `Sequential`. Where texts are padded is for models that take it, and entries that say something
+    about tokens to a task, such as `word_ids`, are for no model.
     """
     if isinstance(inputs, Mapping):
-        parameters = _parameters(own_class(model))
-        inputs = {name: it for name, it in inputs.items() if name in parameters or name not in _OF_TASKS}
-        if "tokens" in parameters and "input_ids" not in parameters:
-            inputs = {_OWN_NAMES.get(name, name): it for name, it in inputs.items()}
+        inputs = _entries_for(model, inputs)
     named = inputs if isinstance(inputs, Mapping) else {"": inputs}
     texts = {name: value for name, value in named.items() if _is_text(value)}
     try:
@@ -174,19 +173,35 @@ def call(model: nn.Module, inputs: Any) -> Any:
         if isinstance(inputs, Mapping) and isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
             raise DataError(
                 f"data: batches have {', '.join(inputs)} by name, and {type(model).__name__} does not take these: use a"
-                " model that does, such as Pretrained, BertClassifier, or a Graph with `inputs:` of these names"
+                " model that does, such as TextClassifier, Pretrained, or a Graph with `inputs:` of these names"
             ) from error
         raise
 
 
+def _entries_for(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
+    """The entries of a batch that a model takes, under its names; tokens alone where it has one unnamed input."""
+    module = unwrap(model)
+    parameters = module.input_names if isinstance(module, Graph) else _parameters(own_class(module))
+    takes_all = _REST in parameters
+    left_out = _OF_TASKS if takes_all else (*_OF_TASKS, *_OF_PADDING)
+    if "input_ids" not in parameters and not takes_all:
+        inputs = {_OWN_NAMES.get(name, name): it for name, it in inputs.items()}
+    inputs = {name: it for name, it in inputs.items() if name in parameters or name not in left_out}
+    return {parameters[0]: inputs["tokens"]} if len(parameters) == 1 and [*inputs] == ["tokens"] else inputs
+
+
+_REST = "**"
 _OF_TASKS = ("words", "word_ids", "special_tokens_mask", "offset_mapping")
+_OF_PADDING = ("attention_mask", "token_type_ids", "token_types")
 _OWN_NAMES = {"input_ids": "tokens", "token_type_ids": "token_types", "decoder_input_ids": "decoder_tokens"}
 
 
 # Once for a class: it is asked for each batch.
 @cache
-def _parameters(kind: type[nn.Module]) -> frozenset[str]:
-    return frozenset(inspect.signature(kind.forward).parameters)
+def _parameters(kind: type[nn.Module]) -> tuple[str, ...]:
+    """The names of what a class of modules is called with; `_REST` among them where it takes any name."""
+    _, *parameters = inspect.signature(kind.forward).parameters.values()
+    return tuple(_REST if it.kind is it.VAR_KEYWORD else it.name for it in parameters)
 
 
 def _is_text(value: Any) -> bool:

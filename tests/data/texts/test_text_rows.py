@@ -10,6 +10,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from burnlike.cli.main import main
 from burnlike.data import (
     DataLoader,
     TaggedWordsConfig,
@@ -344,3 +345,42 @@ def test_a_row_that_is_no_text_is_left_out_where_bad_items_are(
         facts = {**data.facts, "classes": data.classes}
         with pytest.raises(DataError, match=r"lone.jsonl:3:\d+: .*expected text, got half of a UTF-16 pair"):
             config.unlabeled([Path(path)], facts, folder)
+
+
+def text_of(file: str, tokens: Any) -> str:
+    return Tokenizer.from_file(file).decode(list(map(int, tokens)), skip_special_tokens=False)
+
+
+@pytest.fixture
+def learned(tmp_path: Path) -> str:
+    """A file of `burnlike tokenizer`."""
+    (tmp_path / "some.txt").write_text("".join(f"a text of words {it}\n" for it in range(50)))
+    assert main(["tokenizer", str(tmp_path / "some.txt"), "--vocab-size", "300", "--out", f"{tmp_path}/t.json"]) == 0
+    return f"{tmp_path}/t.json"
+
+
+def test_a_tokenizer_of_the_command_has_what_tasks_of_texts_need(folder: Path, learned: str) -> None:
+    data = reviews(folder, tokenizer=learned).init()
+    names = ("pad_token", "start_token", "end_token", "mask_token")
+    assert [data.facts[it] for it in names] == [0, 1, 2, 4]
+    assert data.facts["special_tokens"] == [0, 1, 2, 3, 4]
+    tokens = data.train.dataset[0]["input_ids"].tolist()
+    assert (tokens[0], tokens[-1]) == (1, 2)
+    assert text_of(learned, tokens) == "<s>a good film</s>"
+    path = rows(folder / "pairs.jsonl", [{"p": "a text", "h": "of words", "y": "x"}] * 2)
+    config = TextClassificationConfig(
+        path=path, text=("p", "h"), target="y", tokenizer=learned, validation_fraction=0.5
+    )
+    item = items(config.init())[0]
+    before, after = item["input_ids"][item["token_type_ids"] == 0], item["input_ids"][item["token_type_ids"] == 1]
+    assert (text_of(learned, before), text_of(learned, after)) == ("<s>a text</s>", "of words</s>")
+
+
+def test_texts_to_write_have_an_end(folder: Path, learned: str) -> None:
+    path = rows(folder / "pairs.jsonl", [{"en": "words", "de": "a text"}, {"en": "a", "de": "text of words and more"}])
+    config = TextPairsConfig(path=path, source="en", target="de", tokenizer=learned, validation_fraction=0.5)
+    data = config.init()
+    assert [text_of(learned, it["labels"]) for it in items(data)] == ["a text</s>", "text of words and more</s>"]
+    cut = items(config.replace(max_target_length=3).init())
+    assert [len(it["labels"]) for it in cut] == [3, 3]
+    assert [int(it["labels"][-1]) for it in cut] == [2, 2]

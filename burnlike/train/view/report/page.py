@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from .... import __version__
 from ...._regular_file import read_regular
-from ...runs.run_files import RunFiles, config_differences
+from ...runs.run_files import RunFiles, config_differences, evaluated_on
 from ..formats import (
     RATE,
     LearnerSummary,
@@ -219,10 +219,14 @@ def evaluations(run: RunFiles) -> Html | None:
     names = [*dict.fromkeys(name for it in run.evaluations for name in it["values"])]
     about = ["time", "split", "step", "weights"]
     rows: list[list[object]] = [
-        [*(str(it.get(name)) for name in about), *(format_value(it["values"].get(name)) for name in names)]
+        [
+            *(str(it.get(name)) for name in about),
+            evaluated_on(it) or "the run's",
+            *(format_value(it["values"].get(name)) for name in names),
+        ]
         for it in run.evaluations
     ]
-    return grid([*about, *names], rows, class_="numbers")
+    return grid([*about, "data", *names], rows, class_="numbers")
 
 
 def samples(run: RunFiles) -> list[Html]:
