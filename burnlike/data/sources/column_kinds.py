@@ -27,7 +27,7 @@ DATE_FORMATS = (
     "%b %d, %Y",
     "%B %d, %Y",
 )
-"""Formats of dates that are tried after ISO 8601, also with a time behind them; the first that fits all values is it."""
+"""Formats of dates that are tried after ISO 8601, also with a time behind them; the first that fits all values wins."""
 
 _TIMES = ("", " %H:%M", " %H:%M:%S")
 _MISSING_NAMES = frozenset(("na", "n/a", "#n/a", "n.a.", "nan", "null", "?", "k.a.", "k. a.", "keine angabe"))
