@@ -20,7 +20,7 @@ from burnlike.train.job.run_config import check_resumable, load_config, run_conf
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
-from ..options import RUNS, add_force_option, add_repeated, add_shared, overrides_of, paths_in
+from ..options import RUNS, add_force_option, add_repeated, add_shared, expect_config, overrides_of, paths_in
 from ..tables import say, shell_word
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def paths_of_run(args: argparse.Namespace) -> tuple[Path, str | None]:
         if not resumed:
             raise ConfigError(f"expected the YAML file of a config or a shipped one: {', '.join(shipped_jobs())}")
         file = config_of(Path(resumed))
-    return Path(file), resumed
+    return expect_config(file), resumed
 
 
 def _take_mirror(args: argparse.Namespace) -> None:
