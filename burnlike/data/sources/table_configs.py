@@ -81,6 +81,7 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
     categories: tuple[Name, ...] = ()
     missing: Missing | None = None
     standardize: bool = False
+    standardize_targets: bool = False
     missing_values: tuple[Name, ...] = ()
     separator: Name = "|"
     validation_path: FilePath | None = None
@@ -108,6 +109,9 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
                 yield f"columns.{name}", "expected `{missing: drop}` alone, as it is a target"
         if len(self.targets) > 1 and self.kind == "classes":
             yield "target", "expected one column of classes; several columns are `kind: numbers` or `kind: labels`"
+
+        if self.standardize_targets and self.kind != "numbers":
+            yield "standardize_targets", f"expected `kind: numbers`, which is what has a mean, got `kind: {self.kind}`"
 
     def rule(self, name: str) -> ColumnConfig:
         """The rule of a column, completed by the table's rules for all."""
@@ -154,6 +158,8 @@ class CsvConfig(TableConfig, tag="Csv"):
         categories: columns that are categories, in place of a rule for each.
         missing: what becomes of missing values in columns that don't say it.
         standardize: whether numbers are standardized in columns that don't say it.
+        standardize_targets: whether the loss is of (y - mean) / standard deviation of each target, learned from the
+            part to train on; metrics and predictions stay in the target's own unit. For `task: Regression`.
         missing_values: texts that stand for no value, such as NA; an empty field always does.
         separator: between the names of labels in one column.
         validation_path: a file for validation; None takes a part of `path`.

@@ -38,7 +38,7 @@ from ..parallel.division_problems import (
     quantized_problems,
 )
 from ..runs.record_paths import record_problem
-from ..tasks.configs import AdversarialConfig, LanguageModelConfig
+from ..tasks.configs import AdversarialConfig, LanguageModelConfig, RegressionConfig, task_within
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
 _OTHER_VALUES = ("step", "epoch", "split", "loss", "lr", "time")
@@ -159,6 +159,10 @@ class TrainConfig(Config):
         longest, context = getattr(self.model, "max_sequence_length", None), getattr(self.data, "context_length", None)
         if longest is not None and context is not None and longest < context:
             yield "model.max_sequence_length", f"expected at least {context}, data.context_length, got {longest}"
+        if getattr(self.data, "standardize_targets", False) and not isinstance(
+            task_within(self.task), RegressionConfig
+        ):
+            yield "data.standardize_targets", "expected `task: Regression`, whose loss is of standardized numbers"
         if isinstance(self.optimizer, LbfgsConfig):
             yield (
                 "optimizer",
@@ -225,7 +229,7 @@ class TrainConfig(Config):
         return self.directed().keep_best or BestMetricConfig().directed()
 
     def init_metrics(self, classes: Sequence[str] | None) -> dict[str, Any]:
-        """The metrics by their names, for data with these classes."""
+        """The metrics by their names, for data with these classes, or targets that are numbers."""
         metrics = (it.for_classes(classes).init() for it in self.metrics)
         return dict(zip(self.metric_names(), metrics, strict=True))
 
