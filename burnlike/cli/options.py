@@ -158,10 +158,11 @@ def expect_config(path: str | Path) -> Path:
     """The path of a config; a ConfigError names the command that writes one where it is of data."""
     place = Path(path)
     is_data = place.suffix.lower() in DATA_FILES or place.is_dir()
+    kind = "the folder" if place.is_dir() else "the data"
     if is_data and place.exists() and not (place / "config.yaml").exists():
         raise ConfigError(
-            f"{path}: expected the YAML file of a config, got {'a folder' if place.is_dir() else 'data'}; `burnlike init"
-            f" --from {shell_word(str(path))}` looks at it and writes a config that trains"
+            f"expected the YAML file of a config, got {kind} {path}; `burnlike"
+            f" init --from {shell_word(str(path))}` looks at it and writes a config that trains"
         )
     return place
 

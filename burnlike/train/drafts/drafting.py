@@ -25,7 +25,6 @@ _WRITTEN_BY_OTHERS = {
     **dict.fromkeys((".zip", ".gz", ".tar", ".tgz", ".7z"), "an archive; unpack it and name the folder or the file"),
     **dict.fromkeys((".json",), "one JSON value; write an object a line, by `jq -c '.[]' FILE > FILE.jsonl`"),
     **dict.fromkeys(EXTENSIONS, "one image; name the folder with a folder of images for each class"),
-    **dict.fromkeys((".yaml", ".yml"), "a job; train it by `burnlike train FILE`"),
 }
 _KINDS = (
     "a table (.csv, .tsv, .jsonl, .parquet), texts with a class in such a file, words with tags (.conll), pairs of"

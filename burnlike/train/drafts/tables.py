@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ...config import Config, MetricConfig, registry
+from ...config import Config
 from ...config.registry import fields_of
 from ...data.sources.column_kinds import KindGuess, column_kind
 from ...data.sources.table_configs import TableConfig
@@ -19,6 +19,10 @@ from .writing import Draft, Key, number
 _SURE_TARGETS = ("target", "label", "class", "y", "klasse", "ziel")
 _TARGETS = (*_SURE_TARGETS, "outcome", "churn", "price", "preis", "survived", "species")
 """Names of columns that are predicted, in lower case."""
+_NUMBERS = (
+    Key("kind", "numbers"),
+    Key("standardize_targets", True, "the loss is of values around 0; all that is shown has the target's unit"),
+)
 ID_NAME = re.compile(r"(?i)(^|[_. -])(id|uuid|guid|key|rownames?|index|nr|no)$|^unnamed")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _MOST_CLASSES = 10
@@ -117,6 +121,10 @@ def table_draft(place: Place, sheet: Sheet, target: str) -> Draft:
     goal = Column(target, guesses[target])
     values = _present(sheet, target, absent)
     columns = [_column(sheet, name, guess, absent, decimal) for name, guess in guesses.items() if name != target]
+    if all(
+        it.left_out for it in columns
+    ):  # numbers that count the rows may be years or places, if nothing else is there
+        columns = [it._replace(left_out="") if it.guess.is_id and it.guess.kind == "number" else it for it in columns]
     features = [it for it in columns if not it.left_out]
     if not features:
         shown = "; ".join(f"'{it.name}': {it.left_out}" for it in columns)
@@ -130,7 +138,7 @@ def table_draft(place: Place, sheet: Sheet, target: str) -> Draft:
         *([Key("decimal", ",", "numbers such as 12,50")] if decimal == "," else []),
         *([Key("missing_values", absent, "stand for no value, as an empty field does")] if absent else []),
         Key("target", target, _target_reason(goal, classes, is_classes=is_classes)),
-        *([] if is_classes else [Key("kind", "numbers"), *_standardized()]),
+        *([] if is_classes else _NUMBERS),
         *_left_out(columns),
         Key("standardize", True, "numbers and parts of dates: mean 0, deviation 1 in the part to train on"),
         Key("missing", "median", "of a number that is missing in new rows alone"),
@@ -216,7 +224,8 @@ def _is_classes(goal: Column, values: Sequence[str], sheet: Sheet) -> bool:
 
 def _target_reason(goal: Column, classes: Counter[str], *, is_classes: bool) -> str:
     if not is_classes:
-        return "numbers"
+        values = sorted(float(it.replace(",", ".")) for it in classes)
+        return f"numbers from {values[0]:.4g} to {values[-1]:.4g}"
     shown = ", ".join(f"{name} {count:,}" for name, count in classes.most_common(5))
     return f"{number(len(classes), 'class', 'classes')}: {shown}{', ...' * (len(classes) > 5)}"
 
@@ -266,11 +275,6 @@ def _split_keys(rows: int, classes: Counter[str], times: Sequence[str], *, is_cl
     return [it for it in keys if _has(TableConfig, it.name)]
 
 
-def _standardized() -> list[Key]:
-    reason = "the loss is of values around 0; all that is shown has the target's unit"
-    return [Key("standardize_targets", True, reason)] if _has(TableConfig, "standardize_targets") else []
-
-
 def _has(config: type[Config], key: str) -> bool:
     return key in fields_of(config)
 
@@ -302,8 +306,7 @@ def _model(rows: int, features: int, outputs: int) -> Key:
 def _metrics(classes: Counter[str], *, is_classes: bool, weighed: bool) -> tuple[Key, str]:
     if not is_classes:
         reason = "absolute and squared error in the target's unit; share of the variance that is explained"
-        metrics = [{"type": it} for it in ("Mae", "Rmse", "R2") if registry.lookup(MetricConfig, it)]
-        return Key("metrics", metrics, reason), "loss"
+        return Key("metrics", [{"type": "Mae"}, {"type": "Rmse"}, {"type": "R2"}], reason), "loss"
     if len(classes) == 2:
         reason = "share of right rows; how well rows of both classes are told apart"
         return Key("metrics", [{"type": "Accuracy"}, {"type": "Auroc"}], reason), "auroc" if weighed else "loss"
