@@ -15,9 +15,10 @@ from ..dataset import TensorDataset
 from ..transforms.datasets import SelectionDataset
 from .columns import Column, Rows
 from .rows import KINDS, Dialect, RowFile, row_file, stream_rows
-from .splits import Splits, Unlabeled, existing, split
+from .splits import Splits, Unlabeled, existing
 from .table_cells import cell, is_missing, shown, too_large
-from .table_configs import CsvConfig, JsonLinesConfig, TableConfig
+from .table_configs import CsvConfig, JsonLinesConfig, SplitConfig, TableConfig
+from .table_splits import divided
 from .targets import Targets
 
 _EXACT = 2**24
@@ -58,9 +59,9 @@ class Table(Splits):
                 if column.is_category:
                     column.learn_categories(tables[0])
         values = [[column.read(table) for column in columns] for table in tables]
-        chosen = None if len(tables) > 1 else split(tables[0].rows, fraction, seed, config.path)
+        chosen = None if len(tables) > 1 else divided(config, tables[0], goals[0])
         if facts is None:
-            taken = slice(None) if chosen is None else torch.tensor([*chosen[0].indices])
+            taken = slice(None) if chosen is None else torch.tensor(chosen[0])
             for column, column_values in zip(columns, values[0], strict=True):
                 column.learn(column_values[taken])
             target_scale = _scale(goals[0][taken]) if config.standardize_targets else None
@@ -70,9 +71,13 @@ class Table(Splits):
         goals = [_rounded(config, *it) for it in zip(tables, goals, strict=True)]
         self.features = [name for column in columns for name in column.features]
         about = (self.features, config.target, classes, fraction, seed, len(files))
-        self.fingerprint = _hash(about if target_scale is None else (*about, target_scale), *inputs, *goals)
+        # Keys of later releases count where they are used, so that runs of earlier ones find their data unchanged.
+        later = [*([] if target_scale is None else [target_scale])]
+        if config.split != "random" or config.folds is not None:
+            later.append(str((config.split, config.folds, config.fold)))
+        self.fingerprint = _hash((*about, *later), *inputs, *goals)
         datasets = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, goals, strict=True)]
-        train, valid = datasets if chosen is None else (SelectionDataset(datasets[0], it.indices) for it in chosen)
+        train, valid = datasets if chosen is None else (SelectionDataset(datasets[0], it) for it in chosen)
         learned = {
             "features": self.features,
             "columns": {column.name: column.facts for column in columns},
@@ -168,6 +173,9 @@ def _columns(config: TableConfig, table: Rows, learned: Mapping[str, Any] | None
 def _kept(config: TableConfig, table: Rows, columns: Sequence[Column]) -> Rows:
     """The rows without those that have a missing value in a column for which they are to be left out."""
     names = [it.name for it in columns if it.rule.missing == "drop"]
+    if isinstance(config.split, SplitConfig):
+        by = config.split.time or config.split.group or ""
+        names += [by] if config.rule(by).missing == "drop" and by not in names else []
     names += [name for name in config.targets if name in config.columns]
     if not names:
         return table
