@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from burnlike.cli.main import main
 from burnlike.errors import ArgumentError, DataError
 
 from .commands import run
+from .guides import DOCS, commands_of, run_commands
 
 
 @pytest.fixture(autouse=True)
@@ -306,3 +308,30 @@ def test_data_in_place_of_a_config_names_the_command(command: str, capsys: pytes
 def test_options_of_one_form_are_refused_with_the_other():
     with pytest.raises(ArgumentError, match="--target is for --from DATA"):
         run(init, "folder", "--target", "x")
+
+
+def test_the_commands_of_the_page_run_and_say_what_it_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    page = (DOCS.parent / "start/own_data.md").read_text("utf-8")
+    draw = random.Random(9)
+    rows: list[list[object]] = [["id", "joined", "age", "income", "plan", "bought"]]
+    for number in range(400):
+        age, plan = draw.randint(18, 80), draw.choice(["basic", "family", "none at all"])
+        income = "n/a" if draw.random() < 0.1 else f"{draw.uniform(900, 5000):.2f}".replace(".", ",")
+        joined = f"{draw.randint(1, 28):02d}.{draw.randint(1, 12):02d}.20{draw.randint(15, 24)}"
+        rows.append([f"P{number:04d}", joined, age, income, plan, "yes" if age > 45 else "no"])
+    write("people.csv", rows, ";", "cp1252")
+    commands = commands_of(page)
+    said = run_commands([commands[0]], monkeypatch, capsys)[commands[0]]
+    shown = re.findall(r"```bash\nburnlike init.*?```\n```\n(.*?)```", page, re.DOTALL)[0]
+    for line in shown.splitlines():
+        if "..." not in line:
+            assert line in said.splitlines()
+    written = Path("people.yaml").read_text("utf-8")
+    for line in re.findall(r"```yaml\n(data:.*?)```", page, re.DOTALL)[0].splitlines():
+        assert "target:" in line or line in written.splitlines()
+    capsys.readouterr()
+    run_commands([it.replace("train people.yaml", "train people.yaml --set training.epochs=3") for it in commands[1:]],
+                 monkeypatch, capsys)  # fmt: skip
+    assert len(Path("bought.csv").read_text().splitlines()) == len(rows)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from ...config import Config
 from ...config.registry import fields_of
 from ...data.sources.column_kinds import KindGuess, column_kind
-from ...data.sources.table_configs import TableConfig
 from ...errors import ArgumentError
 from ...models.mlp.configs import MlpConfig
 from .files import Place, Sheet
@@ -272,7 +271,7 @@ def _split_keys(rows: int, classes: Counter[str], times: Sequence[str], *, is_cl
         keys.append(Key("split", {"time": times[0]}, "the rows are in its order: the last ones validate"))
     elif is_classes and min(classes.values()) >= _FEWEST_OF_A_CLASS:
         keys.append(Key("split", "stratified", "both parts have the same share of each class"))
-    return [it for it in keys if _has(TableConfig, it.name)]
+    return keys
 
 
 def _has(config: type[Config], key: str) -> bool:
