@@ -133,7 +133,6 @@ TABLES = (
     _r("Ecdat", "Computers", "price"),
     _r("datasets", "airquality", "Ozone"),
     _vega("cars", "Miles_per_Gallon"),
-    _vega("seattle_temps", "temp", is_series=True),
     _r("ggplot2", "economics", "unemploy", is_series=True),
     _statsmodels("co2", "co2", is_series=True),
     _statsmodels("randhie", "mdvis"),

@@ -278,12 +278,13 @@ def _made(name: str, content: bytes | None) -> str:
         ("list.json", b"[]", "write an object a line"),
         ("thing", b"x", "expected data, got a file that ends in nothing"),
         ("nothing", None, "expected data, got an empty folder; --from takes a table"),
-        ("same.csv", b"a,b\n1,2\n2,2\n", "expected a target with two or more values, 'b' has 1"),
+        ("same.csv", b"a,b\n1,2\n2,2\n", "expected a target of classes or numbers, 'b' has 1 value"),
+        ("few.csv", b"a,b\n1,2\n2,3\n", "expected 10 or more rows to learn of, got 2"),
     ],
 )
 def test_what_is_no_data_is_refused_with_a_remedy(name: str, content: bytes | None, message: str):
     _made(name, content)
-    target = ["--target", "b"] if name == "same.csv" else []
+    target = ["--target", "b"] if name in ("same.csv", "few.csv") else []
     with pytest.raises((ArgumentError, DataError)) as caught:
         run(init, "--from", name, *target)
     assert message in str(caught.value)

@@ -54,7 +54,8 @@ def _draft(args: argparse.Namespace) -> int:
     draft = drafted(Place(data, job), args.target)
     name = shell_word(str(job))
     target = "" if args.target is None else f" --target {shell_word(args.target)}"
-    steps = [f"burnlike train {name}", *(it.replace("RUN", shell_word(job.stem)) for it in draft.next_steps)]
+    words = {"run": shell_word(job.stem), "data": shell_word(str(data))}
+    steps = [f"burnlike train {name}", *(it.format(**words) for it in draft.next_steps)]
     head = [f"{data.name}: {draft.title}. Written by `burnlike init --from {shell_word(str(data))}{target}`.", ""]
     text = job_text(draft, [*head, *(f"  {it}" for it in steps)])
     files = {job.parent / it: content for it, content in draft.files.items()}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ...data.chat.formats import COLUMNS
+from ...data.sources.column_kinds import column_kind
 from ...data.sources.image_files import EXTENSIONS
 from ...data.sources.images import images_in
 from ...data.sources.rows import text_lines
@@ -14,7 +15,7 @@ from ...data.texts.reading import ConllFile
 from ...errors import ArgumentError, DataError, nearest
 from .files import ROW_FILES, Place, Sheet, read_sheet, text_bytes
 from .images import classes_draft, masks_draft, with_masks
-from .tables import ID_NAME, table_draft, target_of
+from .tables import ID_NAME, has_classes, table_draft, target_of
 from .texts import chat_draft, corpus_draft, pairs_draft, texts_draft, words_draft
 from .writing import Draft, Key
 
@@ -38,6 +39,7 @@ _FEW_WORDS, _MANY_WORDS, _FEW_CHARACTERS = 3, 6, 6
 """Mean words of a text that is more than a name, and of one that says most of its row; characters without spaces."""
 _LEAST_DISTINCT = 0.2
 _FEW_OTHERS = 3
+_OF_NUMBERS = "`kind: numbers` of docs/guide/text_classifier.md is such a job"
 
 
 def drafted(place: Place, target: str | None = None) -> Draft:
@@ -55,14 +57,10 @@ def drafted(place: Place, target: str | None = None) -> Draft:
     if not path.exists():
         raise DataError(f"--from: there is no file or folder {path.absolute()}; check the path")
     draft = _of_folder(place) if path.is_dir() else _of_file(place, target)
-    if target is not None and "target" not in _keys_of(draft):
+    (data,) = (it.value for it in draft.sections if it.name == "data")
+    if target is not None and not any(it.name == "target" for it in data):
         raise ArgumentError(f"--target {target}: {path} has no columns of which one could be the target; leave it out")
     return draft
-
-
-def _keys_of(draft: Draft) -> list[str]:
-    data = next(it.value for it in draft.sections if it.name == "data")
-    return [it.name for it in data]
 
 
 def _of_folder(place: Place) -> Draft:
@@ -139,6 +137,8 @@ def _rows(place: Place, sheet: Sheet, target: str | None) -> Draft:
     others = len(sheet.columns) - len(texts) - 1
     # A few words beside other columns are rather a name or an address.
     if longest is not None and (others <= 1 or (others <= _FEW_OTHERS and _words_of(sheet, longest) >= _MANY_WORDS)):
+        if not has_classes(sheet, column_kind(sheet.columns[target]), target, [*filter(None, sheet.texts(target))]):
+            raise ArgumentError(f"{sheet.path}: expected classes of the texts, '{target}' has numbers; {_OF_NUMBERS}")
         draft = texts_draft(place, sheet, longest, target)
     else:
         draft = table_draft(place, sheet, target)
@@ -203,9 +203,7 @@ def _words_of(sheet: Sheet, name: str) -> float:
 
 def _is_free_text(sheet: Sheet, name: str) -> bool:
     """True if a column has texts of some words, most of which stand there once."""
-    if not any(isinstance(it, str) for it in sheet.columns[name]) or any(
-        isinstance(it, list | dict) for it in sheet.columns[name]
-    ):
+    if not all(it is None or isinstance(it, str) for it in sheet.columns[name]):
         return False
     texts = [it for it in sheet.texts(name) if it.strip()]
     if not texts or len(set(texts)) < _LEAST_DISTINCT * len(texts):

@@ -69,7 +69,7 @@ class Sheet(NamedTuple):
     partial: tuple[str, ...]
 
     @property
-    def count(self) -> int:
+    def row_count(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
     def texts(self, name: str) -> list[str]:

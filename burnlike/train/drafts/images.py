@@ -96,7 +96,7 @@ def classes_draft(place: Place, folder: Path) -> Draft:
             *OUTPUT,
         ],
         [("class", "images"), *((name, f"{count:,}") for name, count in sorted(classes.items()))],
-        next_steps=("burnlike evaluate RUN", f"burnlike predict RUN {root} --out classes.csv"),
+        next_steps=("burnlike evaluate {run}", "burnlike predict {run} {data} --out classes.csv"),
     )  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def masks_draft(place: Place, images_folder: Path, masks_folder: Path) -> Draft:
             *OUTPUT,
         ],
         [("class", "pixels"), *((str(name), f"{count / total:.1%}") for name, count in sorted(counts.items()))],
-        next_steps=("burnlike evaluate RUN", f"burnlike predict RUN {images_folder} --out predicted_masks"),
+        next_steps=("burnlike evaluate {run}", "burnlike predict {run} {data}/" + images_folder.name + " --out found"),
     )  # fmt: skip
 
 

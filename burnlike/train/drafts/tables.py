@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...config import Config
 from ...config.registry import fields_of
 from ...data.sources.column_kinds import KindGuess, column_kind
-from ...errors import ArgumentError
+from ...errors import ArgumentError, DataError
 from ...models.mlp.configs import MlpConfig
 from .files import Place, Sheet
 from .texts import OUTPUT, task_key
@@ -29,6 +29,8 @@ _MOST_CLASSES = 10
 _LARGEST_SHARE = 0.1
 _FEW_CATEGORIES = 50
 _ID_SHARE = 0.9
+_SHOWN = 6
+_FEWEST_ROWS = 10
 _FEWEST_OF_A_CLASS = 2
 _SPLIT_ROWS = 2000
 """Below so many rows the part that validates is larger, as a tenth of them says too little."""
@@ -119,6 +121,9 @@ def table_draft(place: Place, sheet: Sheet, target: str) -> Draft:
     guesses = {name: column_kind(values, decimal, absent) for name, values in sheet.columns.items()}
     goal = Column(target, guesses[target])
     values = _present(sheet, target, absent)
+    is_classes = has_classes(sheet, goal.guess, target, values)
+    if len(values) < _FEWEST_ROWS:
+        raise DataError(f"{sheet.path}: expected {_FEWEST_ROWS} or more rows to learn of, got {len(values)}")
     columns = [_column(sheet, name, guess, absent, decimal) for name, guess in guesses.items() if name != target]
     if all(
         it.left_out for it in columns
@@ -126,9 +131,8 @@ def table_draft(place: Place, sheet: Sheet, target: str) -> Draft:
         columns = [it._replace(left_out="") if it.guess.is_id and it.guess.kind == "number" else it for it in columns]
     features = [it for it in columns if not it.left_out]
     if not features:
-        shown = "; ".join(f"'{it.name}': {it.left_out}" for it in columns)
+        shown = "; ".join(f"'{it.name}' {it.left_out}" for it in columns[:_SHOWN])
         raise ArgumentError(f"{sheet.path}: expected columns to predict '{target}' from, got none: {shown}")
-    is_classes = _is_classes(goal, values, sheet)
     classes = Counter(values)
     times = _time_columns(sheet, features)
     data = [
@@ -161,7 +165,7 @@ def table_draft(place: Place, sheet: Sheet, target: str) -> Draft:
             ("column", "kind", "values", "missing", "job"),
             *(it.row("target" if it is goal else "feature") for it in (*columns, goal)),
         ],
-        next_steps=("burnlike evaluate RUN", f"burnlike predict RUN {place.data} --out predictions.csv"),
+        next_steps=("burnlike evaluate {run}", "burnlike predict {run} {data} --out predictions.csv"),
     )  # fmt: skip
 
 
@@ -182,43 +186,38 @@ def _present(sheet: Sheet, name: str, absent: Collection[str]) -> list[str]:
 
 
 def _column(sheet: Sheet, name: str, guess: KindGuess, absent: Collection[str], decimal: str) -> Column:
-    rows = sheet.count - guess.gaps
+    rows = sheet.row_count - guess.gaps
     is_rare = guess.kind == "category" and guess.distinct > max(_FEW_CATEGORIES, _LARGEST_SHARE * rows)
     reasons = {
         "is not in every row": name in sheet.partial,
         "has lists or objects": any(isinstance(it, list | dict) for it in sheet.columns[name]),
         "has no value": not rows,
         "has one value": guess.is_constant,
-        "an id: another value in each row": guess.is_id
-        or (ID_NAME.search(name) is not None and guess.distinct > _ID_SHARE * sheet.count),
-        "sentences": guess.kind == "text",
-        f"{guess.distinct:,} different texts, few rows of each": is_rare,
-        "its numbers have another decimal mark": guess.kind == "number" and guess.decimal != decimal,
+        "names the rows": guess.is_id
+        or (ID_NAME.search(name) is not None and guess.distinct > _ID_SHARE * sheet.row_count),
+        "has sentences": guess.kind == "text",
+        f"has {guess.distinct:,} different texts, few rows of each": is_rare,
+        "has numbers with another decimal mark": guess.kind == "number" and guess.decimal != decimal,
     }
     left_out = next((reason for reason, holds in reasons.items() if holds), "")
     moments = _moments(_present(sheet, name, absent), guess.format) if guess.kind == "date" else []
     return Column(name, guess, left_out, has_time=len({(it.hour, it.minute) for it in moments}) > 1)
 
 
-def _is_classes(goal: Column, values: Sequence[str], sheet: Sheet) -> bool:
-    """True if the target names classes; an ArgumentError if it is nothing that can be predicted."""
-    is_number = goal.guess.kind == "number"
-    if not values or goal.guess.distinct < 2:
-        raise ArgumentError(
-            f"{sheet.path}: expected a target with two or more values, '{goal.name}' has {goal.guess.distinct}"
-        )
-    if goal.guess.kind == "date":
-        raise ArgumentError(f"{sheet.path}: expected a target of classes or numbers, '{goal.name}' has dates")
-    if not is_number and goal.guess.distinct > len(values) / 2 and len(values) > 2 * _MOST_CLASSES:
-        raise ArgumentError(
-            f"{sheet.path}: expected a target of classes or numbers, '{goal.name}' has"
-            f" {goal.guess.distinct:,} different texts in {len(values):,} rows"
-        )
-    if not is_number:
+def has_classes(sheet: Sheet, guess: KindGuess, target: str, values: Sequence[str]) -> bool:
+    """True if a target has classes, False if numbers; an ArgumentError if it has nothing that can be predicted."""
+    place = f"{sheet.path}: expected a target of classes or numbers, '{target}'"
+    if not values or guess.distinct < 2:
+        raise ArgumentError(f"{place} has {number(guess.distinct, 'value')}")
+    if guess.kind == "date":
+        raise ArgumentError(f"{place} has dates")
+    if guess.kind != "number":
+        if guess.distinct > len(values) / 2 and len(values) > 2 * _MOST_CLASSES:
+            raise ArgumentError(f"{place} has {guess.distinct:,} different texts in {len(values):,} rows")
         return True
-    whole = all(re.fullmatch(r"[+-]?\d+([.,]0+)?", it) for it in set(values))
-    # Of a number with many rows of each value, such as a grade, order counts less than what it stands for.
-    return whole and goal.guess.distinct <= _MOST_CLASSES and len(values) >= 5 * goal.guess.distinct
+    is_whole = all(re.fullmatch(r"[+-]?\d+([.,]0+)?", it) for it in set(values))
+    # Of numbers with many rows each, such as grades, what they stand for counts more than their order.
+    return is_whole and guess.distinct <= _MOST_CLASSES and len(values) >= 5 * guess.distinct
 
 
 def _target_reason(goal: Column, classes: Counter[str], *, is_classes: bool) -> str:
@@ -233,8 +232,8 @@ def _left_out(columns: Sequence[Column]) -> list[Key]:
     names = [it.name for it in columns if it.left_out]
     if not names:
         return []
-    reasons = "; ".join(f"{it.name}: {it.left_out}" for it in columns if it.left_out)
-    return [Key("exclude", names, reasons)]
+    reasons = [f"{it.name} {it.left_out}" for it in columns if it.left_out]
+    return [Key("exclude", names, "; ".join(reasons[:_SHOWN]) + "; ..." * (len(reasons) > _SHOWN))]
 
 
 def _columns_key(features: Sequence[Column], goal: Column) -> list[Key]:

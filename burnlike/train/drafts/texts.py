@@ -72,9 +72,13 @@ def epochs_of(tokens: int) -> int:
 
 def texts_draft(place: Place, sheet: Sheet, text: str, target: str) -> Draft:
     """Classes, or numbers, of texts."""
-    rows = [(it, goal) for it, goal in zip(sheet.texts(text), sheet.texts(target), strict=True) if it.strip()]
-    texts, goals = [it for it, _ in rows], [goal for _, goal in rows]
-    classes = Counter(goals)
+    texts, goals = sheet.texts(text), sheet.texts(target)
+    if gaps := sum(not it.strip() for it in goals):
+        raise DataError(
+            f"{sheet.path}: expected a class in '{target}' for each text, {number(gaps, 'row has', 'rows have')} none;"
+            " take them out of the file"
+        )
+    texts, classes = [it for it in texts if it.strip()], Counter(goals)
     tokens = Tokens(texts)
     counts = tokens.counts(texts)
     length = length_key(counts)
@@ -109,7 +113,7 @@ def texts_draft(place: Place, sheet: Sheet, text: str, target: str) -> Draft:
         [("column", "kind", "job"), (text, f"free text, {_mean(counts)} tokens on average", "read"),
          (target, f"{len(classes)} classes", "target"), *((it, "", "not read") for it in others)],
         {place.file("tokenizer.json"): tokens.content},
-        next_steps=("burnlike evaluate RUN", f"burnlike predict RUN {place.data} --out classes.csv"),
+        next_steps=("burnlike evaluate {run}", "burnlike predict {run} {data} --out classes.csv"),
     )  # fmt: skip
 
 
@@ -196,7 +200,7 @@ def pairs_draft(place: Place, sheet: Sheet, source: str, target: str) -> Draft:
         [("column", "kind", "job"), (source, f"free text, {_mean(read)} tokens on average", "source"),
          (target, f"free text, {_mean(written)} tokens on average", "target")],
         {place.file("tokenizer.json"): tokens.content},
-        next_steps=("burnlike evaluate RUN", f"burnlike predict RUN {place.data} --out texts.csv"),
+        next_steps=("burnlike evaluate {run}", "burnlike predict {run} {data} --out texts.csv"),
     )  # fmt: skip
 
 
@@ -239,7 +243,7 @@ def chat_draft(place: Place, rows: Sequence[Any], chat_format: str, texts: Seque
             place.file("tokenizer/tokenizer.json"): tokens.content,
             place.file("tokenizer/tokenizer_config.json"): json.dumps(settings, indent=1).encode() + b"\n",
         },
-        next_steps=("burnlike generate RUN --chat",),
+        next_steps=("burnlike generate {run} --chat",),
     )  # fmt: skip
 
 
@@ -279,7 +283,7 @@ def corpus_draft(place: Place, files: Sequence[Path], size: int) -> Draft:
             *OUTPUT,
         ],
         [("data", "has"), ("files", f"{len(files):,}"), ("bytes", f"{size:,}")],
-        next_steps=("burnlike generate RUN",),
+        next_steps=("burnlike generate {run}",),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from ...config.emit import to_flow
 _COMMENTS_AT = 44
 _LONGEST = 119
 _INDENT = "  "
+_MOST_ROWS = 42
 
 
 class Key(NamedTuple):
@@ -36,7 +37,7 @@ class Draft:
         seen: rows of a table of what the data has, of which the first are names.
         files: what the job needs beside it, such as a tokenizer: contents by name.
         notes: lines for the person who started the command.
-        next_steps: commands after the training, where RUN stands for the name of the run.
+        next_steps: commands after the training, where `{run}` is the name of the run and `{data}` that of the data.
     """
 
     title: str
@@ -44,12 +45,12 @@ class Draft:
     seen: list[tuple[str, ...]]
     files: dict[str, bytes] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    next_steps: tuple[str, ...] = ("burnlike evaluate RUN",)
+    next_steps: tuple[str, ...] = ("burnlike evaluate {run}",)
 
 
 def job_text(draft: Draft, head: Sequence[str]) -> str:
     """The YAML of a job, below the lines of a comment."""
-    lines = [f"# {it}".rstrip() for it in head]
+    lines = [f"# {_one_line(it)}".rstrip() for it in head]
     for key in draft.sections:
         lines += ["", *_written([key], "")]
     return "\n".join(lines) + "\n"
@@ -76,11 +77,15 @@ def _written(keys: Iterable[Key], indent: str) -> list[str]:
 
 def _one_line(text: str) -> str:
     """A text that may come from the data, so that it stays a comment: nothing in it ends a line."""
-    return re.sub(r"[^\S ]|[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd]", " ", text).strip()
+    return re.sub(r"[^\S ]|[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd]", " ", text).rstrip()
 
 
 def table_text(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table for a terminal, without spaces at their ends."""
+    """Lines of a table for a terminal, without spaces at their ends; of a long one the first and the last."""
+    if len(rows) > _MOST_ROWS:
+        left_out = len(rows) - _MOST_ROWS + 1
+        more = (f"... {left_out:,} more", *[""] * (len(rows[0]) - 1))
+        rows = [*rows[: _MOST_ROWS - 2], more, rows[-1]]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
