@@ -101,10 +101,12 @@ def test_text_and_few_whole_numbers_are_classes_other_numbers_a_regression(value
     assert job["data"].get("standardize_targets", False) is (task == "Regression")
 
 
-def test_classes_are_weighed_and_kept_by_another_metric_where_one_is_rare():
+def test_the_rare_one_of_two_classes_is_weighed_and_another_metric_decides():
     rare = job_of(rows("x,y", lambda it: f"{it * 7 % 31},{it % 10 == 0}"), "y")
     assert rare["task"]["class_weights"] == "balanced"
     assert rare["training"]["keep_best"] == {"metric": "auroc"}
+    several = job_of(rows("x,y", lambda it: f"{it * 7 % 31},{'abc'[min(it % 10, 2)]}"), "y")
+    assert several["task"] == {"type": "Classification"}
     even = job_of(rows("x,y", lambda it: f"{it * 7 % 31},{it % 2 == 0}"), "y")
     assert "class_weights" not in even["task"]
     assert even["training"]["keep_best"] == {"metric": "loss"}
