@@ -30,7 +30,7 @@ SECTIONS = (
             "tensor backends mlax kernels"),
     Section("reference", "Reference", "Every public name, config, command and error.",
             "reference/api/index reference/configs/index reference/* tensor_api"),
-    Section("figures", "Figures", "How fast it is, beside what, on which machine.", "figures/* measured"),
+    Section("figures", "Figures", "How fast it is, beside what, on which machine.", "figures/* measured tables"),
     Section("support", "Support", "What is supported, in tables that tests compare.",
             "support/* fuse_support compatibility"),
     Section("project", "Project", "How it is built, what it promises, and how to work on it.",

@@ -4,6 +4,7 @@ import csv
 import io
 import os
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,6 +72,10 @@ class Sheet(NamedTuple):
     @property
     def row_count(self) -> int:
         return len(next(iter(self.columns.values()), ()))
+
+    def where(self, kept: Sequence[bool]) -> "Sheet":
+        """The rows of which it is true."""
+        return self._replace(columns={name: [*compress(values, kept)] for name, values in self.columns.items()})
 
     def texts(self, name: str) -> list[str]:
         """The values of a column as text, empty where there is none."""

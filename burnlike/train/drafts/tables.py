@@ -16,7 +16,7 @@ from .texts import OUTPUT, task_key
 from .writing import Draft, Key, number
 
 _SURE_TARGETS = ("target", "label", "class", "y", "klasse", "ziel")
-_TARGETS = (*_SURE_TARGETS, "outcome", "churn", "price", "preis", "survived", "species")
+_TARGETS = (*_SURE_TARGETS, "outcome", "sentiment", "churn", "price", "preis", "survived", "species")
 """Names of columns that are predicted, in lower case."""
 _NUMBERS = (
     Key("kind", "numbers"),
@@ -75,7 +75,7 @@ class Column(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What was seen, in a few words."""
+        """A few words about what was seen."""
         words = []
         if self.guess.kind == "category":
             words.append(f"{self.guess.distinct:,} different")
@@ -117,17 +117,17 @@ def table_draft(place: Place, sheet: Sheet, target: str) -> Draft:
     decimal = _decimal(sheet)
     first = [column_kind(values, decimal) for values in sheet.columns.values()]
     absent = sorted({text for guess in first for text in guess.missing_values})
-    # Once more, as what stands for no value in one column does in all.
-    guesses = {name: column_kind(values, decimal, absent) for name, values in sheet.columns.items()}
-    goal = Column(target, guesses[target])
+    goal = Column(target, column_kind(sheet.columns[target], decimal, absent))
     values = _present(sheet, target, absent)
+    sheet = sheet.where([it.strip() != "" and it.strip() not in absent for it in sheet.texts(target)])
+    # Once more, as what stands for no value in one column does in all, and rows without a target are dropped.
+    guesses = {name: column_kind(values, decimal, absent) for name, values in sheet.columns.items()}
     is_classes = has_classes(sheet, goal.guess, target, values)
     if len(values) < _FEWEST_ROWS:
         raise DataError(f"{sheet.path}: expected {_FEWEST_ROWS} or more rows to learn of, got {len(values)}")
     columns = [_column(sheet, name, guess, absent, decimal) for name, guess in guesses.items() if name != target]
-    if all(
-        it.left_out for it in columns
-    ):  # numbers that count the rows may be years or places, if nothing else is there
+    if all(it.left_out for it in columns):
+        # Numbers that count the rows may be years or places, if nothing else is there.
         columns = [it._replace(left_out="") if it.guess.is_id and it.guess.kind == "number" else it for it in columns]
     features = [it for it in columns if not it.left_out]
     if not features:
@@ -243,8 +243,8 @@ def _columns_key(features: Sequence[Column], goal: Column) -> list[Key]:
     has_gaps = any(it.guess.gaps for it in features)
     has_categories = any(it.guess.kind == "category" for it in features)
     flags = "; flag: a feature says where a value is missing" if has_gaps else ""
-    own = "; own: categories that come later share a feature" if has_categories else ""
-    return [Key("columns", keys, f"others are numbers{own}{flags}")] if keys else []
+    unknown = "; own: categories that come later share a feature" if has_categories else ""
+    return [Key("columns", keys, f"others are numbers{unknown}{flags}")] if keys else []
 
 
 def _moments(texts: Sequence[str], pattern: str | None) -> list[datetime]:
