@@ -288,8 +288,8 @@ def corpus_draft(place: Place, files: Sequence[Path], size: int) -> Draft:
 def task_key(classes: Counter[str]) -> tuple[Key, bool]:
     """The task for classes, and True if the rare one of two is weighed.
 
-    Of several classes none is: on public tables (docs/tables.md) weights cost a tenth of all right rows there, and the
-    mean over the classes did not gain.
+    Of several classes none is: on four public tables weights lost 0.02 to 0.09 of the accuracy, and the mean recall of
+    the classes changed by -0.09 to 0.03.
     """
     fewest, count = classes.most_common()[-1]
     task = {"type": "Classification"}
