@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-burn-train test-cuda gpu-check test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-burn-train test-cuda gpu-check test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check bench-tables clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -199,6 +199,10 @@ bench: build
 bench-check: build
 	$(python) -m benchmarks.check $(NAMES)
 
+# Public tables from file to model without an edit, beside scikit-learn: the table of docs/tables.md; about 15 minutes.
+bench-tables: build .venv/.dev .cache/tables/.installed
+	$(python) -m benchmarks.tables $(NAMES)
+
 clean:
 	rm -rf .venv .cache build dist *.egg-info burnlike/*.so
 
@@ -212,7 +216,7 @@ clean:
 	@$(python) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement $<
 	@touch $@
 
-.cache/families/.installed .cache/docs/.installed .cache/cuda/.installed: .cache/%/.installed: requirements-%.lock | .venv/.packages
+.cache/families/.installed .cache/docs/.installed .cache/cuda/.installed .cache/tables/.installed: .cache/%/.installed: requirements-%.lock | .venv/.packages
 	@rm -rf .cache/$*
 	@echo "Installing the packages of $< into .cache/$*"
 	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \

@@ -19,7 +19,7 @@ BY_THEMSELVES = ("_device", "ops.compiled")
 def _benchmarks() -> list[ModuleType]:
     """The modules of this folder that have a `run`, by their names."""
     names = [it.name for it in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.") if not it.ispkg]
-    left_out = (*BY_THEMSELVES, "__main__", "benchmarks.check")
+    left_out = (*BY_THEMSELVES, "__main__", "benchmarks.check", "benchmarks.tables")
     chosen = [it for it in names if not it.endswith(left_out) and "._" not in it]
     return [it for name in chosen if hasattr(it := importlib.import_module(name), "run")]
 

@@ -37,7 +37,7 @@ COMMANDS = (
     Command("runs", ".runs", "list the runs of a directory, with their states and metrics"),
     Command("report", ".report", "write the curves, values and configs of runs as one HTML page"),
     Command("tokenizer", ".tokenizer", "learn byte-pair tokens from text, for a language model"),
-    Command("init", ".init", "copy the shipped configs into a directory, to start from"),
+    Command("init", ".init", "write a job for your data, or copy the shipped configs, to start from"),
     Command("data", ".data", "say what a training will read: numbers, lengths, classes, and the first examples"),
     Command("check", ".check", "check YAML configs, without importing torch"),
     Command("show", ".show", "show a model of a YAML config as a tree, and draw it"),

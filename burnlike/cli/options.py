@@ -19,6 +19,8 @@ from burnlike.config.tree import DEFAULTS, read_tree
 from burnlike.errors import ConfigError, ConfigIOError
 from burnlike.train.runs.run_dir import CONFIG_NAME, config_of, local_run
 
+from .tables import shell_word
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 RUNS = Path("runs")
 _PLACE = "the directory of a run, or its name in runs/"
 _LONGEST = 4096
+DATA_FILES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".conll", ".txt", ".xlsx", ".json")
+"""The ends of names of files that are data, and no configs."""
 _GLOB = "*?["
 
 
@@ -148,6 +152,19 @@ def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ())
     examples = (Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items())
     training = None if config is model else config
     return Model(model, getattr(config, "optimizer", None), tuple(inputs or examples), training)
+
+
+def expect_config(path: str | Path) -> Path:
+    """The path of a config; a ConfigError names the command that writes one where it is of data."""
+    place = Path(path)
+    is_data = place.suffix.lower() in DATA_FILES or place.is_dir()
+    kind = "the folder" if place.is_dir() else "the data"
+    if is_data and place.exists() and not (place / "config.yaml").exists():
+        raise ConfigError(
+            f"expected the YAML file of a config, got {kind} {path}; `burnlike"
+            f" init --from {shell_word(str(path))}` looks at it and writes a config that trains"
+        )
+    return place
 
 
 def add_run_options(parser: argparse.ArgumentParser, place: str = _PLACE) -> None:

@@ -1,6 +1,7 @@
 """Writes a config as plain data and as YAML that reads back as the same config."""
 
 import enum
+import sys
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from .plain import ScalarError, resolve
 from .registry import TAG_FIELD, default_of, fields_of, inlined_in, tag_of
 
 _WIDTH = 110
-_STR, _MAP = "tag:yaml.org,2002:str", "tag:yaml.org,2002:map"
+_STR, _SEQ, _MAP = (f"tag:yaml.org,2002:{it}" for it in ("str", "seq", "map"))
 
 
 def to_plain(value: Any, *, defaults: bool = True) -> Any:
@@ -58,6 +59,11 @@ def to_yaml(value: Any) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
 
 
+def to_flow(value: Any) -> str:
+    """A plain value in one line of YAML, as it stands behind a key or is one."""
+    return yaml.dump([value], Dumper=_FlowDumper, sort_keys=False, allow_unicode=True, width=sys.maxsize)[1:-2]
+
+
 class _Dumper(yaml.SafeDumper):
     """Block style, short lists in one line, quotes wherever YAML 1.1 or 1.2 would not see a string."""
 
@@ -83,7 +89,7 @@ def _style(text: str) -> str | None:
 
 def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
     in_one_line = all(not isinstance(item, dict | list) for item in items)
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=in_one_line)
+    return dumper.represent_sequence(_SEQ, items, flow_style=in_one_line)
 
 
 _Dumper.add_representer(str, lambda dumper, text: dumper.represent_scalar(_STR, text, style=_style(text)))
@@ -91,3 +97,10 @@ _Dumper.add_representer(list, _list)
 _Dumper.add_representer(
     dict, lambda dumper, values: dumper.represent_mapping(_MAP, values.items(), flow_style=not values)
 )
+
+
+class _FlowDumper(_Dumper):
+    """All in one line."""
+
+
+_FlowDumper.add_representer(list, lambda dumper, items: dumper.represent_sequence(_SEQ, items, flow_style=True))

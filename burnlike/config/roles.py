@@ -285,7 +285,9 @@ class MetricConfig(Config, Builds[Built]):
     name: Annotated[str, Meta(min_length=1)] | None = None
 
     def for_classes(self, classes: "Sequence[str] | None") -> "MetricConfig":
-        """The config completed by the names of the data's classes; here they do not matter."""
+        """The config completed by the names of the data's classes, or of its targets where these are numbers; here they
+        do not matter.
+        """
         return self
 
     def init(self) -> Built:

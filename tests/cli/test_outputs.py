@@ -86,10 +86,14 @@ ROWS = {
     "profile": Row("profile job.yaml --steps 1 --out OUT", "job.yaml rows.csv", force=True),
     "verify-resume": Row("verify-resume job.yaml --steps 4 --keep OUT", "job.yaml", is_slow=True),
     "init": Row("init OUT", "job.yaml"),
+    "init --from": Row("init --from rows.csv --target y --out OUT", "rows.csv", ".yaml", force=True),
     "show": Row("show net.yaml --svg OUT --input 1,2", "net.yaml", ".svg", again=0, force=True),
 }
 OUTPUTS = {
-    *((name, "--out") for name in ("export", "launch", "merge", "predict", "profile", "report", "tokenizer", "train")),
+    *(
+        (name, "--out")
+        for name in ("export", "init", "launch", "merge", "predict", "profile", "report", "tokenizer", "train")
+    ),
     *(("convert", "output"), ("init", "directory"), ("show", "--svg"), ("train", "--run-dir")),
     ("verify-resume", "--keep"),
 }

@@ -146,6 +146,34 @@ def test_runs_are_ranked_by_the_metric_of_keep_best(
     assert [*values][-1] == "lr=1e-9"
 
 
+def test_folds_are_a_sweep_with_mean_and_deviation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text(CLASSES.replace(", validation_fraction: 0.4", ""))
+    rows = [f"{x / 10},{int(x > 25)}" for x in range(50)]
+    Path("t.csv").write_text("\n".join(["x,y", *rows]))
+    assert train("c.yaml", "--folds", "3", "--set", "data.split=stratified", "--run-dir", "cv") == 0
+    table = capsys.readouterr().out.strip().splitlines()[-3:]
+    results = [json.loads(Path(f"cv/fold={it}/results.json").read_text()) for it in range(3)]
+    losses, shares = ([it["values"]["valid"][name] for it in results] for name in ("loss", "accuracy"))
+    spread = json.loads(Path("cv/sweep.json").read_text())["folds"][0]
+    assert spread["folds"] == 3
+    for name, values in (("loss", losses), ("accuracy", shares)):
+        mean = sum(values) / 3
+        assert spread["values"][name] == pytest.approx(
+            {
+                "mean": mean,
+                "deviation": (sum((it - mean) ** 2 for it in values) / 2) ** 0.5,
+                "lowest": min(values),
+                "highest": max(values),
+            }
+        )
+    assert [row.split()[0] for row in table] == ["validation", "loss", "accuracy"]
+    assert "at least 2 parts" in fails(capsys, "c.yaml", "--folds", "1")
+    assert "unknown key 'folds'" in fails(capsys, "char_gpt", "--folds", "2")
+
+
 def test_all_configs_are_checked_before_the_first_run(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = fails(capsys, config, "--sweep", "seed=1,-2,3", "--sweep", "training.epochs=1,x")
     assert message.splitlines() == [

@@ -63,6 +63,16 @@ def of_numbers(rows: Sequence[Mapping[str, Any]], truth: Sequence[Mapping[str, f
     return {"loss": sk.mean_squared_error(*([[row[it] for it in names] for row in part] for part in (truth, rows)))}
 
 
+def of_standardized_numbers(rows: Sequence[Mapping[str, Any]], truth: Sequence[Mapping[str, float]]) -> Scores:
+    """Errors in the targets' own units, of each target and their means."""
+    errors = {"mae": sk.mean_absolute_error, "rmse": sk.root_mean_squared_error, "r2": sk.r2_score}
+    scores: dict[str, float] = {}
+    for metric, error in errors.items():
+        of_each = {it: error([row[it] for row in truth], [row[it] for row in rows]) for it in truth[0]}
+        scores |= {metric: sum(of_each.values()) / 2, **{f"{metric}.{name}": it for name, it in of_each.items()}}
+    return scores
+
+
 def of_masks(rows: Sequence[Mapping[str, Any]], truth: Sequence[torch.Tensor]) -> Scores:
     found, pixels = (torch.stack([*it]).flatten() for it in ([row["mask"] for row in rows], truth))
     return {"accuracy": 100 * sk.accuracy_score(pixels, found), "recall": 100 * sk.recall_score(pixels, found, **MACRO)}
@@ -240,6 +250,12 @@ CASES = {
         "data: {type: Csv, path: train.csv, validation_path: valid.csv, target: [price, days], kind: numbers}\n"
         f"model: {MLP % 2}\ntask: {{type: Regression}}",
         rows_of_numbers, of_numbers, "{}.csv",
+    ),
+    "standardized numbers": Case(
+        "data: {type: Csv, path: train.csv, validation_path: valid.csv, target: [price, days], kind: numbers,"
+        " standardize_targets: true}\n"
+        f"model: {MLP % 2}\ntask: {{type: Regression}}\nmetrics: [{{type: Mae}}, {{type: Rmse}}, {{type: R2}}]",
+        rows_of_numbers, of_standardized_numbers, "{}.csv",
     ),
     "images": Case(
         "data: {type: ImageFolder, path: train, validation_path: valid}\n"

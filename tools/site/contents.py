@@ -14,7 +14,7 @@ class Section(NamedTuple):
 
 SECTIONS = (
     Section("start", "Start", "Five minutes each: one page for each way to begin.",
-            "start/pytorch start/yaml_model start/training_job start/*"),
+            "start/own_data start/pytorch start/yaml_model start/training_job start/*"),
     Section("how_to", "How to", "One page for each question that people ask.",
             "how_to/resume_mid_epoch how_to/resume_lightning_and_trainer how_to/prove_that_a_run_resumes "
             "how_to/optimizer_state_after_rename how_to/half_size_weights how_to/sharded_checkpoints "
@@ -30,7 +30,7 @@ SECTIONS = (
             "tensor backends mlax kernels"),
     Section("reference", "Reference", "Every public name, config, command and error.",
             "reference/api/index reference/configs/index reference/* tensor_api"),
-    Section("figures", "Figures", "How fast it is, beside what, on which machine.", "figures/* measured"),
+    Section("figures", "Figures", "How fast it is, beside what, on which machine.", "figures/* measured tables"),
     Section("support", "Support", "What is supported, in tables that tests compare.",
             "support/* fuse_support compatibility"),
     Section("project", "Project", "How it is built, what it promises, and how to work on it.",

@@ -17,7 +17,7 @@ from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
 from burnlike.errors import ArgumentError, ConfigError, Problem
 
-from ..options import Input, add_shared, root_class
+from ..options import Input, add_shared, expect_config, root_class
 from ..tables import say, say_json
 
 
@@ -85,7 +85,7 @@ def examine(
     """
 
     def read(options: list[str]) -> tuple[Tree, Config]:
-        tree = read_tree(file, options)
+        tree = read_tree(expect_config(file), options)
         config = (root or root_class(tree.root)).from_tree(tree)
         shown = [*missing_files(config)] if paths else []
         if not (shown or fast) and hasattr(config, "data") and find_spec("torch") is not None:

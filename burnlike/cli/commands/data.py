@@ -10,7 +10,7 @@ from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 from burnlike.train.job.run_config import load_config
 
-from ..options import add_shared
+from ..options import add_shared, expect_config
 from ..tables import say
 
 _GREY, _PLAIN = "\x1b[90m", "\x1b[0m"
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     if args.first < 0:
         raise ArgumentError(f"--first: expected 0 or more, got {args.first}")
     registry.import_modules(args.imports)
-    config = load_config(args.file, args.overrides)
+    config = load_config(expect_config(args.file), args.overrides)
     from burnlike.data import transformed
     from burnlike.data.sources.splits import MASKED, UNMASKED, described, shown
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LARGEST_SEED = 2**64
 _SAMPLING: dict[str, tuple[type, str, str]] = {
-    "temperature": (float, "T", "above 0: draw tokens, of logits divided by it; 0: the likeliest (default: the task's, with --chat 0)"),
+    "temperature": (float, "T", "divides the logits; 0: the likeliest token (default: the task's, with --chat 0)"),
     "top_k": (int, "K", "draw from the K likeliest tokens only"),
     "top_p": (float, "P", "draw from the likeliest tokens that together have this probability"),
     "min_p": (float, "P", "leave out tokens below this share of the likeliest one's probability"),

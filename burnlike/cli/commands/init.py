@@ -1,33 +1,85 @@
-"""`burnlike init DIR`: copies the shipped configs, to start from, and writes the schemas that editors read."""
+"""`burnlike init DIR` copies the shipped configs, to start from; `burnlike init --from DATA` writes a job for data."""
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import burnlike.config.registry as registry
 from burnlike._atomic import make_directories
 from burnlike._outputs import Output
 from burnlike.config.shipped import shipped_configs, shipped_jobs
+from burnlike.errors import ArgumentError
 
-from ..options import add_shared
-from ..tables import say
+from ..options import add_force_option, add_shared
+from ..tables import say, shell_word
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Copy the configs that come with burnlike into a directory, to start from, and write the JSON Schemas beside"
-        " them by which editors complete and check them."
+        "Look at data and write a job that trains a first model of it; or copy the configs that come with burnlike into"
+        " a directory, to start from, with the JSON Schemas by which editors complete and check them."
     )
-    parser.add_argument("directory", metavar="DIR", help="where to; made where it is missing, `.` is the current one")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("directory", nargs="?", metavar="DIR", help="where copies go; `.` is the current directory")
+    text = "a table, texts, words with tags, pairs or conversations in a file; a folder of photos, or of .txt"
+    which.add_argument("--from", dest="data", type=Path, metavar="DATA", help=text)
+    parser.add_argument("--target", metavar="COLUMN", help="with --from: the column to predict")
+    text = "with --from: the job's file (default: the name of DATA, in the current directory)"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=text)
+    add_force_option(parser)
     add_shared(parser, "--import")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.data is not None:
+        return _draft(args)
+    for option, value in (("--target", args.target), ("--out", args.out), ("--force", args.force or None)):
+        if value is not None:
+            raise ArgumentError(f"{option} is for --from DATA; DIR gets copies of the shipped configs")
+    return _copy(args)
+
+
+def _draft(args: argparse.Namespace) -> int:
+    """Write a job for data, and the files that it needs; nothing is written if one of them may not be."""
+    data: Path = args.data
+    whole = Path(os.path.abspath(data))
+    job = args.out or Path(f"{whole.stem if data.is_file() else whole.name}.yaml")
+    out = Output(job, "init", inputs=[data], force=args.force)
+    out.check_file()  # before the data is read, which may take a while
+    from burnlike.train.drafts.drafting import drafted
+    from burnlike.train.drafts.files import Place
+    from burnlike.train.drafts.writing import job_text, table_text
+
+    draft = drafted(Place(data, job), args.target)
+    name = shell_word(str(job))
+    target = "" if args.target is None else f" --target {shell_word(args.target)}"
+    words = {"run": shell_word(job.stem), "data": shell_word(str(data))}
+    steps = [f"burnlike train {name}", *(it.format(**words) for it in draft.next_steps)]
+    head = [f"{data.name}: {draft.title}. Written by `burnlike init --from {shell_word(str(data))}{target}`.", ""]
+    text = job_text(draft, [*head, *(f"  {it}" for it in steps)])
+    files = {job.parent / it: content for it, content in draft.files.items()}
+    outputs = {path: Output(path, "init", inputs=[data], force=args.force) for path in files}
+    for output in outputs.values():
+        output.check_file()
+    for path, output in outputs.items():
+        make_directories(path.parent)
+        output.write(files[path])
+    out.write(text.encode())
+    for line in (*table_text(draft.seen), "", *draft.notes):
+        say(line)
+    for path in (*files, job):
+        say(f"wrote {path}")
+    say(f"next: {steps[0]}")
+    return 0
+
+
+def _copy(args: argparse.Namespace) -> int:
+    """Copy the shipped configs, and write the schemas that their first lines name."""
     from burnlike.config import ModuleConfig
     from burnlike.config.json_schema import json_schema
     from burnlike.train.job.configs import TrainConfig
 
-    # The schemas that the first lines of the shipped configs name, and the classes that they are of.
     roots = {"train.schema.json": TrainConfig, "model.schema.json": ModuleConfig}
     registry.import_modules(args.imports)
     copies = {path.name: path for path in shipped_configs().values()}

@@ -17,10 +17,19 @@ from burnlike.train.checkpoint.mirror import Mirror, parts_of_url
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.launching import follow_launcher, requeued_run, resumed_run
 from burnlike.train.job.run_config import check_resumable, load_config, run_config
-from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
+from burnlike.train.job.sweep import (
+    FOLD,
+    checked_configs,
+    fold_lines,
+    ranked,
+    results_table,
+    sweep_folder,
+    sweep_runs,
+    train_all,
+)
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
-from ..options import RUNS, add_force_option, add_repeated, add_shared, overrides_of, paths_in
+from ..options import RUNS, add_force_option, add_repeated, add_shared, expect_config, overrides_of, paths_in
 from ..tables import say, shell_word
 
 if TYPE_CHECKING:
@@ -38,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--device", "--set")
     text = "train once with each of the values, such as seed=1,2,3; repeated: with each combination"
     add_repeated(parser, "--sweep", "sweeps", "KEY=VALUE,VALUE", text)
+    text = "cross-validation of a table: train N times, each time another part is validated; prints mean and deviation"
+    parser.add_argument("--folds", type=int, metavar="N", help=text)
     text = (
         "train nothing: lr: try rates from 1e-7 to 10 and suggest one; batch-size: measure the memory of batches, and"
         " suggest the largest that fits"
@@ -63,6 +74,8 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
     shorten_spinning()
     quiet_distributed()
     keep_freed_memory()
+    if args.folds is not None:
+        _take_folds(args)
     file, resumed = paths_of_run(args)
     registry.import_modules(args.imports)
     overrides = overrides_of(args)
@@ -180,7 +193,7 @@ def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides:
         words += [] if args.device is None else ["--device", args.device]
         renderer.note(f"stopped by {stop}; go on with: {_resuming(folder, args.file, *words)}")
         return 128 + stop.signal
-    for line in ["", f"sweep  {folder}", *results_table(ranked(folder, configs, results))]:
+    for line in ["", f"sweep  {folder}", *results_table(ranked(folder, configs, results)), *fold_lines(results)]:
         renderer.note(line)
     return 2 if any(isinstance(result, BurnlikeError) for _, result in results) else 0
 
@@ -204,7 +217,17 @@ def paths_of_run(args: argparse.Namespace) -> tuple[Path, str | None]:
         if not resumed:
             raise ConfigError(f"expected the YAML file of a config or a shipped one: {', '.join(shipped_jobs())}")
         file = config_of(Path(resumed))
-    return Path(file), resumed
+    return expect_config(file), resumed
+
+
+def _take_folds(args: argparse.Namespace) -> None:
+    """Take `--folds N` as a sweep over the parts of the data that are validated."""
+    if args.folds < 2:
+        raise ArgumentError(f"--folds: expected at least 2 parts, got {args.folds}")
+    if args.find is not None:
+        raise ArgumentError("--find measures a config and writes no run; leave --folds out")
+    args.overrides = [*args.overrides, f"data.folds={args.folds}"]
+    args.sweeps = [*args.sweeps, f"{FOLD}={','.join(map(str, range(args.folds)))}"]
 
 
 def _take_mirror(args: argparse.Namespace) -> None:

@@ -226,7 +226,8 @@ def composed(parts: Sequence[Any]) -> Splits:
                 f"data.datasets.{place}: expected data whose batches are made by {batchers[0].__name__}, as those of"
                 f" the first data set, got {batcher.__name__}"
             )
-    features = [getattr(it, "facts", {}).get("columns") for it in parts]
+    learned: list[Mapping[str, Any]] = [getattr(it, "facts", {}) for it in parts]
+    features = [(it.get("columns"), it.get("target_scale")) for it in learned]
     if wrong := [place for place, it in enumerate(features) if it != features[0]]:
         raise DataError(
             f"data.datasets.{wrong[0]}: expected the features of the first table: it has other columns, categories or"

@@ -52,19 +52,26 @@ def order(name: str) -> tuple[int, float, str]:
     return (0, number, name) if math.isfinite(number) else (1, 0.0, name)
 
 
-def number_of(file: RowFile, line: int, row: Row, name: str, decimal: str = ".", *, is_target: bool = False) -> float:
-    """The finite number of a cell."""
-    raw = cell(file, line, row, name)
+def parsed_number(raw: Any, decimal: str = ".") -> float | None:
+    """The number of a value, which need not be finite; None if it is none."""
+    if isinstance(raw, int | float | Decimal):
+        return float(raw)
     text = str(raw)
     if decimal == "," and isinstance(raw, str):
         text = raw.replace(",", ".") if "." not in raw else ""
     try:
-        # 1_000 is a number for Python alone.
-        value = float(raw if isinstance(raw, int | float | Decimal) else text) if "_" not in text else None
+        return float(text) if "_" not in text else None  # 1_000 is a number for Python alone
+    except ValueError:
+        return None
+
+
+def number_of(file: RowFile, line: int, row: Row, name: str, decimal: str = ".", *, is_target: bool = False) -> float:
+    """The finite number of a cell."""
+    raw = cell(file, line, row, name)
+    try:
+        value = parsed_number(raw, decimal)
     except OverflowError as error:
         raise too_large(file, line, row, name) from error
-    except (TypeError, ValueError):
-        value = None
     if value is None:
         wanted = "a number" if decimal == "." else "a number with a decimal comma"
         hint = "" if is_target else _suggested(name, raw)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...config import Config, DatasetConfig, Meta
-from ...config.bounds import Finite
+from ...config.bounds import Finite, at_most
 from ...config.file_paths import FilePath
 from ...config.registry import fields_of
 from .configs import Fraction, Name, Seed
@@ -69,6 +69,22 @@ class ColumnConfig(Config):
                 yield name, f"is for `kind: {kind}`, and this column is a {self.kind}"
 
 
+class SplitConfig(Config):
+    """A division of a table by a column, which need not be a feature and may be in `exclude`; one of these.
+
+    Attributes:
+        time: the latest rows are validated, later than all rows to train on. Numbers, or dates by the column's rule.
+        group: all rows that have the same value are on one side.
+    """
+
+    time: Name | None = None
+    group: Name | None = None
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if (self.time is None) == (self.group is None):
+            yield "time", "expected either `time` or `group`, and the name of a column"
+
+
 class TableConfig(DatasetConfig["Table"], builds=".tables"):
     """The fields that all tables have; see `CsvConfig`."""
 
@@ -81,11 +97,15 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
     categories: tuple[Name, ...] = ()
     missing: Missing | None = None
     standardize: bool = False
+    standardize_targets: bool = False
     missing_values: tuple[Name, ...] = ()
     separator: Name = "|"
     validation_path: FilePath | None = None
     validation_fraction: Fraction = 0.1
     split_seed: Seed = 0
+    split: Literal["random", "stratified"] | SplitConfig = "random"
+    folds: Annotated[int, Meta(ge=2), at_most(100, "each fold is a training")] | None = None
+    fold: Annotated[int, Meta(ge=0)] = 0
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -108,6 +128,16 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
                 yield f"columns.{name}", "expected `{missing: drop}` alone, as it is a target"
         if len(self.targets) > 1 and self.kind == "classes":
             yield "target", "expected one column of classes; several columns are `kind: numbers` or `kind: labels`"
+
+        if self.validation_path is not None and (self.split != "random" or self.folds is not None):
+            yield "split" if self.folds is None else "folds", "expected none with `validation_path`: nothing is divided"
+        if self.split == "stratified" and self.kind != "classes":
+            yield "split", f"expected another one for `kind: {self.kind}`: `stratified` keeps the shares of classes"
+        if self.fold >= (self.folds or 1):
+            among = "data.folds, the number of parts" if self.folds is None else f"0 to {self.folds - 1}"
+            yield "fold", f"expected {among}, got {self.fold}"
+        if self.standardize_targets and self.kind != "numbers":
+            yield "standardize_targets", f"expected `kind: numbers`, which is what has a mean, got `kind: {self.kind}`"
 
     def rule(self, name: str) -> ColumnConfig:
         """The rule of a column, completed by the table's rules for all."""
@@ -154,11 +184,18 @@ class CsvConfig(TableConfig, tag="Csv"):
         categories: columns that are categories, in place of a rule for each.
         missing: what becomes of missing values in columns that don't say it.
         standardize: whether numbers are standardized in columns that don't say it.
+        standardize_targets: whether the loss is of (y - mean) / standard deviation of each target, learned from the
+            part to train on; metrics and predictions stay in the target's own unit. For `task: Regression`.
         missing_values: texts that stand for no value, such as NA; an empty field always does.
         separator: between the names of labels in one column.
         validation_path: a file for validation; None takes a part of `path`.
         validation_fraction: how large that part is.
         split_seed: by which it is drawn.
+        split: how rows are divided: `random`; `stratified`, each class with its share; `{time: COLUMN}`, the latest
+            rows; or `{group: COLUMN}`, all rows of a value on one side.
+        folds: cut the rows in so many parts, of which one is validated; `burnlike train CONFIG --folds 5` trains on
+            each. By time, the first part is only to train on, and a fold is trained on all that is before it.
+        fold: the part that is validated, from 0.
         delimiter: between fields, such as `;` or a tab, "\\t".
         decimal: the character before the fraction of numbers.
         quote: around fields that have delimiters or ends of lines.

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from ..dataset import TensorDataset
 from ..transforms.datasets import SelectionDataset
 from .columns import Column, Rows
 from .rows import KINDS, Dialect, RowFile, row_file, stream_rows
-from .splits import Splits, Unlabeled, existing, split
+from .splits import Splits, Unlabeled, existing
 from .table_cells import cell, is_missing, shown, too_large
-from .table_configs import CsvConfig, JsonLinesConfig, TableConfig
+from .table_configs import CsvConfig, JsonLinesConfig, SplitConfig, TableConfig
+from .table_splits import divided
 from .targets import Targets
 
 _EXACT = 2**24
@@ -58,23 +59,34 @@ class Table(Splits):
                 if column.is_category:
                     column.learn_categories(tables[0])
         values = [[column.read(table) for column in columns] for table in tables]
-        chosen = None if len(tables) > 1 else split(tables[0].rows, fraction, seed, config.path)
+        chosen = None if len(tables) > 1 else divided(config, tables[0], goals[0])
         if facts is None:
-            taken = slice(None) if chosen is None else torch.tensor([*chosen[0].indices])
+            taken = slice(None) if chosen is None else torch.tensor(chosen[0])
             for column, column_values in zip(columns, values[0], strict=True):
                 column.learn(column_values[taken])
+            target_scale = _scale(goals[0][taken]) if config.standardize_targets else None
+        else:
+            target_scale = facts.get("target_scale")
         inputs = [_features(columns, *it) for it in zip(tables, values, strict=True)]
         goals = [_rounded(config, *it) for it in zip(tables, goals, strict=True)]
         self.features = [name for column in columns for name in column.features]
-        self.fingerprint = _hash((self.features, config.target, classes, fraction, seed, len(files)), *inputs, *goals)
+        about = (self.features, config.target, classes, fraction, seed, len(files))
+        # Keys of later releases count where they are used, so that runs of earlier ones find their data unchanged.
+        later = [*([] if target_scale is None else [target_scale])]
+        if config.split != "random" or config.folds is not None:
+            later.append(str((config.split, config.folds, config.fold)))
+        self.fingerprint = _hash((*about, *later), *inputs, *goals)
         datasets = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, goals, strict=True)]
-        train, valid = datasets if chosen is None else (SelectionDataset(datasets[0], it.indices) for it in chosen)
+        train, valid = datasets if chosen is None else (SelectionDataset(datasets[0], it) for it in chosen)
         learned = {
             "features": self.features,
             "columns": {column.name: column.facts for column in columns},
             "targets": [*config.targets] if config.kind == "numbers" else [],
         }
+        if target_scale is not None:
+            learned["target_scale"] = target_scale
         super().__init__(train, valid, fingerprint=self.fingerprint, classes=classes, facts=learned)
+        self.said = [*_target_notes(config, goals[0])]
         self._columns = {
             it.name: it.described(column_values) for it, column_values in zip(columns, values[0], strict=True)
         }
@@ -161,6 +173,9 @@ def _columns(config: TableConfig, table: Rows, learned: Mapping[str, Any] | None
 def _kept(config: TableConfig, table: Rows, columns: Sequence[Column]) -> Rows:
     """The rows without those that have a missing value in a column for which they are to be left out."""
     names = [it.name for it in columns if it.rule.missing == "drop"]
+    if isinstance(config.split, SplitConfig):
+        by = config.split.time or config.split.group or ""
+        names += [by] if config.rule(by).missing == "drop" and by not in names else []
     names += [name for name in config.targets if name in config.columns]
     if not names:
         return table
@@ -212,6 +227,22 @@ def _float32(name: str, table: Rows, exact: Tensor, raw: Tensor | None) -> Tenso
             )
             break
     return rounded
+
+
+def _scale(targets: Tensor) -> dict[str, list[float]]:
+    """The mean and the deviation of each target, of `[n]` or `[n, targets]` float64; a constant one has 1."""
+    each = targets.reshape(len(targets), -1)
+    spread = each.std(0, correction=0)
+    return {"mean": each.mean(0).tolist(), "std": torch.where(spread > 0, spread, 1.0).tolist()}
+
+
+def _target_notes(config: TableConfig, targets: Tensor) -> Iterator[str]:
+    """A line about targets that a model with first values near 0 takes long to reach."""
+    if config.kind != "numbers" or config.standardize_targets or len(targets) < 2:
+        return
+    each = zip(config.targets, targets.reshape(len(targets), -1).unbind(1), strict=True)
+    if large := [f"{name} {it.min():.5g}..{it.max():.5g}" for name, it in each if it.double().square().mean() > 100]:
+        yield f"targets   {', '.join(large)}: data.standardize_targets: true trains faster on such numbers"
 
 
 def _hash(facts: Any, *tensors: Tensor) -> str:

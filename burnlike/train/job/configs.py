@@ -38,7 +38,14 @@ from ..parallel.division_problems import (
     quantized_problems,
 )
 from ..runs.record_paths import record_problem
-from ..tasks.configs import PREFERENCES, AdversarialConfig, DpoConfig, LanguageModelConfig
+from ..tasks.configs import (
+    PREFERENCES,
+    AdversarialConfig,
+    DpoConfig,
+    LanguageModelConfig,
+    RegressionConfig,
+    task_within,
+)
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
 _OTHER_VALUES = ("step", "epoch", "split", "loss", "lr", "time")
@@ -170,6 +177,10 @@ class TrainConfig(Config):
         longest, context = getattr(self.model, "max_sequence_length", None), getattr(self.data, "context_length", None)
         if longest is not None and context is not None and longest < context:
             yield "model.max_sequence_length", f"expected at least {context}, data.context_length, got {longest}"
+        if getattr(self.data, "standardize_targets", False) and not isinstance(
+            task_within(self.task), RegressionConfig
+        ):
+            yield "data.standardize_targets", "expected `task: Regression`, whose loss is of standardized numbers"
         if isinstance(self.optimizer, LbfgsConfig):
             yield (
                 "optimizer",
@@ -186,7 +197,7 @@ class TrainConfig(Config):
                 "expected `type: LoRA` around it for Dpo: the reference is the model with its adapters off. Orpo and"
                 " SimPo train whole models, as they have no reference",
             )
-        if isinstance(getattr(self.task, "task", self.task), PREFERENCES) and self.distributed.pipeline > 1:
+        if isinstance(task_within(self.task), PREFERENCES) and self.distributed.pipeline > 1:
             yield "distributed.pipeline", "expected 1 for a task of preferences, whose losses need whole answers"
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
@@ -244,7 +255,7 @@ class TrainConfig(Config):
         return self.directed().keep_best or BestMetricConfig().directed()
 
     def init_metrics(self, classes: Sequence[str] | None) -> dict[str, Any]:
-        """The metrics by their names, for data with these classes."""
+        """The metrics by their names, for data with these classes, or targets that are numbers."""
         metrics = (it.for_classes(classes).init() for it in self.metrics)
         return dict(zip(self.metric_names(), metrics, strict=True))
 

@@ -110,7 +110,7 @@ class Job:
             config.optimizer.init(),
             config.lr_scheduler.init(num_iters=self.total_steps),
             task=self.task,
-            metrics=config.init_metrics(self.classes),
+            metrics=config.init_metrics(read.outputs),
             device=self.device,
             precision=self.training.precision,
             ema=self.training.ema,

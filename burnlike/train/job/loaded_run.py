@@ -334,7 +334,7 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
         raise ArgumentError(f"--split {name}: expected one of {', '.join((*parts, ALL))}{nearest(name, [*parts])}")
     config = run.config
     loader = loader_of(config, source, parts[name], run.device)
-    metrics = config.init_metrics(run.classes)
+    metrics = config.init_metrics(outputs_of(run.classes, run.facts))
     options: dict[str, Any] = {"device": run.device, "precision": config.training.precision}
     learner = Learner(run.model, SgdConfig().init(), 0.0, task=run.task, metrics=metrics, **options)
     learner.step = run.step

@@ -60,9 +60,14 @@ class JobData(NamedTuple):
         """Read the data of a config, with its transforms."""
         return cls.of(transformed(config.data.init(), config.transforms))
 
+    @property
+    def outputs(self) -> Sequence[str] | None:
+        """The names of what a model is to give: the classes, or the targets that are numbers."""
+        return outputs_of(self.classes, self.facts)
+
     def model_config(self, config: TrainConfig) -> ModuleConfig:
         """The config of the model for these classes."""
-        return model_config(config, outputs_of(self.classes, self.facts))
+        return model_config(config, self.outputs)
 
     def task(self, config: TrainConfig) -> Task:
         """A new task, told of the data."""

@@ -3,7 +3,8 @@
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -214,7 +215,9 @@ def ranked(
     pairs = zip(results, configs, strict=False)  # fewer results, if it was stopped
     results_by_rank = sorted((_result(folder, *result, config) for result, config in pairs), key=lambda it: it.order)
     rows = [{**it._asdict(), "run": it.run.name, "set": [*map(str, it.run.overrides)]} for it in results_by_rank]
-    write_json(folder / "sweep.json", {"runs": [{name: row[name] for name in row if name != "order"} for row in rows]})
+    runs = [{name: row[name] for name in row if name != "order"} for row in rows]
+    folds = {"folds": [it._asdict() for it in fold_spreads(results)]}
+    write_json(folder / "sweep.json", {"runs": runs, **(folds if folds["folds"] else {})})
     return results_by_rank
 
 
@@ -231,6 +234,60 @@ def _result(folder: Path, run: SweepRun, result: "RunResult | BurnlikeError", co
     losses = (result.learning.train_loss, result.valid_loss)
     epoch, value = (None, None) if best is None else best
     return SweepResult(run, None, chosen.metric, value, epoch, result.learning.steps, *losses, order)
+
+
+FOLD = "data.fold"
+"""The key that a cross-validation sweeps over."""
+
+
+class FoldSpread(NamedTuple):
+    """The loss and the metrics of the validations of a config over the folds of its data.
+
+    Attributes:
+        set: values of other keys that the runs have in common.
+        folds: how many there are.
+        values: of each metric `mean`, `deviation` (of a sample, by folds - 1), `lowest` and `highest`.
+    """
+
+    set: tuple[str, ...]
+    folds: int
+    values: dict[str, dict[str, float]]
+
+
+def fold_spreads(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]") -> list[FoldSpread]:
+    """The spreads of a sweep over folds, without those that failed; none of other sweeps."""
+    folds: dict[tuple[str, ...], list[Mapping[str, float]]] = {}
+    for run, result in results:
+        others = tuple(str(it) for it in run.overrides if not it.startswith(f"{FOLD}="))
+        if len(others) < len(run.overrides) and not isinstance(result, BurnlikeError):
+            folds.setdefault(others, []).append(result.values["valid"])
+    spreads = []
+    for others, values in folds.items():
+        of_metrics = {name: [it[name] for it in values if name in it] for name in values[0]}
+        numbers = {
+            name: {
+                "mean": statistics.fmean(it),
+                "deviation": statistics.stdev(it) if len(it) > 1 else math.nan,
+                "lowest": min(it),
+                "highest": max(it),
+            }
+            for name, it in of_metrics.items()
+        }
+        spreads.append(FoldSpread(others, len(values), numbers))
+    return spreads
+
+
+def fold_lines(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]") -> list[str]:
+    """Tables of the spreads over folds, one below the other."""
+    from ..view.formats import format_value
+
+    lines: list[str] = []
+    for spread in fold_spreads(results):
+        columns = ("mean", "deviation", "lowest", "highest")
+        rows: list[Sequence[str]] = [(f"validation of {spread.folds} folds", *columns)]
+        rows += [(name, *(format_value(it[column]) for column in columns)) for name, it in spread.values.items()]
+        lines += ["", *([", ".join(spread.set)] if spread.set else []), *table(rows)]
+    return lines
 
 
 def results_table(results: Sequence[SweepResult]) -> list[str]:

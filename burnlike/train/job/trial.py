@@ -99,7 +99,7 @@ def batch_problems(config: TrainConfig, read: JobData, module: nn.Module) -> Ite
             hook.remove()
     if isinstance(output, StepOutput):
         yield from class_problems(config, output, batch, data)
-        yield from _metric_problems(config, task, model.eval(), to_device(batch, _META), read.classes)
+        yield from _metric_problems(config, task, model.eval(), to_device(batch, _META), read.outputs)
 
 
 def first_batch(config: TrainConfig, data: Any, size: int, device: torch.device = _CPU) -> Any:

@@ -276,12 +276,15 @@ def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
 
 
 def values_of(metrics: Mapping[str, Metric], parallel: "SingleProcess") -> dict[str, float]:
-    """The values of all metrics over all processes; one that has several gives `name.part` for each."""
+    """The values of all metrics over all processes; one that has several gives `name.part` for each, `name` for that of
+    the part ''.
+    """
     values: dict[str, float] = {}
     for name, metric in metrics.items() if parallel.has_predictions else ():
         with _counted_over(parallel.data_group, metric):
             value = metric.compute()
-        parts = {f"{name}.{part}": it for part, it in value.items()} if isinstance(value, Mapping) else {name: value}
+        several = value.items() if isinstance(value, Mapping) else [("", value)]
+        parts = {f"{name}.{part}" if part else name: it for part, it in several}
         for key, part_value in parts.items():
             numbers = torch.as_tensor(part_value).double().flatten().tolist()
             one = len(numbers) == 1

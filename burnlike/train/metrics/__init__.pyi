@@ -30,11 +30,15 @@ from .configs import (
     IterationSpeedConfig as IterationSpeedConfig,
     LearningRateConfig as LearningRateConfig,
     LossConfig as LossConfig,
+    MaeConfig as MaeConfig,
+    MapeConfig as MapeConfig,
     MsSsimConfig as MsSsimConfig,
     PerplexityConfig as PerplexityConfig,
     PrecisionConfig as PrecisionConfig,
     PsnrConfig as PsnrConfig,
+    R2Config as R2Config,
     RecallConfig as RecallConfig,
+    RmseConfig as RmseConfig,
     RougeLConfig as RougeLConfig,
     RougeNConfig as RougeNConfig,
     SpanF1Config as SpanF1Config,
@@ -44,6 +48,7 @@ from .configs import (
 )
 from .images import Dice as Dice, MsSsim as MsSsim, Psnr as Psnr, Ssim as Ssim
 from .outputs import spans_of as spans_of
+from .regression import R2 as R2, Mae as Mae, Mape as Mape, Rmse as Rmse
 from .sequences import (
     Bleu as Bleu,
     CharErrorRate as CharErrorRate,

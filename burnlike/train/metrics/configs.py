@@ -8,7 +8,7 @@ from ...config.bounds import Count, Finite, NotNegative, Positive, Size, at_most
 from ...config.roles import Built
 
 if TYPE_CHECKING:
-    from . import classification, images, sequences, system
+    from . import classification, images, regression, sequences, system
 
 
 ClassDim = Literal[-1, 1]
@@ -232,6 +232,38 @@ class SpanF1Config(MetricConfig["sequences.SpanF1"], tag="SpanF1"):
 
     def for_classes(self, classes: Sequence[str] | None) -> "SpanF1Config":
         return self if self.classes is not None or classes is None else self.replace(classes=tuple(classes))
+
+
+class _NumbersConfig(MetricConfig[Built]):
+    """Metrics of numbers, each in the unit of the data; of several targets, each has a value beside their mean.
+
+    Attributes:
+        targets: the names of the targets, for values such as `mae.price`; None takes those of the data.
+    """
+
+    higher_is_better = False
+    targets: tuple[str, ...] | None = None
+
+    def for_classes(self, classes: Sequence[str] | None) -> "MetricConfig":
+        return self if self.targets is not None or classes is None else self.replace(targets=tuple(classes))
+
+
+class MaeConfig(_NumbersConfig["regression.Mae"], tag="Mae"):
+    """The mean absolute error."""
+
+
+class RmseConfig(_NumbersConfig["regression.Rmse"], tag="Rmse"):
+    """The root of the mean squared error."""
+
+
+class MapeConfig(_NumbersConfig["regression.Mape"], tag="Mape"):
+    """The mean absolute error in percent of the targets, without targets of 0."""
+
+
+class R2Config(_NumbersConfig["regression.R2"], tag="R2"):
+    """The coefficient of determination: 1 is perfect, 0 as good as the mean of the targets."""
+
+    higher_is_better = True
 
 
 class DiceConfig(MetricConfig["images.Dice"], tag="Dice"):

@@ -309,3 +309,8 @@ class LoraFineTuningConfig(TaskConfig["LoraFineTuning"], tag="LoraFineTuning", b
     @property
     def head(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.task.head
+
+
+def task_within(task: TaskConfig) -> TaskConfig:
+    """The task that a model is trained for, with or without adapters."""
+    return task_within(task.task) if isinstance(task, LoraFineTuningConfig) else task

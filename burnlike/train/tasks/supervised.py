@@ -284,11 +284,19 @@ _LOSSES = {"mse": functional.mse_loss, "mae": functional.l1_loss, "huber": funct
 class Regression(PaddedTask):
     """The mean error of predictions, of the shape of the targets; a last size of 1 may be missing in one of them.
 
-    Batches are `(inputs, targets)`, or mappings with `labels`. Metrics get the predictions and the targets.
+    Batches are `(inputs, targets)`, or mappings with `labels`. Metrics get the predictions and the targets. Of data
+    with a `target_scale` the model gives standardized numbers and the loss is of these; metrics and predictions are in
+    the unit of the data.
     """
 
     def __init__(self, config: RegressionConfig | None = None) -> None:
         self.config = config or RegressionConfig()
+        self._scale: Tensor | None = None
+
+    def take_facts(self, facts: Mapping[str, Any]) -> None:
+        super().take_facts(facts)
+        scale = facts.get("target_scale")
+        self._scale = None if scale is None else torch.tensor([scale["mean"], scale["std"]], dtype=torch.float64)
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         inputs, targets = inputs_and_targets(batch)
@@ -302,13 +310,24 @@ class Regression(PaddedTask):
                 f"Regression: expected predictions and targets of one shape, got {list(predictions.shape)} and"
                 f" {list(targets.shape)}"
             )
-        loss = _LOSSES[self.config.loss](predictions, targets.to(predictions.dtype))
-        return StepOutput(loss, len(targets), predictions.detach(), targets)
+        wanted = targets
+        if self._scale is not None:
+            mean, std = self._scale.to(targets.device)
+            wanted = (targets.double() - mean) / std
+        loss = _LOSSES[self.config.loss](predictions, wanted.to(predictions.dtype))
+        return StepOutput(loss, len(targets), self._in_own_unit(predictions.detach()), targets)
+
+    def _in_own_unit(self, values: Tensor) -> Tensor:
+        """Numbers `[n]` or `[n, targets]` that the model gave, as the data has them."""
+        if self._scale is None:
+            return values
+        mean, std = self._scale.to(values.device)
+        return values.double() * std + mean
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The number of each item by the name of its target, as the data has it (`targets` of the facts)."""
         values = logits_of(call(model, inputs_of(batch))).double()
-        rows = values.reshape(len(values), -1)
+        rows = self._in_own_unit(values.reshape(len(values), -1))
         names = [*(facts.get("targets") or ())]
         if len(names) != rows.shape[1]:
             names = ["value"] if rows.shape[1] == 1 else [f"value.{it}" for it in range(rows.shape[1])]

@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from burnlike.config import DatasetConfig
 from burnlike.data import ComposedConfig, CsvConfig, JsonLinesConfig, ParquetConfig
 from burnlike.errors import BurnlikeError, ConfigError, DataError
+from burnlike.train import TrainConfig
 
 COLORS = ["red", "green", "", "blue", "green", "", "red", "green"]
 INCOMES = ["10", "", "40", "10", "25.5", "31", "", "12"]
@@ -209,6 +210,7 @@ def test_a_value_that_is_no_number_says_what_it_looks_like(tmp_path: Path, colum
         ({"categories": ["y"]}, "categories: expected columns other than the target 'y'"),
         ({"categories": ["a"], "columns": {"a": "date"}}, "categories: 'a' has a rule in `columns` too"),
         ({"target": ["y", "z"]}, "target: expected one column of classes"),
+        ({"standardize_targets": True}, "standardize_targets: expected `kind: numbers`"),
         ({"delimiter": ",", "decimal": ","}, "delimiter: expected another character"),
     ],
 )
@@ -377,3 +379,37 @@ def test_tables_that_have_learned_other_things_are_not_composed(tmp_path: Path) 
             continue
         with pytest.raises(DataError, match=r"data.datasets.1: expected the features of the first table"):
             ComposedConfig(datasets=datasets).init()
+
+
+def test_what_targets_are_standardized_by_is_learned_on_the_part_to_train_on(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,price,days\n" + "".join(f"{it},{3 * it + 1000},7\n" for it in range(20)))
+    options: dict[str, Any] = {"target": ("price", "days"), "kind": "numbers", "standardize_targets": True}
+    data = CsvConfig(path=str(path), **options).init()
+    prices = [data.train[it][1][0].item() for it in range(len(data.train))]
+    mean = sum(prices) / len(prices)
+    std = (sum((it - mean) ** 2 for it in prices) / len(prices)) ** 0.5
+    assert data.facts["target_scale"]["mean"] == pytest.approx([mean, 7])
+    assert data.facts["target_scale"]["std"] == pytest.approx([std, 1])
+    assert min(prices) >= 1000  # items have the target's own unit
+
+    other = tmp_path / "other.csv"
+    other.write_text("a,price,days\n1,1,1\n2,9,2\n")
+    config = CsvConfig(path=str(other), validation_fraction=0.5, **options)
+    read = config.init_with({**data.facts, "classes": None}, tmp_path)
+    assert read.facts["target_scale"] == data.facts["target_scale"]
+    with pytest.raises(DataError, match="expected the features of the first table"):
+        ComposedConfig(datasets=(CsvConfig(path=str(path), **options), config)).init()
+
+
+def test_standardized_targets_are_numbers_of_a_regression() -> None:
+    yaml = """
+data: {type: Csv, path: t.csv, target: y, kind: numbers, standardize_targets: true}
+model: {type: Linear, d_input: 1, d_output: 1}
+task: {type: ModelLoss}
+optimizer: {type: AdamW}
+lr_scheduler: {type: ConstantLr, lr: 1e-2}
+training: {epochs: 1, batch_size: 2}
+"""
+    with pytest.raises(ConfigError, match=r"data\.standardize_targets: expected `task: Regression`"):
+        TrainConfig.from_yaml(yaml)

@@ -48,6 +48,11 @@ def masks(n: int, generator: torch.Generator) -> Batch:
     return torch.randn(n, 3, 7, 5, generator=generator), torch.randint(3, (n, 7, 5), generator=generator)
 
 
+def numbers(n: int, generator: torch.Generator) -> Batch:
+    targets = torch.randn(n, 2, generator=generator) * torch.tensor([3.0, 500.0]) + torch.tensor([0.0, 4000.0])
+    return targets + torch.randn(n, 2, generator=generator), targets
+
+
 def losses(n: int, generator: torch.Generator) -> Batch:
     return torch.rand((), generator=generator), n
 
@@ -80,6 +85,10 @@ CASES = {
     "RougeL": Case(m.RougeLConfig(), texts),
     "RougeN": Case(m.RougeNConfig(n=2), texts),
     "SpanF1": Case(m.SpanF1Config(classes=("O", "B-x", "I-x", "B-y", "I-y")), tokens),
+    "Mae": Case(m.MaeConfig(targets=("days", "price")), numbers),
+    "Rmse": Case(m.RmseConfig(), numbers),
+    "Mape": Case(m.MapeConfig(targets=("days", "price")), numbers),
+    "R2": Case(m.R2Config(targets=("days", "price")), numbers),
     "Dice": Case(m.DiceConfig(), masks),
     "Psnr": Case(m.PsnrConfig(), images),
     "Ssim": Case(m.SsimConfig(), images),

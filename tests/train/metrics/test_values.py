@@ -323,6 +323,30 @@ def test_tied_scores_among_others(dtype: torch.dtype, generator: torch.Generator
         )
 
 
+NUMBERS = {
+    m.MaeConfig: sk.mean_absolute_error,
+    m.RmseConfig: sk.root_mean_squared_error,
+    m.R2Config: sk.r2_score,
+    m.MapeConfig: lambda *pair: 100 * sk.mean_absolute_percentage_error(*pair),
+}
+
+
+@pytest.mark.parametrize("config", NUMBERS)
+def test_numbers_are_scored_as_scikit_learn_does(config: type[MetricConfig], generator: torch.Generator) -> None:
+    targets = torch.randn(30, 2, generator=generator) * torch.tensor([1.0, 300.0]) + torch.tensor([5.0, 2000.0])
+    predictions = targets + torch.randn(30, 2, generator=generator)
+    batches = [(predictions[:20], targets[:20]), (predictions[20:], targets[20:])]
+    each = [NUMBERS[config](*(it[:, place].double() for it in (targets, predictions))) for place in (0, 1)]
+    assert value(config(), *batches) == pytest.approx(sum(each) / 2)
+    named = fed(config(targets=("days", "price")), batches).compute()
+    assert [named[it].item() for it in ("", "days", "price")] == pytest.approx([sum(each) / 2, *each])
+    assert value(config(), *((a[:, 1], b[:, 1]) for a, b in batches)) == pytest.approx(each[1])
+
+
+def test_a_target_of_0_has_no_error_in_percent() -> None:
+    assert value(m.MapeConfig(), (torch.tensor([1.0, 5.0]), torch.tensor([2.0, 0.0]))) == 50
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("channels", [1, 3])
 def test_similarity_on_cuda_is_that_of_the_cpu(channels: int) -> None:

@@ -1,0 +1,1 @@
+"""Jobs that are written from a look at the data: `burnlike init --from DATA`."""

@@ -1,0 +1,214 @@
+"""The kind of some data, and the job for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...data.chat.formats import COLUMNS
+from ...data.sources.column_kinds import column_kind
+from ...data.sources.image_files import EXTENSIONS
+from ...data.sources.images import images_in
+from ...data.sources.rows import text_lines
+from ...data.sources.splits import visible
+from ...data.texts.configs import TaggedWordsConfig
+from ...data.texts.reading import ConllFile
+from ...errors import ArgumentError, DataError, nearest
+from .files import ROW_FILES, Place, Sheet, read_sheet, text_bytes
+from .images import classes_draft, masks_draft, with_masks
+from .tables import ID_NAME, has_classes, table_draft, target_of
+from .texts import chat_draft, corpus_draft, pairs_draft, texts_draft, words_draft
+from .writing import Draft, Key
+
+_TEXTS = (".txt", ".md", ".text")
+_CONLL = (".conll", ".iob", ".bio", ".iob2")
+_WRITTEN_BY_OTHERS = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "a spreadsheet; save the sheet as CSV"),
+    **dict.fromkeys((".zip", ".gz", ".tar", ".tgz", ".7z"), "an archive; unpack it and name the folder or the file"),
+    **dict.fromkeys((".json",), "one JSON value; write an object a line, by `jq -c '.[]' FILE > FILE.jsonl`"),
+    **dict.fromkeys(EXTENSIONS, "one image; name the folder with a folder of images for each class"),
+}
+_KINDS = (
+    "a table (.csv, .tsv, .jsonl, .parquet), texts with a class in such a file, words with tags (.conll), pairs of"
+    " texts, conversations (.jsonl with `messages`), a folder with a folder of images for each class, a folder with"
+    " `images` and `masks`, or a folder of .txt"
+)
+_WORDS = (("tokens", "words", "sentence"), ("tags", "labels", "ner_tags", "pos_tags"))
+_SOURCES = ("source", "src", "input", "question", "quelle", "document", "article", "text", "en", "english", "from")
+_TARGETS = ("target", "tgt", "output", "answer", "ziel", "summary", "de", "german", "fr", "french", "to")
+_FEW_WORDS, _MANY_WORDS, _FEW_CHARACTERS = 3, 6, 6
+"""Mean words of a text that is more than a name, and of one that says most of its row; characters without spaces."""
+_LEAST_DISTINCT = 0.2
+_FEW_OTHERS = 3
+_OF_NUMBERS = "`kind: numbers` of docs/guide/text_classifier.md is such a job"
+
+
+def drafted(place: Place, target: str | None = None) -> Draft:
+    """The job for data.
+
+    Args:
+        place: of the data, and of the job.
+        target: the column to predict; None takes it where the names say it.
+
+    Raises:
+        DataError: the data is of no kind that there is a job for, or is damaged.
+        ArgumentError: the target is missing, or no column says that it is.
+    """
+    path = place.data
+    if not path.exists():
+        raise DataError(f"--from: there is no file or folder {path.absolute()}; check the path")
+    draft = _of_folder(place) if path.is_dir() else _of_file(place, target)
+    (data,) = (it.value for it in draft.sections if it.name == "data")
+    if target is not None and not any(it.name == "target" for it in data):
+        raise ArgumentError(f"--target {target}: {path} has no columns of which one could be the target; leave it out")
+    return draft
+
+
+def _of_folder(place: Place) -> Draft:
+    folder = place.data
+    if masks := with_masks(folder):
+        return masks_draft(place, *masks)
+    if images_in(folder):
+        return classes_draft(place, folder)
+    files = [it for it in visible(folder) if it.is_file()]
+    if texts := [it for it in files if it.suffix.lower() == ".txt"]:
+        return corpus_draft(place, texts, _size(texts))
+    if tables := [it for it in files if it.suffix.lower() in ROW_FILES]:
+        named = ", ".join(str(it) for it in tables[:3])
+        raise DataError(f"{folder}: expected one file, name it by --from: {named}")
+    raise DataError(
+        f"{folder}: expected data, got {'other files' if files else 'an empty folder'}; --from takes {_KINDS}"
+    )
+
+
+def _size(texts: Sequence[Path]) -> int:
+    size = 0
+    for path in texts:
+        content = path.stat().st_size and text_bytes(path)
+        size += len(content) if content else 0
+    if not size:
+        raise DataError(f"{texts[0].parent}: expected text, got empty files")
+    return size
+
+
+def _of_file(place: Place, target: str | None) -> Draft:
+    path, ending = place.data, place.data.suffix.lower()
+    if ending in _CONLL or (ending in _TEXTS and _is_conll(path)):
+        config = TaggedWordsConfig(path=str(path), tokenizer="-")
+        rows = [row for _, row in ConllFile(path, config.tokens, config.tags)]
+        return words_draft(place, [(it[config.tokens], it[config.tags]) for it in rows], [])
+    if ending in _TEXTS:
+        return corpus_draft(place, [path], len(text_bytes(path)))
+    if ending not in ROW_FILES:
+        what = _WRITTEN_BY_OTHERS.get(ending, f"a file that ends in {ending or 'nothing'}").replace("FILE", str(path))
+        hint = "" if ending in _WRITTEN_BY_OTHERS else f"{nearest(ending, [*ROW_FILES])}; --from takes {_KINDS}"
+        raise DataError(f"{path}: expected data, got {what}{hint}")
+    sheet = read_sheet(path)
+    if target is not None and target not in sheet.columns:
+        raise ArgumentError(
+            f"--target {target}: there is no such column{nearest(target, [*sheet.columns])}; the columns are"
+            f" {', '.join(sheet.columns)}"
+        )
+    draft = (_chat(place, sheet) or _words(place, sheet)) if target is None else None
+    return draft or _rows(place, sheet, target)
+
+
+def _rows(place: Place, sheet: Sheet, target: str | None) -> Draft:
+    """Texts with a class, pairs of texts, or a table."""
+    if len(sheet.columns) < 2:
+        only = next(iter(sheet.columns))
+        raise DataError(
+            f"{sheet.path}: expected two or more columns, one of them to predict, got one, '{only}'; a text to continue"
+            " is a .txt file"
+        )
+    free = [name for name in sheet.columns if name not in sheet.partial and _is_free_text(sheet, name)]
+    if len(sheet.columns) == 2 and len(free) == 2 and target is None:
+        source, written = sheet.columns
+        return pairs_draft(place, sheet, source, written)
+    if target is None:
+        source = next((it for it in free if it.lower() in _SOURCES), None)
+        written = next((it for it in free if it.lower() in _TARGETS and it != source), None)
+        if source and written:
+            return pairs_draft(place, sheet, source, written)
+    if target in free and len(free) > 1:
+        return pairs_draft(place, sheet, next(it for it in free if it != target), str(target))
+    target, notes = target_of(sheet, target, without=free)
+    texts = [it for it in free if it != target and not ID_NAME.search(it)]
+    longest = max(texts, key=lambda it: sum(map(len, sheet.texts(it))), default=None)
+    others = len(sheet.columns) - len(texts) - 1
+    # A few words beside other columns are rather a name or an address.
+    if longest is not None and (others <= 1 or (others <= _FEW_OTHERS and _words_of(sheet, longest) >= _MANY_WORDS)):
+        if not has_classes(sheet, column_kind(sheet.columns[target]), target, [*filter(None, sheet.texts(target))]):
+            raise ArgumentError(f"{sheet.path}: expected classes of the texts, '{target}' has numbers; {_OF_NUMBERS}")
+        draft = texts_draft(place, sheet, longest, target)
+    else:
+        draft = table_draft(place, sheet, target)
+    draft.notes += notes
+    return draft
+
+
+def _chat(place: Place, sheet: Sheet) -> Draft | None:
+    fitting = [name for name, needed in COLUMNS.items() if all(it in sheet.columns for it in needed)]
+    if not fitting:
+        return None
+    rows = [dict(zip(sheet.columns, row, strict=True)) for row in zip(*sheet.columns.values(), strict=True)]
+    needed = COLUMNS[fitting[0]]
+    texts = [text for row in rows for name in needed for text in _texts_in(row[name])]
+    is_list = isinstance(rows[0][needed[0]], list)
+    if len(fitting) > 1 or not texts or (fitting[0] in ("messages", "sharegpt") and not is_list):
+        return None
+    return chat_draft(place, rows, fitting[0], texts)
+
+
+def _texts_in(value: Any) -> list[str]:
+    """The texts of a cell: its own, or the contents of its messages."""
+    if isinstance(value, str):
+        return [value] if value.strip() else []
+    if isinstance(value, dict):
+        return _texts_in(value.get("content", value.get("value")))
+    return [text for it in value for text in _texts_in(it)] if isinstance(value, list) else []
+
+
+def _words(place: Place, sheet: Sheet) -> Draft | None:
+    """Tags of words, if two columns have lists of as many, or in CSV words with as many spaces."""
+    words, tags = (next((it for it in sheet.columns if it.lower() in names), None) for names in _WORDS)
+    if words is None or tags is None or words in sheet.partial or tags in sheet.partial:
+        return None
+    rows = []
+    for row_words, row_tags in zip(sheet.columns[words], sheet.columns[tags], strict=True):
+        pair = tuple(it.split() if isinstance(it, str) else it for it in (row_words, row_tags))
+        if not all(isinstance(it, list) for it in pair) or len(pair[0]) != len(pair[1]) or not pair[0]:
+            return None
+        rows.append(([*map(str, pair[0])], [*map(str, pair[1])]))
+    if all(len(it) == 1 for it, _ in rows):  # a table with columns of such names
+        return None
+    keys = [Key("tokens", words, "the column of words"), Key("tags", tags, "the column of their tags")]
+    return words_draft(place, rows, keys)
+
+
+def _is_conll(path: Path) -> bool:
+    """True if the lines of a text file are a word and a tag each, with empty lines between sentences."""
+    text_bytes(path)  # refuses what is no text
+    lines = [line.split() for _, line in zip(range(200), text_lines(path), strict=False)]
+    filled = [it for it in lines if it]
+    tags = {it[-1] for it in filled}
+    is_even = len({len(it) for it in filled}) == 1 and len(filled[0]) > 1 if filled else False
+    return is_even and len(filled[0]) <= 4 and len(tags) < len(filled) / 2 and len(lines) > len(filled)
+
+
+def _words_of(sheet: Sheet, name: str) -> float:
+    """The mean number of words of the texts of a column."""
+    texts = [it for it in sheet.texts(name) if it.strip()]
+    return sum(len(it.split()) for it in texts) / max(1, len(texts))
+
+
+def _is_free_text(sheet: Sheet, name: str) -> bool:
+    """True if a column has texts of some words, most of which stand there once."""
+    if not all(it is None or isinstance(it, str) for it in sheet.columns[name]):
+        return False
+    texts = [it for it in sheet.texts(name) if it.strip()]
+    if not texts or len(set(texts)) < _LEAST_DISTINCT * len(texts):
+        return False
+    characters = sum(map(len, texts)) / len(texts)
+    has_spaces = sum(" " in it.strip() for it in texts) > len(texts) / 2
+    is_spaceless = sum(any("\u3040" <= character <= "\u9fff" for character in it) for it in texts) > len(texts) / 4
+    return (_words_of(sheet, name) >= _FEW_WORDS and has_spaces) or (is_spaceless and characters >= _FEW_CHARACTERS)

@@ -1,0 +1,176 @@
+"""Files of rows as a draft sees them: how they are written, and their columns."""
+
+import csv
+import io
+import os
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..._regular_file import read_regular
+from ...data.sources.rows import Dialect, row_file
+from ...data.sources.table_cells import class_text
+from ...errors import DataError
+from .writing import Key
+
+ROW_FILES = {".csv": "Csv", ".tsv": "Csv", ".jsonl": "JsonLines", ".ndjson": "JsonLines", ".parquet": "Parquet"}
+"""The types of data, by the ends of names."""
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SEEN_LINES = 200
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_BINARY_BYTES = 4096
+
+
+class Place:
+    """The places of a job and of its data."""
+
+    def __init__(self, data: Path, job: Path) -> None:
+        self.data, self.job = data, job
+        self._is_here = Path(os.path.abspath(job)).parent == Path.cwd()
+
+    def written(self, path: Path) -> str:
+        """A path as the job names it: whole if the job lies in another folder than the current one."""
+        return path.as_posix() if self._is_here else os.path.abspath(path)
+
+    def file(self, ending: str) -> str:
+        """The name of a file beside the job."""
+        return f"{self.job.stem}.{ending}"
+
+    def beside(self, ending: str) -> str:
+        """The path of a file beside the job, as the job names it."""
+        return self.written(self.job.parent / self.file(ending))
+
+    def path_keys(self, sheet: "Sheet | None") -> list[Key]:
+        """The keys that say where the data is, and how a CSV file is written."""
+        dialect = None if sheet is None or sheet.kind != "Csv" else sheet.dialect
+        keys = [Key("path", self.written(self.data))]
+        if dialect is not None and dialect.delimiter != ",":
+            keys.append(Key("delimiter", dialect.delimiter, "between fields"))
+        if dialect is not None and dialect.encoding != "utf-8":
+            keys.append(Key("encoding", dialect.encoding, "the bytes are not UTF-8"))
+        return keys
+
+
+class Sheet(NamedTuple):
+    """The rows of a file.
+
+    Attributes:
+        kind: the type of data that reads it: `Csv`, `JsonLines` or `Parquet`.
+        dialect: how CSV is written.
+        columns: the values of each column.
+        partial: columns that are not in every row, of JSON lines.
+    """
+
+    path: Path
+    kind: str
+    dialect: Dialect
+    columns: dict[str, list[Any]]
+    partial: tuple[str, ...]
+
+    @property
+    def row_count(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def where(self, kept: Sequence[bool]) -> "Sheet":
+        """The rows of which it is true."""
+        return self._replace(columns={name: [*compress(values, kept)] for name, values in self.columns.items()})
+
+    def texts(self, name: str) -> list[str]:
+        """The values of a column as text, empty where there is none."""
+        return ["" if it is None or it != it else class_text(it) for it in self.columns[name]]
+
+
+def read_sheet(path: Path) -> Sheet:
+    """Read a file of rows; a DataError says what is wrong with it."""
+    kind = ROW_FILES[path.suffix.lower()]
+    dialect = Dialect()
+    if kind != "Parquet":
+        content = text_bytes(path)
+        dialect = dialect._replace(encoding=encoding_of(content))
+        if kind == "JsonLines" and dialect.encoding != "utf-8":
+            raise DataError(f"{path}: expected JSON lines in UTF-8, got other bytes; convert the file")
+        if kind == "Csv":
+            head = content.decode(dialect.encoding).removeprefix("\ufeff")
+            lines = head.splitlines(keepends=True)[:_SEEN_LINES]
+            dialect = dialect._replace(delimiter=_delimiter(lines))
+            _check_names(path, lines, dialect)
+    rows: Sequence[Mapping[str, Any]] = [row for _, row in row_file(path, dialect, _KINDS[kind])]
+    if not rows:
+        raise DataError(f"{path}: expected rows below the names of the columns, got none")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    partial = tuple(name for name in names if any(name not in row for row in rows))
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return Sheet(path, kind, dialect, columns, partial)
+
+
+_KINDS = {"Csv": "csv", "JsonLines": "json", "Parquet": "parquet"}
+
+
+def text_bytes(path: Path) -> bytes:
+    """The content of a text file; a DataError if it is empty or no text."""
+    try:
+        content = read_regular(path)
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror or error}") from error
+    if not content.strip():
+        raise DataError(f"{path}: expected data, got an empty file")
+    if content.startswith(_UTF_16):
+        raise DataError(f"{path}: expected UTF-8, latin-1 or cp1252, got UTF-16; save it as UTF-8")
+    if b"\0" in content[:_BINARY_BYTES]:
+        raise DataError(f"{path}: expected text, got a file with bytes that no text has; is it of another format?")
+    return content
+
+
+def encoding_of(content: bytes) -> str:
+    """The encoding of text: UTF-8 if it is valid; else cp1252, or latin-1 where that has no character for a byte."""
+    for name in ("utf-8", "cp1252"):
+        try:
+            content.decode(name)
+        except UnicodeDecodeError:
+            continue
+        return name
+    return "latin-1"
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """The delimiter by which the first lines have the most columns, all of them as many."""
+
+    def rating(delimiter: str) -> tuple[bool, int]:
+        try:
+            # The last of the lines may be the beginning of a row whose quoted text has more.
+            rows = [it for it in csv.reader(io.StringIO("".join(lines), newline=""), delimiter=delimiter) if it]
+        except csv.Error:
+            return False, 0
+        widths = {len(it) for it in rows[:-1] or rows}
+        return len(widths) == 1, len(rows[0]) if rows else 0
+
+    ratings = {it: rating(it) for it in _DELIMITERS}
+    fitting = {it: columns for it, (is_even, columns) in ratings.items() if is_even and columns > 1}
+    # Where no delimiter fits all lines, the error of the reader says which line does not fit the first one.
+    counts = fitting or {it: columns for it, (_, columns) in ratings.items()}
+    return max(counts, key=lambda it: counts[it])
+
+
+def _check_names(path: Path, lines: Sequence[str], dialect: Dialect) -> None:
+    names = next(csv.reader(lines, delimiter=dialect.delimiter), [])
+    if len(names) > 1 and all(map(_is_number, names)):
+        raise DataError(
+            f"{path}:1:1: expected a first line with the names of the columns, got numbers: {', '.join(names[:5])};"
+            " write names above them"
+        )
+    if "" in names and len(names) > 1:
+        column = names.index("") + 1
+        raise DataError(
+            f"{path}:1: expected a name for each column, column {column} has none; pandas writes its index without one:"
+            " use to_csv(index=False), or write a name into the first line"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.strip().replace(",", "."))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Jobs that are written from data."""

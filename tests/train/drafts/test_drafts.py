@@ -1,0 +1,169 @@
+"""What is decided for data: how a file is written, what its columns are, the split, the weights and the size."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from burnlike.errors import ArgumentError, DataError
+from burnlike.train import TrainConfig
+from burnlike.train.drafts.drafting import drafted
+from burnlike.train.drafts.files import Place
+from burnlike.train.drafts.writing import Draft, Key, job_text, table_text
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def job_of(content: str | bytes, target: str | None = None, name: str = "data.csv") -> dict[str, Any]:
+    """The job for a file, which is read as a config too."""
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    draft = drafted(Place(Path(name), Path("data.yaml")), target)
+    text = job_text(draft, ["data"])
+    for file, made in draft.files.items():
+        Path(file).parent.mkdir(exist_ok=True)
+        Path(file).write_bytes(made)
+    Path("data.yaml").write_text(text, "utf-8")
+    TrainConfig.load("data.yaml")
+    return yaml.safe_load(text)
+
+
+def rows(head: str, make: Any, count: int = 60) -> str:
+    return "\n".join([head, *(make(it) for it in range(count))]) + "\n"
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_that_by_which_all_lines_have_as_many_columns(delimiter: str):
+    others = "".join(it for it in (",", ";", "|") if it != delimiter)
+    text = rows(delimiter.join("abc"), lambda it: delimiter.join((str(it % 7), f"k{others[: it % 3]}", str(it % 2))))
+    assert job_of(text, "c")["data"].get("delimiter", ",") == delimiter
+
+
+def test_a_comma_in_quotes_and_a_byte_order_mark_are_no_delimiter():
+    text = rows("name,n,y", lambda it: f'"a, b {it % 3}",{it * it % 13},{it % 2}')
+    data = job_of(b"\xef\xbb\xbf" + text.encode(), "y")["data"]
+    assert "delimiter" not in data
+    assert "encoding" not in data
+
+
+def test_bytes_that_are_no_utf_8_are_cp1252_and_control_characters_latin_1():
+    text = rows("städte;y", lambda it: f"Köln {it % 3};{it % 2}")
+    assert job_of(text.encode("cp1252"), "y")["data"]["encoding"] == "cp1252"
+    assert job_of(text.replace("K", "\x81").encode("latin-1"), "y")["data"]["encoding"] == "latin-1"
+
+
+def test_a_decimal_comma_is_seen_and_a_thousand_of_other_numbers_is_not():
+    assert job_of(rows("x;y", lambda it: f"{it},5;{it % 2}"), "y")["data"]["decimal"] == ","
+    assert "decimal" not in job_of(rows("x;y", lambda it: f"{it}.5;{it % 2}"), "y")["data"]
+
+
+def test_ids_constants_sentences_and_texts_that_are_rare_are_left_out():
+    text = rows(
+        "id,code,one,note,city,x,y",
+        lambda it: f"{it},K{it:04d},7,this is a note of the row {it},town {it % 55},{it % 9},{it % 2}",
+    )
+    assert job_of(text, "y")["data"]["exclude"] == ["id", "code", "one", "note", "city"]
+
+
+def test_a_gap_becomes_a_feature_and_a_row_without_a_target_is_dropped():
+    text = rows(
+        "x,k,y", lambda it: f"{'' if it == 3 else it},{'' if it == 4 else 'ab'[it % 2]},{'' if it == 5 else it % 2}"
+    )
+    columns = job_of(text, "y")["data"]["columns"]
+    assert columns == {
+        "x": {"kind": "number", "missing": "flag"},
+        "k": {"kind": "category", "unknown": "own", "missing": "flag"},
+        "y": {"missing": "drop"},
+    }
+
+
+def test_what_stands_for_no_value_in_one_column_does_in_all():
+    text = rows("x,k,y", lambda it: f"{'unknown' if it == 3 else it / 2},{('unknown', 'b', 'c')[it % 3]},{it % 2}")
+    data = job_of(text, "y")["data"]
+    assert data["missing_values"] == ["unknown"]
+    assert data["columns"]["k"]["missing"] == "flag"
+
+
+@pytest.mark.parametrize(
+    ("value", "task"),
+    [
+        (lambda it: f"{it % 3}", "Classification"), (lambda it: "ab"[it % 2], "Classification"),
+        (lambda it: f"{it % 40}", "Regression"), (lambda it: f"{it % 4}.5", "Regression"),
+    ],
+)  # fmt: skip
+def test_text_and_few_whole_numbers_are_classes_other_numbers_a_regression(value: Any, task: str):
+    job = job_of(rows("x,y", lambda it: f"{it * 7 % 31},{value(it)}", 80), "y")
+    assert job["task"]["type"] == task
+    assert job["data"].get("standardize_targets", False) is (task == "Regression")
+
+
+def test_the_rare_one_of_two_classes_is_weighed_and_another_metric_decides():
+    rare = job_of(rows("x,y", lambda it: f"{it * 7 % 31},{it % 10 == 0}"), "y")
+    assert rare["task"]["class_weights"] == "balanced"
+    assert rare["training"]["keep_best"] == {"metric": "auroc"}
+    several = job_of(rows("x,y", lambda it: f"{it * 7 % 31},{'abc'[min(it % 10, 2)]}"), "y")
+    assert several["task"] == {"type": "Classification"}
+    even = job_of(rows("x,y", lambda it: f"{it * 7 % 31},{it % 2 == 0}"), "y")
+    assert "class_weights" not in even["task"]
+    assert even["training"]["keep_best"] == {"metric": "loss"}
+
+
+def test_the_latest_rows_validate_where_a_date_is_their_order():
+    ordered = rows("day,x,y", lambda it: f"2024-{1 + it // 28:02d}-{1 + it % 28:02d},{it % 7},{it % 2}")
+    assert job_of(ordered, "y")["data"]["split"] == {"time": "day"}
+    shuffled = rows("day,x,y", lambda it: f"2024-01-{1 + it * 7 % 28:02d},{it % 7},{it % 2}")
+    assert job_of(shuffled, "y")["data"]["split"] == "stratified"
+
+
+def test_dates_with_times_have_their_hour():
+    text = rows("at,y", lambda it: f"2024-01-{1 + it // 24:02d} {it % 24:02d}:00,{it % 5}.5")
+    assert job_of(text, "y")["data"]["columns"]["at"]["parts"] == ["days", "month", "weekday", "hour"]
+
+
+def test_more_rows_have_wider_layers_and_larger_batches():
+    jobs = [job_of(rows("x,y", lambda it: f"{it * 7 % 31},{it % 2}", count), "y") for count in (60, 5000)]
+    assert [it["training"]["batch_size"] for it in jobs] == [8, 64]
+    assert [it["model"]["norm"]["num_features"] for it in jobs] == [64, 256]
+
+
+def test_sentences_beside_a_class_are_texts_and_names_beside_numbers_a_table():
+    reviews = rows("text,label", lambda it: f"this is the review number {it} of a thing,{'ab'[it % 2]}")
+    assert job_of(reviews)["data"]["type"] == "TextClassification"
+    passengers = rows("name,age,fare,y", lambda it: f"Mrs. Anna Maria {it},{it % 60},{it * 3 % 50},{it % 2}")
+    assert job_of(passengers, "y")["data"]["type"] == "Csv"
+
+
+def test_texts_with_numbers_and_texts_without_a_class_are_refused():
+    with pytest.raises(ArgumentError, match="expected classes of the texts, 'score' has numbers"):
+        job_of(rows("text,score", lambda it: f"this is the review number {it} of a thing,{it}.5"), "score")
+    with pytest.raises(DataError, match="for each text, 1 row has none"):
+        job_of(rows("text,y", lambda it: f"this is the review number {it} of a thing,{'' if it == 3 else it % 2}"), "y")
+
+
+def test_columns_that_are_not_in_each_object_and_lists_are_left_out_of_json_lines():
+    objects = ({"x": it * 7 % 31, "tags": [it], "y": it % 2, **({"z": it} if it % 2 else {})} for it in range(60))
+    data = job_of("".join(json.dumps(it) + "\n" for it in objects), "y", "data.jsonl")["data"]
+    assert sorted(data["exclude"]) == ["tags", "z"]
+
+
+def test_numbers_with_leading_zeros_and_keys_like_words_of_yaml_are_text():
+    text = rows("on,yes,y", lambda it: f"0{it % 4}1,{it % 5},{'no' if it % 2 else 'yes'}")
+    job = job_of(text, "y")
+    assert job["data"]["columns"]["on"]["kind"] == "category"
+    assert job["data"]["target"] == "y"
+
+
+def test_a_text_of_the_data_can_end_no_comment():
+    keys = [Key("data", [Key("path", "a\nb", "a\nb: {c: 1}\u2028d\x85e")])]
+    text = job_text(Draft("t", keys, [("a",)]), ["a\nb: 1"])
+    assert yaml.safe_load(text) == {"data": {"path": "a\nb"}}
+
+
+def test_a_long_table_shows_its_first_rows_and_the_last():
+    lines = table_text([("column", "kind"), *((f"x{it}", "number") for it in range(1500))])
+    assert len(lines) == 42
+    assert [lines[-2].split(), lines[-1].split()] == [["...", "1,460", "more"], ["x1499", "number"]]
