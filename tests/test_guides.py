@@ -22,6 +22,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 GUIDES = [
     "training",
+    "training/python",
     "after_training",
     "metrics",
     "modules",

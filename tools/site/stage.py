@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from . import api, configs, figures, programs
-from .contents import PROJECT, SECTIONS
+from .contents import PROJECT, SECTIONS, WITH_PAGES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / ".cache" / "site-source"
@@ -53,8 +53,8 @@ def section_pages(documents: list[str]) -> dict[str, list[str]]:
         own = f"{section.folder}/index"
         matches = (it for pattern in section.pages.split() for it in fnmatch.filter(left, pattern) if it != own)
         found[own] = list(dict.fromkeys(matches))
-    for index in ("guide/README", "notebooks/index"):
-        found[index] = [it for it in left if it.startswith(f"{index.partition('/')[0]}/") and it != index]
+    for index in WITH_PAGES:
+        found[index] = [it for it in left if it.startswith(f"{index.removesuffix('/index')}/") and it != index]
     found["index"] = [f"{section.folder}/index" for section in SECTIONS]
     return found
 
