@@ -15,7 +15,7 @@ class Section(NamedTuple):
 SECTIONS = (
     Section("start", "Start", "Five minutes each: one page for each way to begin.",
             "start/pytorch start/yaml_model start/training_job start/*"),
-    Section("guide", "Tutorials", "Programs and jobs explained from the first line to the last.", "guide/* notebooks/index"),
+    Section("guide", "Tutorials", "Programs and jobs, explained from first line to last.", "guide/* notebooks/index"),
     Section("how_to", "How to", "One page for each question that people ask.",
             "how_to/resume_mid_epoch how_to/resume_lightning_and_trainer how_to/prove_that_a_run_resumes "
             "how_to/optimizer_state_after_rename how_to/half_size_weights how_to/sharded_checkpoints "
