@@ -21,6 +21,7 @@ from .torch_versions import copies_in_compiled_code
 DOCS = Path(__file__).parent.parent / "docs"
 
 GUIDES = [
+    "index",
     "training",
     "training/python",
     "after_training",

@@ -36,10 +36,11 @@ def generated() -> dict[str, str]:
         if name not in found:
             found[name] = api.package_page(package)
     entries = [f"reference/api/{package or 'burnlike'}" for package in packages]
+    purposes = dict(zip(entries, (api.PURPOSES[package] for package in packages), strict=True))
     about = (
         "Every public name, by the package that it is imported from. `import burnlike as bl` is how the pages call it."
     )
-    found["reference/api/index.rst"] = api.index("API", about, entries)
+    found["reference/api/index.rst"] = api.index("API", about, entries, purposes)
     return found | configs.pages() | programs.pages() | figures.pages()
 
 
