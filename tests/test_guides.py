@@ -21,7 +21,9 @@ from .torch_versions import copies_in_compiled_code
 DOCS = Path(__file__).parent.parent / "docs"
 
 GUIDES = [
+    "index",
     "training",
+    "training/python",
     "after_training",
     "metrics",
     "modules",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.readme import AFTER_THE_COMMANDS, COMMANDS, INSTALLS, PROGRAMS
+from tools.readme import AFTER_THE_COMMANDS, COMMANDS, FILES, INSTALLS, PROGRAMS
 
 ROOT = Path(__file__).parent.parent
 
@@ -50,7 +50,7 @@ def test_the_version_is_written_in_one_place() -> None:
 
 
 def test_the_readme_has_programs() -> None:
-    assert (len(PROGRAMS), len(COMMANDS)) == (2, 11)
+    assert (len(PROGRAMS), len(COMMANDS)) == (1, 12)
     assert {name.split("-")[1] for name, _ in INSTALLS} == {metadata.version("burnlike")}
 
 
@@ -65,6 +65,8 @@ def test_programs_of_the_readme_run(program: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_commands_of_the_readme_run(tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
     for command in COMMANDS:
         done = subprocess.run(
             [sys.executable, "-W", "error", "-m", "burnlike", *shlex.split(command)],

@@ -5,6 +5,8 @@ from pathlib import Path
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 _BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+FILES = {name: text for text, name in re.findall(r"```yaml\n(# (\S+\.yaml)\n.*?)```", README, re.DOTALL)}
+"""The files that its commands read, by their names."""
 _SHELL = "".join(re.findall(r"```bash\n(.*?)```", README, re.DOTALL))
 
 PROGRAMS = [it for it in _BLOCKS if "load_run" not in it]

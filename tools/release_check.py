@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from .readme import AFTER_THE_COMMANDS, COMMANDS, INSTALLS, PROGRAMS
+from .readme import AFTER_THE_COMMANDS, COMMANDS, FILES, INSTALLS, PROGRAMS
 
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / ".cache" / "release"
@@ -106,6 +106,8 @@ def check(file: Path, version: str, torch: str, folder: Path) -> str:
     run([python, "-m", "pip", "check"], elsewhere, environment)
     for program in PROGRAMS:
         run([python, "-c", program], elsewhere, environment)
+    for name, text in FILES.items():
+        (elsewhere / name).write_text(text)
     for command in COMMANDS:
         run([python.parent / "burnlike", *shlex.split(command)], elsewhere, environment)
     run([python, "-c", AFTER_THE_COMMANDS], elsewhere, environment)

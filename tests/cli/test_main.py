@@ -73,10 +73,10 @@ def test_help_lists_every_command_and_imports_none():
         "print(sorted(name for name in sys.modules if name.startswith('burnlike.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    guide = (ROOT / "docs" / "training.md").read_text()
+    guide = (ROOT / "docs" / "training" / "commands.md").read_text()
     for command in cli.COMMANDS:
         assert f"\n    {command.name} " in done.stdout.replace("\n                 ", " ")
-        assert f"burnlike {command.name}" in guide, "docs/training.md lists the commands"
+        assert f"burnlike {command.name}" in guide, "docs/training/commands.md lists the commands"
     assert done.stdout.endswith("['burnlike._lazy', 'burnlike.cli', 'burnlike.cli.main', 'burnlike.errors']\n")
 
 

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,26 @@ PACKAGES = (
     *("func", "mlax", "tensor", "backend", "ops", "errors"),
 )
 """Below `burnlike`, in the order of the site."""
+PURPOSES = {
+    "": "One function of the package itself; all else is in the packages below.",
+    "config": "Read YAML into typed configs, check them with file:line:column, and write them back. Imports no torch.",
+    "module": "Work on any `torch.nn.Module`: parameters with ids, freezing, visiting, mapping, printing, moving.",
+    "nn": "Layers and losses, each with its Config.",
+    "models": "Ready models, each with its Config, and readers and writers of the weights of other libraries.",
+    "optim": "Optimizers whose state follows parameters by id, gradients, clipping, learning rate schedules.",
+    "data": "Datasets of tables, texts, images and chats, batchers, and a data loader whose position can be saved.",
+    "train": "Train: jobs, tasks, the Learner, checkpoints, runs, progress.",
+    "train.metrics": "Measure predictions over an epoch. Each metric is a `torchmetrics.Metric`.",
+    "record": "Save and load modules, optimizers and trainings, in any format and precision.",
+    "interop": "Use burnlike from the code that you have: optimizers as in torch.optim, `fuse`, export to Rust.",
+    "func": "Transform functions of modules by `torch.func`: gradients, vectorization, ensembles.",
+    "mlax": "Handle modules as values, as MLAX does: filter, partition, combine.",
+    "tensor": "Typed tensors, `Tensor[B, D, K]`: kinds, ranks, and the functions that take them.",
+    "backend": "Devices of tensors, element types, and the functions that compute each operation.",
+    "ops": "Native operations, each with its derivative and its reference in plain torch.",
+    "errors": "Every exception that burnlike raises on purpose.",
+}
+"""The purpose of each package, for the index."""
 ENDINGS = ("Config", "_reference")
 """What follows another public name on whose page this one is."""
 
@@ -108,6 +129,22 @@ def pages() -> dict[str, list[Name]]:
     }
 
 
+def package_of(document: str) -> str:
+    """The package of a page of names, without `burnlike.`."""
+    them, whole = pages()[document], document.rpartition("/")[2]
+    return them[0].package if them[0].package != whole else whole.rpartition(".")[0]
+
+
+def by_package() -> dict[str, list[str]]:
+    """The pages of names below the page of each package, as the site's navigation lists them."""
+    found: dict[str, list[str]] = {package or "burnlike": [] for package in ("", *PACKAGES)}
+    for document in pages():
+        page = document.rpartition("/")[2]
+        if page not in found:
+            found[package_of(document) or "burnlike"].append(page)
+    return found
+
+
 def page_of(full: str) -> str:
     """The document that describes a public name."""
     home = homes()[full]
@@ -120,9 +157,7 @@ def title(text: str, line: str = "=") -> str:
 
 def page(document: str) -> str:
     """The text of a page of names."""
-    them = pages()[document]
-    whole = document.rpartition("/")[2]
-    package = them[0].package if them[0].package != whole else whole.rpartition(".")[0]
+    them, package, whole = pages()[document], package_of(document), document.rpartition("/")[2]
     # In no table of contents, which would be drawn anew for each of 800 pages; the page of the package lists it.
     parts = [f":orphan:\n\n.. py:currentmodule:: {'burnlike.' + package if package else 'burnlike'}\n\n", title(whole)]
     parts.append(f"In :doc:`/reference/api/{package or 'burnlike'}`.\n\n")
@@ -226,7 +261,8 @@ def is_config(value: Any) -> bool:
 VERSION = burnlike.__version__
 
 
-def index(heading: str, about: str, documents: list[str]) -> str:
-    """A page that lists others."""
-    links = "".join(f"* :doc:`/{it}`\n" for it in documents)
+def index(heading: str, about: str, documents: list[str], tells: Mapping[str, str] | None = None) -> str:
+    """A page that lists others, with a sentence about each where `tells` has one."""
+    tells = tells or {}
+    links = "".join(f"* :doc:`/{it}`{': ' + inline(tells[it]) if it in tells else ''}\n" for it in documents)
     return title(heading) + to_rst(about) + "\n\n" + links + "\n" + toctree(documents)

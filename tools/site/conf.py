@@ -50,10 +50,11 @@ html_domain_indices = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_show_search_summary = False  # would be read by requests, which browsers refuse on file://
-html_sidebars = {"reference/api/*.*": []}
+html_sidebars = {"reference/api/*.*": ["package"]}
+html_search_scorer = str(ROOT / "tools/site/static/scorer.js")
 html_context = {"default_mode": "auto"}
 html_theme_options = {
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "navigation_depth": 2,
     "show_nav_level": 1,
     "show_toc_level": 2,
@@ -62,6 +63,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
+    "primary_sidebar_end": [],
     "secondary_sidebar_items": ["page-toc"],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

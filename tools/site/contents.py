@@ -15,6 +15,7 @@ class Section(NamedTuple):
 SECTIONS = (
     Section("start", "Start", "Five minutes each: one page for each way to begin.",
             "start/own_data start/pytorch start/yaml_model start/training_job start/*"),
+    Section("guide", "Tutorials", "Programs and jobs, explained from first line to last.", "guide/* notebooks/index"),
     Section("how_to", "How to", "One page for each question that people ask.",
             "how_to/resume_mid_epoch how_to/resume_lightning_and_trainer how_to/prove_that_a_run_resumes "
             "how_to/optimizer_state_after_rename how_to/half_size_weights how_to/sharded_checkpoints "
@@ -24,8 +25,8 @@ SECTIONS = (
             "how_to/lora_on_a_laptop how_to/faster_model how_to/*"),
     Section("concepts", "Concepts", "What burnlike is made of, with a drawing for each.",
             "concepts/overview concepts/ids concepts/records concepts/typed_tensors concepts/resume concepts/*"),
-    Section("guides", "Guides", "Each part of burnlike, with programs that run.",
-            "drop_in training guide/README notebooks/index config models modules nn data streaming chat_data "
+    Section("guides", "Manual", "Each part of burnlike, with programs that run.",
+            "drop_in training config models modules nn data streaming chat_data "
             "optimizers metrics after_training fine_tuning preferences records formats burn parallelism clusters "
             "tensor backends mlax kernels"),
     Section("reference", "Reference", "Every public name, config, command and error.",
@@ -36,6 +37,8 @@ SECTIONS = (
     Section("project", "Project", "How it is built, what it promises, and how to work on it.",
             "building deviations architecture design/* project/*"),
 )  # fmt: skip
+WITH_PAGES = ("training", "notebooks/index")
+"""Pages that have pages below them, in the folder of their name."""
 PROJECT = {
     "README": "readme",
     "CHANGELOG": "changelog",

@@ -1,6 +1,7 @@
 """Hooks of Sphinx: links out of docs, links from code spans to the API, docstrings, llms.txt."""
 
 import inspect
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,11 @@ _LOG = logging.getLogger(__name__)
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 _FOLDER = re.compile(r"\[([^\]`]*)\]\(([^)#\s:]+)\)")
 _FENCE = re.compile(r"(^ *```.*?^ *```|``[^`]+``|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+_NEEDLESS = re.compile(
+    r'<meta name="(?:viewport" content="width=device-width, initial-scale=1"|docsearch:)[^>]*>\n?'
+    r'|<footer class="[^"]*">\s*(?:<div class="prev-next-area">\s*</div>\s*)?</footer>\n?'
+)
+"""What the pages of the theme have twice or empty."""
 _PRE = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
 _OF_TORCH = ("nn.", "optim.", "F.", "torch.")
 
@@ -34,6 +40,7 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-skip-member", skip)
     app.connect("missing-reference", missing_reference)
+    app.connect("env-updated", place_names)
     app.connect("html-page-context", template)
     app.connect("build-finished", finished)
     for it in PyObject.doc_field_types:
@@ -76,7 +83,20 @@ def _link(found: re.Match[str], document: str, folder: Path, where: dict[Path, P
 
 def template(app: Any, page: str, name: str, context: Any, tree: Any) -> str | None:
     """Pages of source code do without the theme, whose frame is larger than most of them."""
+    if page in api.pages():
+        context["api_package"] = api.package_of(page) or "burnlike"
+        context["prev"] = context["next"] = None
     return "source.html" if page.startswith("_modules/") else None
+
+
+def place_names(app: Any, env: Any) -> None:
+    """Pages of names are below the page of their package: for breadcrumbs, and so that Reference is marked.
+
+    They are in no table of contents, which would be drawn anew for each of them.
+    """
+    for package, found in api.by_package().items():
+        below = env.toctree_includes.setdefault(f"reference/api/{package}", [])
+        below += [document for it in found if (document := f"reference/api/{it}") not in below]
 
 
 def docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
@@ -170,7 +190,9 @@ class CodeToApi(SphinxPostTransform):
 
 def repaired(page: str) -> str:
     """HTML without indentation, a tenth of it, and without what axe-core finds in that of Sphinx and the theme."""
-    page = re.sub(r"\s*\n\s*", "\n", page)
+    page = re.sub(r"\s*\n\s*", "\n", re.sub(r"<!--.*?-->", "", page, flags=re.DOTALL))
+    page = _NEEDLESS.sub("", page)
+    page = re.sub(r'(<code class="[^"]*">)<span class="pre">([^<]*)</span></code>', r"\1\2</code>", page)
     page = page.replace('<summary><span class="toctree', '<summary aria-label="Pages below"><span class="toctree')
     page = page.replace("<table class=", '<table tabindex="0" class=')  # so that keys can scroll it
     return re.sub(r"<dl>\s*((?:<dd>.*?</dd>\s*)+)</dl>", _lines_of_signature, page)
@@ -212,5 +234,8 @@ def finished(app: Any, error: Exception | None) -> None:
         if loaded := re.findall(r"""(?:src|<link[^>]* href)="(https?://[^"]*)\"""", "".join(parts[::2])):
             _LOG.warning("%s loads %s", file.relative_to(out), loaded)
         file.write_text("".join(it if at % 2 else repaired(it) for at, it in enumerate(parts)))
+    navigation = Path(__file__).parent / "static" / "api_navigation.js"
+    packages = f"const PACKAGES = {json.dumps(api.by_package())};\n"
+    (out / "_static" / "api.js").write_text(packages + navigation.read_text())
     (out / "llms.txt").write_text("\n".join(lines))
     (out / "llms-full.txt").write_text("\n\n".join(whole))

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from . import api, configs, figures, programs
-from .contents import PROJECT, SECTIONS
+from .contents import PROJECT, SECTIONS, WITH_PAGES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / ".cache" / "site-source"
@@ -36,10 +36,11 @@ def generated() -> dict[str, str]:
         if name not in found:
             found[name] = api.package_page(package)
     entries = [f"reference/api/{package or 'burnlike'}" for package in packages]
+    purposes = dict(zip(entries, (api.PURPOSES[package] for package in packages), strict=True))
     about = (
         "Every public name, by the package that it is imported from. `import burnlike as bl` is how the pages call it."
     )
-    found["reference/api/index.rst"] = api.index("API", about, entries)
+    found["reference/api/index.rst"] = api.index("API", about, entries, purposes)
     return found | configs.pages() | programs.pages() | figures.pages()
 
 
@@ -53,8 +54,8 @@ def section_pages(documents: list[str]) -> dict[str, list[str]]:
         own = f"{section.folder}/index"
         matches = (it for pattern in section.pages.split() for it in fnmatch.filter(left, pattern) if it != own)
         found[own] = list(dict.fromkeys(matches))
-    for index in ("guide/README", "notebooks/index"):
-        found[index] = [it for it in left if it.startswith(f"{index.partition('/')[0]}/") and it != index]
+    for index in WITH_PAGES:
+        found[index] = [it for it in left if it.startswith(f"{index.removesuffix('/index')}/") and it != index]
     found["index"] = [f"{section.folder}/index" for section in SECTIONS]
     return found
 
