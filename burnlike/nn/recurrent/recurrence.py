@@ -253,10 +253,6 @@ def _by_steps(
     """
     if mask is not None:
         expect_shape(layer, mask, *x.shape[:2], name="attention_mask")
-        if torch.onnx.is_in_onnx_export():
-            raise NotImplementedError(
-                f"{type(layer).__name__} with an attention_mask is no layer of ONNX: take the mask out of the inputs"
-            )
     weight_input, weight_hidden, *biases = packed(layer.gates())
     bias_input, bias_hidden = biases or (None, None)
     projected = functional.linear(x, weight_input, bias_input).unbind(time)
