@@ -19,10 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    is_config = args.data is not None and Path(args.data).suffix in (".yaml", ".yml")
+    data = None
     if args.data is not None and not Path(args.data).exists():
         raise ArgumentError(f"--data: there is no file or directory {args.data}; check the path")
-    data = data_config(args.data) if is_config else None
+    if args.data is not None and Path(args.data).suffix in (".yaml", ".yml"):
+        data = data_config(args.data)
     loaded = opened(args)
     from burnlike.train.job.loaded_run import ALL, data_at, evaluate_run
 

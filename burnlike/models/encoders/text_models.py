@@ -104,8 +104,8 @@ class Siamese(Module):
         is_token = torch.ones_like(tokens, dtype=torch.bool) if attention_mask is None else attention_mask != 0
         is_second = (token_types == 1) & is_token
         # The second text is moved to the begin, so that a text has the same positions on both sides.
-        begins = is_second.long().argmax(1, keepdim=True)
-        places = (torch.arange(tokens.shape[1], device=tokens.device) + begins) % tokens.shape[1]
+        begins, numbers = is_second.long().argmax(1, keepdim=True), torch.ones_like(tokens).cumsum(1)
+        places = (numbers - 1 + begins) % numbers[:, -1:]  # by a tensor: ONNX has no remainder by a size that varies
         one = self._vector(tokens, is_token & ~is_second)
         other = self._vector(tokens.gather(1, places), is_second.gather(1, places))
         if self.head is None:

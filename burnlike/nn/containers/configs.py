@@ -233,8 +233,8 @@ class GraphConfig(ModuleConfig["containers.Graph"], tag="Graph"):
         before = names[place - 1] if place else self.inputs[0]
         sources, layer = sources_of(self.nodes[name].sources, before), self.nodes[name].layer
         layer = layer or self.used_layer(self.nodes[name])
-        takes_mask = MASK in self.inputs and not self.nodes[name].transposed and layer is not None
-        if takes_mask and facts_of(layer).masked and not self._names_mask():
+        is_masked = layer is not None and not self.nodes[name].transposed and facts_of(layer).masked
+        if is_masked and MASK in self.inputs and not self._names_mask():
             sources.append((MASK, MASK))
         return sources
 
