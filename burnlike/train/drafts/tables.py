@@ -37,11 +37,11 @@ _SPLIT_ROWS = 2000
 _FEW_ROWS = 1000
 _MANY = 1 << 40
 _WIDTHS = ((_FEW_ROWS, 64), (4000, 128), (_MANY, 256))
-_BATCHES = ((100, 8), (500, 16), (2000, 32), (10_000, 64), (_MANY, 256))
+_BATCHES = ((100, 8), (500, 16), (2000, 32), (10_000, 64), (100_000, 256), (_MANY, 1024))
 """Sizes of hidden layers and of batches below so many rows."""
 _STEPS = 6000
 """Of a training, about; so many steps of a small perceptron take some seconds."""
-_FEWEST_EPOCHS, _MOST_EPOCHS = 30, 100
+_FEWEST_EPOCHS, _MOST_EPOCHS = 5, 100
 
 
 class Column(NamedTuple):
@@ -324,6 +324,6 @@ def _training(rows: int, best: str) -> list[Key]:
             Key("batch_size", batch),
             Key("drop_last", True, "so that no batch has a single row, which has no mean to normalize by"),
             Key("keep_best", {"metric": best}, "the result has the weights of the best validation"),
-            Key("early_stopping", {"metric": best, "n_epochs": epochs // 3}, "ends when so many epochs were no better"),
+            Key("early_stopping", {"metric": best, "n_epochs": max(3, epochs // 3)}, "ends when so many epochs were no better"),
         ]),
     ]  # fmt: skip
