@@ -320,10 +320,10 @@ def _training(rows: int, best: str) -> list[Key]:
         Key("optimizer", {"type": "AdamW", "weight_decay": 0.3}, "a strong decay: rows are few"),
         Key("lr_scheduler", {"type": "CosineAnnealing", "initial_lr": 2e-3}, "falls to 0 along a cosine"),
         Key("training", [
-            Key("epochs", epochs, "at most; less than a minute on a laptop"),
+            Key("epochs", epochs, "at most"),
             Key("batch_size", batch),
             Key("drop_last", True, "so that no batch has a single row, which has no mean to normalize by"),
             Key("keep_best", {"metric": best}, "the result has the weights of the best validation"),
-            Key("early_stopping", {"metric": best, "n_epochs": max(3, epochs // 3)}, "ends when so many epochs were no better"),
+            Key("early_stopping", {"metric": best, "n_epochs": max(3, epochs // 3)}, "ends after so many no better ones"),
         ]),
     ]  # fmt: skip
