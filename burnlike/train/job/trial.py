@@ -14,7 +14,7 @@ from ...config.node import Node, find
 from ...config.root_keys import Input, inputs_of
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.splits import classes_of
-from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem
+from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem, TableError
 from ...models.views.shapes import Trace, trace
 from ...module import params
 from ...module.groups.param_matchers import MatchIds
@@ -209,7 +209,7 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
     except Exception as error:  # of a class of one's own, anything
         return [
             *_model_problems(config, None, lambda module: record_problems(config, module)),
-            ("data", error_text(error)),
+            ("data", str(error) if isinstance(error, TableError) else error_text(error)),
         ]
     return [*_model_problems(config, read, lambda module: _data_problems(config, read, batches, module))]
 
