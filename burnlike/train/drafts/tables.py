@@ -316,6 +316,7 @@ def _training(rows: int, best: str) -> list[Key]:
     batch = next(size for most, size in _BATCHES if rows < most)
     steps = max(1, rows // batch)
     epochs = max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, _STEPS // steps))
+    patience = max(3, epochs // 3)
     return [
         Key("optimizer", {"type": "AdamW", "weight_decay": 0.3}, "a strong decay: rows are few"),
         Key("lr_scheduler", {"type": "CosineAnnealing", "initial_lr": 2e-3}, "falls to 0 along a cosine"),
@@ -324,6 +325,6 @@ def _training(rows: int, best: str) -> list[Key]:
             Key("batch_size", batch),
             Key("drop_last", True, "so that no batch has a single row, which has no mean to normalize by"),
             Key("keep_best", {"metric": best}, "the result has the weights of the best validation"),
-            Key("early_stopping", {"metric": best, "n_epochs": max(3, epochs // 3)}, "ends after so many no better ones"),
+            Key("early_stopping", {"metric": best, "n_epochs": patience}, "ends when so many were no better"),
         ]),
     ]  # fmt: skip
