@@ -55,7 +55,7 @@ def batch_problems(config: TrainConfig, read: JobData, module: nn.Module) -> Ite
         task = read.task(config)
     except BurnlikeError as error:
         path, _, rest = str(error).partition(": ")
-        yield (path, rest) if path.startswith("task.") else ("task", str(error))
+        yield (path, rest) if path == "task" or path.startswith("task.") else ("task", str(error))
         return
     try:
         model = task.prepare(module)
@@ -220,8 +220,11 @@ def _model_problems(
     """Problems of building the model for the data; if it can be built, problems of its groups, of its division among
     processes, and `more`.
     """
+    completed = model_config(config, None) if read is None else read.model_config(config)
+    if read is None and completed.lacks_sizes:
+        return
     try:
-        module = build_on_meta(model_config(config, None) if read is None else read.model_config(config))
+        module = build_on_meta(completed)
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
         if not needs_values(error):
             yield "model", error_text(error)
