@@ -61,6 +61,10 @@ class DataError(BurnlikeError, ValueError):
     """A data set or corpus can't be used: empty, too short, or not readable as what it should be."""
 
 
+class TableError(DataError):
+    """A table can't be read as its config says; the message's further lines are the YAML with which it can."""
+
+
 class BatchSizeError(DataError):
     """A training can't go on where it was stopped, as its steps would take another number of items."""
 

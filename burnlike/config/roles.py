@@ -112,6 +112,17 @@ class ModuleConfig(Config, Builds[Built]):
         """The config completed by what a task needs: its `head` (see `TaskConfig.head`) and the classes of the data."""
         return self
 
+    @property
+    def lacks_sizes(self) -> bool:
+        """True if the model can only be built after `for_sizes`."""
+        return False
+
+    def for_sizes(self, d_input: int | None, d_output: int | None) -> "ModuleConfig":
+        """The config completed by the sizes of the data: features of an item, and numbers that the model gives; None
+        where they are not known.
+        """
+        return self
+
     def description(self, module: Any = None) -> "Mapping[str, bytes]":
         """Files that a run keeps, by their names in its directory, so that `without_weights` can build the model where
         those that the config names are gone. They say what a task has changed of the `module`.

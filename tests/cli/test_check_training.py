@@ -366,3 +366,32 @@ def test_a_tied_head_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
         assert row[-1] == str(2 * 6 * 8 * 7)
     status, out, _ = run_check(capsys, "lm.yaml", "--shapes", "--set", "tied=false")
     assert "(tied)" not in out
+
+
+def test_a_classification_of_numbers_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.csv").write_text("a,b,c\n" + "".join(f"{it},{it * 30},{it / 10}\n" for it in range(20)))
+    job = """\
+data: {type: Csv, path: t.csv, target: [b, c], kind: numbers}
+model: {type: Mlp, hidden: [4]}
+task: {type: Classification}
+optimizer: {type: AdamW}
+training: {epochs: 1, batch_size: 4}
+"""
+    Path("n.yaml").write_text(job)
+    status, lines = check(capsys, "n.yaml")
+    assert status == 2
+    assert lines[0].startswith("n.yaml:3:7: task: Classification takes classes, or shares of classes that sum to 1")
+    assert "say `task: Regression`, or `kind: classes`" in lines[0]
+    assert check(capsys, "n.yaml", "--set", "task={type: Regression}")[0] == 0
+    Path("t.csv").write_text("a,b,c\n" + "".join(f"{it},{it / 20},{1 - it / 20}\n" for it in range(20)))
+    assert check(capsys, "n.yaml")[0] == 0
+
+
+def test_a_schedule_may_be_left_out() -> None:
+    text = DIGITS.replace("lr_scheduler: {type: ConstantLr, lr: 1e-3}\n", "")
+    rates = []
+    for optimizer in ("AdamW", "Sgd"):
+        schedule = TrainConfig.from_yaml(text.replace("AdamW", optimizer)).schedule(200).init(200)
+        rates.append([schedule.step() for _ in range(200)])
+    assert [max(it) for it in rates] == [1e-3, 1e-2]
+    assert all(it[0] < it[9] > it[-1] and it[-1] < 1e-4 * it[9] * 10 for it in rates)

@@ -55,3 +55,17 @@ def test_what_can_not_be_is_refused() -> None:
         MlpConfig(sizes=(3,))
     with pytest.raises(ShapeError, match=r"Mlp: expected \[..., 6\], got \[2, 5\]"):
         CONFIG.init()(torch.zeros(2, 5))
+
+
+def test_sizes_that_the_data_says_may_be_left_out() -> None:
+    config = MlpConfig(hidden=(5, 4))
+    assert config.lacks_sizes
+    assert config.for_sizes(6, 3) == CONFIG
+    assert MlpConfig(hidden=()).for_sizes(6, 3).all_sizes == (6, 3)
+    assert config.for_sizes(6, None) == config
+    assert CONFIG.for_sizes(9, 9) == CONFIG
+    with pytest.raises(ConfigError, match=r"write `sizes: \[INPUT, 5, 4, OUTPUT\]`"):
+        config.init()
+    for wrong in ({}, {"sizes": (6, 3), "hidden": (5,)}):
+        with pytest.raises(ConfigError, match="expected either all `sizes`, or the `hidden` ones"):
+            MlpConfig(**wrong)

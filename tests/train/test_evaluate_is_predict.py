@@ -257,6 +257,11 @@ CASES = {
         f"model: {MLP % 2}\ntask: {{type: Regression}}\nmetrics: [{{type: Mae}}, {{type: Rmse}}, {{type: R2}}]",
         rows_of_numbers, of_standardized_numbers, "{}.csv",
     ),
+    "sizes of the data": Case(
+        "data: {type: Csv, path: train.csv, validation_path: valid.csv, target: kind, columns: {x: {kind: number}}}\n"
+        "model: {type: Mlp, hidden: [8]}\ntask: {type: Classification}\nmetrics: [{type: Accuracy}]",
+        rows_of_classes, lambda rows, truth: {"accuracy": of_classes(rows, truth)["accuracy"]}, "{}.csv",
+    ),
     "images": Case(
         "data: {type: ImageFolder, path: train, validation_path: valid}\n"
         "model: {type: Sequential, layers: [{type: Flatten}, {type: Linear, d_input: 192, d_output: 3}]}\n"

@@ -1,6 +1,7 @@
 """`burnlike check CONFIG...`: lists every mistake of YAML configs; imports torch for trainings and for shapes."""
 
 import argparse
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -146,7 +147,9 @@ def _text(report: dict[str, Any]) -> str:
     if report["ok"]:
         parts = "".join(f", {name} {tag}" for name, tag in report["parts"].items())
         lines = [*lines, f"{report['file']}: ok ({report['type']}{parts})"]
-    return "\n".join(map(one_line, [*lines, *(str(Problem(**mistake)) for mistake in report["mistakes"])]))
+    for mistake in report["mistakes"]:
+        lines += re.split(r"\n(?=  )", str(Problem(**mistake)))  # of a table, YAML to paste
+    return "\n".join(map(one_line, lines))
 
 
 def _count(number: int, noun: str) -> str:

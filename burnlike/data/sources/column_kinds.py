@@ -139,8 +139,8 @@ def _dates(counts: Counter[str]) -> KindGuess | None:
     if not texts or not any(map(str.isdigit, texts[0])):
         return None
     formats = [it + time for it in DATE_FORMATS for time in _TIMES]
-    fitting = [it for it in (None, *formats) if all(_is_date(text, it) for text in texts[:_PROBED])]
-    fitting = [it for it in fitting if all(_is_date(text, it) for text in texts[_PROBED:])]
+    fitting = [it for it in (None, *formats) if all(is_date(text, it) for text in texts[:_PROBED])]
+    fitting = [it for it in fitting if all(is_date(text, it) for text in texts[_PROBED:])]
     if not fitting:
         return None
     reasons = (f"dates as {fitting[0]}",) if fitting[0] else ()
@@ -149,9 +149,11 @@ def _dates(counts: Counter[str]) -> KindGuess | None:
     return KindGuess("date", fitting[0], absent, reasons=reasons)
 
 
-def _is_date(text: str, pattern: str | None) -> bool:
+def is_date(value: Any, pattern: str | None) -> bool:
+    """True if a value is a date, or text that has this format, without one that of ISO 8601."""
+    text = str(value).strip()
     try:
-        datetime.strptime(text, pattern) if pattern else datetime.fromisoformat(text)
+        _ = isinstance(value, date) or (datetime.strptime(text, pattern) if pattern else datetime.fromisoformat(text))
     except ValueError:
         return False
     return True

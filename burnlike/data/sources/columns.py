@@ -1,6 +1,7 @@
 """Columns of a table as numbers: how cells are read, what is learned of those to train on, and the features."""
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from .table_cells import cell, class_text, is_missing, number_of, order, shown, 
 from .table_configs import ColumnConfig, TableConfig
 
 _MOST_CATEGORIES = 4096
+_MANY, _ID_SHARE = 100, 0.9
 _UNKNOWN = -1.0
 _SHOWN = 10
 _EPOCH = datetime(1970, 1, 1)
@@ -112,6 +114,12 @@ class Column:
                 f"{part.file.path}: '{self.name}' has {len(texts):,} categories, expected at most"
                 f" {_MOST_CATEGORIES:,} with a column for each; say data.columns.{self.name}: {{kind: category,"
                 " encode: index}, or leave it out by data.exclude"
+            )
+        if len(texts) > _MANY and len(texts) > len(part.rows) * _ID_SHARE and self.rule.encode == "one_hot":
+            warnings.warn(
+                f"{part.file.path}: '{self.name}' has {len(texts):,} categories in {len(part.rows):,} rows, and a column"
+                f" for each: it names the rows, so that nothing can be learned from it; leave it out by data.exclude",
+                stacklevel=2,
             )
 
     def read(self, part: Rows) -> Tensor:

@@ -168,12 +168,12 @@ def text_lines(
                 splits = splits_returns and b"\r" in raw[:-2]
                 for line in re.findall(rb"[^\r]*\r\n?|[^\r]+", raw) if splits else [raw]:
                     number += 1
-                    yield _decoded(line, path, number, encoding)
+                    yield _decoded(line, path, number, encoding, is_csv=splits_returns)
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}") from error
 
 
-def _decoded(line: bytes, path: Path, number: int, encoding: str) -> str:
+def _decoded(line: bytes, path: Path, number: int, encoding: str, *, is_csv: bool) -> str:
     is_utf_8 = encoding == "utf-8"
     try:
         return line.decode("utf-8-sig" if is_utf_8 and number == 1 else encoding)
@@ -181,7 +181,7 @@ def _decoded(line: bytes, path: Path, number: int, encoding: str) -> str:
         byte = line[error.start]
         raise DataError(
             f"{path}:{number}:{error.start + 1}: expected {'UTF-8' if is_utf_8 else encoding}, got the byte"
-            f" 0x{byte:02x}; convert the file"
+            f" 0x{byte:02x}; {'say data.encoding, such as cp1252, or ' if is_csv else ''}convert the file"
         ) from error
 
 

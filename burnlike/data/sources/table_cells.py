@@ -14,6 +14,9 @@ from .rows import NO_TEXT, Row, RowFile, delimiter_hint, lone_surrogate
 LARGEST = 3.4028234663852886e38
 """Of float32."""
 
+LEFT_OUT = "; to leave such rows out say data.columns.{}: {{missing: drop}}"
+"""What messages say of a target that is missing."""
+
 _SHOWN = 40
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _TRUTH = {
@@ -75,6 +78,8 @@ def number_of(file: RowFile, line: int, row: Row, name: str, decimal: str = ".",
     if value is None:
         wanted = "a number" if decimal == "." else "a number with a decimal comma"
         hint = "" if is_target else _suggested(name, raw)
+        if is_target and is_missing(raw):
+            hint = LEFT_OUT.format(name)
         raise DataError(f"{file.place(line, name)}: '{name}': expected {wanted}, got {shown(raw)}{hint}")
     if not math.isfinite(value):
         raise DataError(f"{file.place(line, name)}: '{name}': expected a finite number, got {shown(raw)}")

@@ -105,7 +105,7 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
     split_seed: Seed = 0
     split: Literal["random", "stratified"] | SplitConfig = "random"
     folds: Annotated[int, Meta(ge=2), at_most(100, "each fold is a training")] | None = None
-    fold: Annotated[int, Meta(ge=0)] = 0
+    fold: Annotated[int, Meta(ge=0, lt=100)] = 0
 
     @property
     def targets(self) -> tuple[str, ...]:

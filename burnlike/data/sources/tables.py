@@ -18,6 +18,7 @@ from .rows import KINDS, Dialect, RowFile, row_file, stream_rows
 from .splits import Splits, Unlabeled, existing
 from .table_cells import cell, is_missing, shown, too_large
 from .table_configs import CsvConfig, JsonLinesConfig, SplitConfig, TableConfig
+from .table_problems import with_remedies
 from .table_splits import divided
 from .targets import Targets
 
@@ -40,6 +41,12 @@ class Table(Splits):
         Args:
             facts: what a run has learned of its table, in place of what is learned of this one.
         """
+        try:
+            self._read(config, facts)
+        except DataError as error:
+            raise (with_remedies(error, config) if facts is None else error) from error.__cause__
+
+    def _read(self, config: TableConfig, facts: Mapping[str, Any] | None) -> None:
         fraction, seed = config.validation_fraction, config.split_seed
         files = [_file(config, existing(config.path, "data.path", "file"))]
         if config.validation_path is not None:

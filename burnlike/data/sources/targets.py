@@ -9,7 +9,7 @@ from torch import Tensor
 from ...errors import DataError, nearest
 from .columns import Rows
 from .rows import Row, RowFile
-from .table_cells import cell, class_text, is_missing, number_of, order, shown, truth_of
+from .table_cells import LEFT_OUT, cell, class_text, is_missing, number_of, order, shown, truth_of
 
 _CLASSES = {str: "text", int: "a whole number", float: "a number with a fraction", bool: "a truth value"}
 """What a class may be; all those of a table are of one kind."""
@@ -113,7 +113,7 @@ def _classes(parts: Sequence[Rows], target: str, known_classes: Sequence[str] | 
         for line, row in rows:
             raw = cell(file, line, row, target)
             if is_missing(raw) or type(raw) not in _CLASSES:
-                got = "none" if is_missing(raw) else shown(raw)
+                got = f"none{LEFT_OUT.format(target)}" if is_missing(raw) else shown(raw)
                 raise DataError(f"{file.place(line, target)}: '{target}': expected a class, got {got}")
             first = first or (type(raw), f"line {line} of {file.path}")
             if type(raw) is not first[0]:

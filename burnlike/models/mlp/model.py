@@ -19,16 +19,16 @@ class Mlp(Module):
 
     def __init__(self, config: MlpConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
-        hidden = config.sizes[1:-1]
+        hidden = config.all_sizes[1:-1]
         linear = LinearConfig(d_input=1, d_output=1, bias=config.bias, initializer=config.initializer)
         self.layers = nn.ModuleList(
             linear.replace(d_input=d_input, d_output=d_output).init(device)
-            for d_input, d_output in pairwise(config.sizes)
+            for d_input, d_output in pairwise(config.all_sizes)
         )
         self.norms = nn.ModuleList(config.norm.with_num_features(size).init(device) for size in hidden)
         self.activations = nn.ModuleList(config.activation.init(device) for _ in hidden)
         self.dropout = DropoutConfig(prob=config.dropout).init()
-        self.d_input = config.sizes[0]
+        self.d_input = config.all_sizes[0]
 
     def parallel_plan(self) -> Mapping[str, str]:
         """The plan of two layers: processes share the values between, or, if a norm needs them all, first weights."""

@@ -6,11 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ...config import Config
-from ...config.registry import fields_of
 from ...data.sources.column_kinds import KindGuess, column_kind
 from ...errors import ArgumentError, DataError
-from ...models.mlp.configs import MlpConfig
 from .files import Place, Sheet
 from .texts import OUTPUT, task_key
 from .writing import Draft, Key, number
@@ -37,11 +34,11 @@ _SPLIT_ROWS = 2000
 _FEW_ROWS = 1000
 _MANY = 1 << 40
 _WIDTHS = ((_FEW_ROWS, 64), (4000, 128), (_MANY, 256))
-_BATCHES = ((100, 8), (500, 16), (2000, 32), (10_000, 64), (_MANY, 256))
+_BATCHES = ((100, 8), (500, 16), (2000, 32), (10_000, 64), (100_000, 256), (_MANY, 1024))
 """Sizes of hidden layers and of batches below so many rows."""
 _STEPS = 6000
 """Of a training, about; so many steps of a small perceptron take some seconds."""
-_FEWEST_EPOCHS, _MOST_EPOCHS = 30, 100
+_FEWEST_EPOCHS, _MOST_EPOCHS = 5, 100
 
 
 class Column(NamedTuple):
@@ -148,14 +145,13 @@ def table_draft(place: Place, sheet: Sheet, target: str) -> Draft:
         *_columns_key(features, goal),
         *_split_keys(len(values), classes, times, is_classes=is_classes),
     ]  # fmt: skip
-    width = sum(map(_width, features))
     task, weighed = task_key(classes) if is_classes else (Key("task", {"type": "Regression"}, "squared error"), False)
     metrics, best = _metrics(classes, is_classes=is_classes, weighed=weighed)
     return Draft(
         f"{number(len(values), 'row')}, {number(len(sheet.columns), 'column')}",
         [
             Key("data", data),
-            _model(len(values), width, len(classes) if is_classes else 1),
+            _model(len(values), sum(map(_width, features))),
             task,
             metrics,
             *_training(len(values), best),
@@ -273,10 +269,6 @@ def _split_keys(rows: int, classes: Counter[str], times: Sequence[str], *, is_cl
     return keys
 
 
-def _has(config: type[Config], key: str) -> bool:
-    return key in fields_of(config)
-
-
 def _width(column: Column) -> int:
     """How many features a column becomes."""
     kind, rule = column.guess.kind, column.rule
@@ -286,16 +278,12 @@ def _width(column: Column) -> int:
     return parts + bool(column.guess.gaps)
 
 
-def _model(rows: int, features: int, outputs: int) -> Key:
+def _model(rows: int, features: int) -> Key:
     width = next(width for most, width in _WIDTHS if rows < most)
     reason = f"for {number(rows, 'row')} of {number(features, 'feature')}"
-    if _has(MlpConfig, "hidden"):
-        sizes = Key("hidden", [width, width], f"{reason}; the data says the sizes before and behind")
-    else:
-        sizes = Key("sizes", [features, width, width, outputs], reason)
     return Key("model", [
         Key("type", "Mlp"),
-        sizes,
+        Key("hidden", [width, width], f"{reason}; the data says the first and the last size"),
         Key("norm", {"type": "BatchNorm", "num_features": width}, "hidden values around 0, of deviation 1"),
         Key("dropout", 0.2 if rows < _FEW_ROWS else 0.1, "of hidden values, against learning by heart"),
     ])  # fmt: skip
@@ -316,14 +304,15 @@ def _training(rows: int, best: str) -> list[Key]:
     batch = next(size for most, size in _BATCHES if rows < most)
     steps = max(1, rows // batch)
     epochs = max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, _STEPS // steps))
+    patience = max(3, epochs // 3)
     return [
         Key("optimizer", {"type": "AdamW", "weight_decay": 0.3}, "a strong decay: rows are few"),
         Key("lr_scheduler", {"type": "CosineAnnealing", "initial_lr": 2e-3}, "falls to 0 along a cosine"),
         Key("training", [
-            Key("epochs", epochs, "at most; less than a minute on a laptop"),
+            Key("epochs", epochs, "at most"),
             Key("batch_size", batch),
             Key("drop_last", True, "so that no batch has a single row, which has no mean to normalize by"),
             Key("keep_best", {"metric": best}, "the result has the weights of the best validation"),
-            Key("early_stopping", {"metric": best, "n_epochs": epochs // 3}, "ends when so many epochs were no better"),
+            Key("early_stopping", {"metric": best, "n_epochs": patience}, "ends when so many were no better"),
         ]),
     ]  # fmt: skip

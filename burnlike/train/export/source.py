@@ -81,7 +81,7 @@ def source_of_run(run: LoadedRun) -> Source:
         "facts": {name: it for name, it in run.facts.items() if name != "classes"},
     }
     model = run.task.export(run.model).to("cpu").eval()
-    config_of_model = model_config(config, outputs_of_classes(run.classes, run.facts))
+    config_of_model = model_config(config, outputs_of_classes(run.classes, run.facts), run.facts)
     if adapted(model):
         merge_adapters(model)
     base = config_of_model.of if isinstance(config_of_model, LoRAConfig) else config_of_model

@@ -25,6 +25,7 @@ from ...config.registry import tag_of
 from ...errors import nearest
 from ...interop.parallel_words import undivided_heads
 from ...optim.lbfgs.configs import LbfgsConfig
+from ...optim.schedules.configs import CosineAnnealingConfig
 from ..learner.configs import BEST, BestMetricConfig, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
@@ -48,6 +49,8 @@ from ..tasks.configs import (
 )
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
+_RATES = {"Sgd": 1e-2, "AdaGrad": 1e-2, "Muon": 1e-2, "Lion": 1e-4}
+"""The highest learning rates of the default schedule, where 1e-3 does not suit the optimizer."""
 _OTHER_VALUES = ("step", "epoch", "split", "loss", "lr", "time")
 Weights = Literal["best", "last", "ema"]
 _THREADS = at_most(1024, "more threads than a machine has CPUs make each step slower, or end the process")
@@ -125,7 +128,8 @@ class TrainConfig(Config):
         task: what the model is trained for.
         metrics: computed of all predictions of a validation, by the names of their types in small letters.
         optimizer: what updates it.
-        lr_scheduler: the learning rate of each step.
+        lr_scheduler: the learning rate of each step; None: half a cosine to 0, after a warm-up of a twentieth of the
+            run and at most 100 steps, from 1e-3 (Sgd, AdaGrad and Muon 1e-2, Lion 1e-4).
         training: length, batches, checkpoints.
         output: what is written at the end.
         loggers: where metrics are sent, beside the run's directory.
@@ -156,7 +160,7 @@ class TrainConfig(Config):
     task: TaskConfig = LanguageModelConfig()
     metrics: tuple[MetricConfig, ...] = ()
     optimizer: OptimizerConfig
-    lr_scheduler: LrSchedulerConfig
+    lr_scheduler: LrSchedulerConfig | None = None
     training: TrainingConfig
     output: OutputConfig = OutputConfig()
     loggers: tuple[LoggerConfig, ...] = ()
@@ -228,6 +232,11 @@ class TrainConfig(Config):
         if self.training.steps_per_epoch is not None:
             steps = self.training.epochs * self.training.steps_per_epoch
             yield from self.schedule_problems(steps, "training.epochs times training.steps_per_epoch")
+
+    def schedule(self, steps: int) -> LrSchedulerConfig:
+        """The learning rates of a run of so many steps: `lr_scheduler`, or its default."""
+        rate = _RATES.get(tag_of(type(self.optimizer)) or "", 1e-3)
+        return self.lr_scheduler or CosineAnnealingConfig(initial_lr=rate, warmup_steps=min(100, steps // 20))
 
     @property
     def final_weights(self) -> Weights:

@@ -431,7 +431,7 @@ def _learner(config: TrainConfig, task: Task, model: nn.Module, parallel: Any) -
     learner: Learner[Any] = Learner(
         model,
         config.optimizer.init(),
-        config.lr_scheduler.init(num_iters=10**9),  # longer than any warm-up: rates don't matter here
+        config.schedule(10**9).init(num_iters=10**9),  # longer than any warm-up: rates don't matter here
         task=task,
         device=_CPU,
         precision=options.precision,

@@ -108,7 +108,7 @@ class Job:
         self.learner = Learner(
             self.model,
             config.optimizer.init(),
-            config.lr_scheduler.init(num_iters=self.total_steps),
+            config.schedule(self.total_steps).init(num_iters=self.total_steps),
             task=self.task,
             metrics=config.init_metrics(read.outputs),
             device=self.device,
@@ -282,7 +282,7 @@ def _read_data(
     parts = parallel.world_size // parallel.sizes.replicate if parallel.is_sharded else 1
     # A model that is too large is refused before the data is read, which may take hours.
     without_data = model_config(config, None)
-    meta_model = check_fits(without_data, device, parts)
+    meta_model = None if without_data.lacks_sizes else check_fits(without_data, device, parts)
     read = JobData.read(config)
     completed = read.model_config(config)
     if completed != without_data:

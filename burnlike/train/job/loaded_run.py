@@ -234,7 +234,7 @@ def model_of_run(path: str, device: torch.device) -> nn.Module:
 
 def _structure(run: Path, config: TrainConfig, facts: Mapping[str, Any]) -> ModuleConfig:
     """The config of a run's model, whose weights are the run's."""
-    return model_config(config, outputs_of(facts["classes"], facts)).without_weights(run)
+    return model_config(config, outputs_of(facts["classes"], facts), facts).without_weights(run)
 
 
 def _choose(run: Path, config: TrainConfig, wanted: Weights, step: int | None) -> tuple[Checkpoint, str]:

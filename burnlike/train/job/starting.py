@@ -6,6 +6,7 @@ its part of the values that a single one would have, one parameter at a time (`F
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -34,9 +35,16 @@ from .configs import InitFromConfig, TrainConfig
 _SHOWN = 5
 
 
-def model_config(config: TrainConfig, classes: Sequence[str] | None) -> ModuleConfig:
-    """The config of the model, completed by the task and the classes of the data."""
-    return config.model.for_task(config.task.head, classes)
+def model_config(
+    config: TrainConfig, outputs: Sequence[str] | None, facts: Mapping[str, Any] = MappingProxyType({})
+) -> ModuleConfig:
+    """The config of the model, completed by the task and by what the data says: the names of what the model is to give,
+    and the features of its `facts`.
+    """
+    shape = getattr(config.data, "item_shape", None) or ()
+    d_input = len(facts["features"]) if facts.get("features") else shape[0] if len(shape) == 1 else None
+    completed = config.model.for_task(config.task.head, outputs)
+    return completed.for_sizes(d_input, None if outputs is None else len(outputs))
 
 
 class JobData(NamedTuple):
@@ -67,7 +75,7 @@ class JobData(NamedTuple):
 
     def model_config(self, config: TrainConfig) -> ModuleConfig:
         """The config of the model for these classes."""
-        return model_config(config, self.outputs)
+        return model_config(config, self.outputs, self.facts)
 
     def task(self, config: TrainConfig) -> Task:
         """A new task, told of the data."""

@@ -16,7 +16,7 @@ from ...config.registry import parts_below, tag_of
 from ...config.root_keys import Input, inputs_of
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.splits import classes_of
-from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem
+from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem, TableError
 from ...module import params
 from ...module.groups.param_matchers import MatchIds
 from ...module.torch_objects.wrappers import is_quantized
@@ -67,7 +67,7 @@ def batch_problems(config: TrainConfig, read: JobData, module: nn.Module) -> Ite
         task = read.task(config)
     except BurnlikeError as error:
         path, _, rest = str(error).partition(": ")
-        yield (path, rest) if path.startswith("task.") else ("task", str(error))
+        yield (path, rest) if path == "task" or path.startswith("task.") else ("task", str(error))
         return
     try:
         model = task.prepare(module)
@@ -226,7 +226,7 @@ def _trial_problems(config: TrainConfig, *, data: bool) -> list[tuple[str, str]]
     except Exception as error:  # of a class of one's own, anything
         return [
             *_model_problems(config, None, lambda module: record_problems(config, module)),
-            ("data", error_text(error)),
+            ("data", str(error) if isinstance(error, TableError) else error_text(error)),
         ]
     return [*_model_problems(config, read, lambda module: _data_problems(config, read, batches, module))]
 
@@ -237,8 +237,11 @@ def _model_problems(
     """Problems of building the model for the data; if it can be built, problems of its groups, of its division among
     processes, and `more`.
     """
+    completed = model_config(config, None) if read is None else read.model_config(config)
+    if read is None and completed.lacks_sizes:
+        return
     try:
-        module = build_on_meta(model_config(config, None) if read is None else read.model_config(config))
+        module = build_on_meta(completed)
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
         if not needs_values(error):
             yield "model", error_text(error)

@@ -180,6 +180,8 @@ class Classification(PaddedTask, MeasuredTask):
         self.weighing = first_weighing(self.config)
 
     def take_data(self, data: Any) -> None:
+        if (getattr(data, "facts", None) or {}).get("targets"):  # numbers
+            _expect_shares(data.train)
         self.weighing = weighing_of(self.config, data, "labels" if self.config.multi_label else "classes")
 
     def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
@@ -220,6 +222,21 @@ class Classification(PaddedTask, MeasuredTask):
             chosen = {"labels": labels} if several else {"class": names[best], "probability": row[best]}
             rows.append({**chosen, **{f"probabilities.{name}": it for name, it in zip(names, row, strict=True)}})
         return rows
+
+
+_LOOKED_AT = 1000
+
+
+def _expect_shares(train: Any) -> None:
+    """Refuse targets that are numbers, but neither 0 and 1 nor shares that sum to 1."""
+    for place in range(min(len(train), _LOOKED_AT)):
+        target = torch.as_tensor(_target(train[place])).double()
+        is_binary = bool(((target == 0) | (target == 1)).all())
+        if not is_binary and not (target.dim() and (target >= 0).all() and abs(float(target.sum()) - 1) < 1e-3):
+            raise ConfigError(
+                "task: Classification takes classes, or shares of classes that sum to 1, and the data has numbers"
+                f" (`kind: numbers`), such as {target.tolist()}; say `task: Regression`, or `kind: classes` in the data"
+            )
 
 
 def class_names(facts: Mapping[str, Any], count: int) -> list[str]:

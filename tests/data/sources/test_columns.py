@@ -413,3 +413,10 @@ training: {epochs: 1, batch_size: 2}
 """
     with pytest.raises(ConfigError, match=r"data\.standardize_targets: expected `task: Regression`"):
         TrainConfig.from_yaml(yaml)
+
+
+def test_a_category_that_names_the_rows_warns(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,y\n" + "".join(f"K{it},{it % 2}\n" for it in range(150)))
+    with pytest.warns(UserWarning, match="'id' has 150 categories in 150 rows, .* leave it out by data.exclude"):
+        CsvConfig(path=str(path), target="y", categories=("id",)).init()
