@@ -137,7 +137,14 @@ class BatchMaker:
 
     @property
     def _name(self) -> str:
-        return type(self.dataset).__name__
+        """The class of the data set that the items come from, below those that only choose or change items."""
+        dataset = self.dataset
+        while type(dataset).__module__.startswith("burnlike."):
+            inner = getattr(dataset, "dataset", getattr(dataset, "_dataset", None))
+            if inner is None:
+                break
+            dataset = inner
+        return type(dataset).__name__
 
 
 @contextmanager
