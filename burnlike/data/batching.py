@@ -137,9 +137,10 @@ class BatchMaker:
 
     @property
     def _name(self) -> str:
-        dataset: Any = self.dataset
-        while type(dataset).__module__.startswith("burnlike."):  # wrappers of ours say nothing to a user
-            inner = getattr(dataset, "dataset", None) or getattr(dataset, "_dataset", None)
+        """The class of the data set that the items come from, below those that only choose or change items."""
+        dataset = self.dataset
+        while type(dataset).__module__.startswith("burnlike."):
+            inner = getattr(dataset, "dataset", getattr(dataset, "_dataset", None))
             if inner is None:
                 break
             dataset = inner

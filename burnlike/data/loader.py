@@ -126,7 +126,10 @@ class DataLoader(Generic[Item, Batch]):
         if sampling == "balanced":
             check_balanced(dataset, seed)
         if len(self) == 0:
-            raise DataError(f"drop_last leaves none of {len(dataset)} items in batches of {self._joined}")
+            raise DataError(
+                f"drop_last leaves none of {len(dataset)} items in batches of {self._joined}; lower"
+                " training.batch_size, or leave out drop_last"
+            )
         self.epoch = 0
         self.position = 0
         self.skipped = self._unreadable()

@@ -395,3 +395,20 @@ def test_a_schedule_may_be_left_out() -> None:
         rates.append([schedule.step() for _ in range(200)])
     assert [max(it) for it in rates] == [1e-3, 1e-2]
     assert all(it[0] < it[9] > it[-1] and it[-1] < 1e-4 * it[9] * 10 for it in rates)
+
+
+def test_an_area_needs_two_classes(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.csv").write_text("a,y\n" + "".join(f"{it},x\n" for it in range(20)))
+    Path("n.yaml").write_text(
+        """\
+data: {type: Csv, path: t.csv, target: y}
+model: {type: Mlp, hidden: [4]}
+task: {type: Classification}
+metrics: [{type: Auroc}]
+optimizer: {type: AdamW}
+training: {epochs: 1, batch_size: 4}
+"""
+    )
+    status, lines = check(capsys, "n.yaml")
+    assert status == 2
+    assert "metrics.0: Auroc tells two classes apart, and the data has only 'x'; look at data.target" in lines[0]

@@ -117,8 +117,8 @@ class Column:
             )
         if len(texts) > _MANY and len(texts) > len(part.rows) * _ID_SHARE and self.rule.encode == "one_hot":
             warnings.warn(
-                f"{part.file.path}: '{self.name}' has {len(texts):,} categories in {len(part.rows):,} rows, and a column"
-                f" for each: it names the rows, so that nothing can be learned from it; leave it out by data.exclude",
+                f"{part.file.path}: '{self.name}' has {len(texts):,} categories in {len(part.rows):,} rows, a column"
+                " for each: it names the rows, so that nothing can be learned from it; leave it out by data.exclude",
                 stacklevel=2,
             )
 

@@ -22,6 +22,7 @@ from ...module.groups.param_matchers import MatchIds
 from ...module.torch_objects.wrappers import is_quantized
 from ...optim import OptimizerAdaptor
 from ..learner.steps import StepOutput, output_of, update_metrics
+from ..metrics.configs import AucPrConfig, AurocConfig
 from ..parallel.configs import DistributedConfig
 from ..parallel.division_problems import SCHEDULES
 from ..tasks.task import Task
@@ -198,6 +199,11 @@ def _metric_problems(
         yield from _problem_of(error, "task", "validation: ")
         return
     for place, (name, metric) in enumerate(zip(config.metric_names(), config.metrics, strict=True)):
+        if isinstance(metric, AurocConfig | AucPrConfig) and classes is not None and len(classes) == 1:
+            kind = tag_of(type(metric))
+            message = f"{kind} tells two classes apart, and the data has only '{classes[0]}'"
+            yield f"metrics.{place}", f"{message}; look at data.target, or leave {kind} out"
+            continue
         try:
             update_metrics({name: metric.for_classes(classes).init()}, output)
         except WRONG as error:
