@@ -43,6 +43,7 @@ GUIDES = [
     "chat_data",
     "streaming",
     "parallelism",
+    *(f"parallelism/{it.stem}" for it in sorted((DOCS / "parallelism").glob("*.md")) if "```python" in it.read_text()),
     "clusters",
     "guide/classification",
     "fine_tuning",

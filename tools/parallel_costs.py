@@ -1,4 +1,4 @@
-"""The table of "What a job takes" in docs/parallelism.md: `python -m tools.parallel_costs`."""
+"""The table of docs/parallelism/cost.md: `python -m tools.parallel_costs`."""
 
 from collections.abc import Iterator
 from pathlib import Path

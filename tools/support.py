@@ -59,7 +59,7 @@ of torch is in `burnlike/_torch_compat`, where a test of each private name says 
 ## Not yet
 
 - Nothing was run on a GPU or on an Arm processor by us.
-- Of what torchtitan does for clusters, [a list says what is missing](../parallelism.md#what-torchtitan-has).
+- Of what torchtitan does for clusters, [a list says what is missing](../parallelism/torchtitan.md).
 - [Beside torch](torch.md) lists the layers, losses, optimizers and schedules that only torch has.
 - Where a result differs from Burn's, [deviations](../deviations.md) says how, and why.
 """

@@ -1,14 +1,13 @@
-"""Rows of docs/deviations.md, each with the case that shows it: a row that no case shows is a failure.
+"""Rows of docs/deviations, each with the case that shows it: a row that no case shows is a failure.
 
 A file `rows_SECTION.py` has the rows of a section, as functions with `@row("subject")` that assert what Burn does, by
 running it, and that burnlike does what the row says instead.
 """
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
-_PAGE = Path(__file__).parents[2] / "docs" / "deviations.md"
+_PAGES = Path(__file__).parents[2] / "docs" / "deviations"
 SHOWN: dict[str, Callable[[], None]] = {}
 ELSEWHERE: dict[str, str] = {}
 """Rows that no program of Burn's can show, with the test that shows what burnlike does."""
@@ -27,8 +26,7 @@ def row(subject: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 def rows_of(section: str) -> list[str]:
     """The first cells of a section's rows."""
-    text = _PAGE.read_text()
-    found = re.search(rf"^## {re.escape(section)}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert found, section
-    cells = [line.split(" | ")[0].removeprefix("| ") for line in found[1].splitlines() if line.startswith("| ")]
+    heading = f"# Deviations from Burn: {section.lower()}\n"
+    (text,) = (page for it in _PAGES.glob("*.md") if (page := it.read_text()).startswith(heading))
+    cells = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")]
     return [cell for cell in cells if cell not in ("subject", "---")]

@@ -1,4 +1,4 @@
-"""Rows of "Layers and losses" in docs/deviations.md: what Burn does, by running it, and what burnlike does instead."""
+"""Rows of "Layers and losses" in docs/deviations: what Burn does, by running it, and what burnlike does instead."""
 
 import math
 import tempfile

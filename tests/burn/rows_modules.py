@@ -1,4 +1,4 @@
-"""The rows of 'Modules and parameters' of docs/deviations.md."""
+"""The rows of 'Modules and parameters' of docs/deviations."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows of the section "Records and files" of docs/deviations.md."""
+"""Rows of the section "Records and files" of docs/deviations."""
 
 import tempfile
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Where Burn 0.22.1 is not to be followed: its own flaws, and the rows of docs/deviations.md that cases meet."""
+"""Where Burn 0.22.1 is not to be followed: its own flaws, and the rows of docs/deviations that cases meet."""
 
 import math
 from collections.abc import Callable

@@ -113,7 +113,7 @@ def test_activations_of_extreme_values(tmp_path: Path) -> None:
     cases = list[LayerCase]()
     for name in sorted(EACH_ELEMENT & DRAWS.keys()):
         case = DRAWS[name](random)
-        if name == "Gelu":  # whose row in docs/deviations.md has another number for infinity
+        if name == "Gelu":  # whose row in docs/deviations has another number for infinity
             case.config["approximate"] = True
         # At 0 and at NaN the two choose another side of a bend.
         cases.append(LayerCase(name, case.config, {"x": EXTREMES}, {"training": False}))

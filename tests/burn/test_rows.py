@@ -1,4 +1,4 @@
-"""Each row of docs/deviations.md is true: Burn does what it says, and burnlike does the other."""
+"""Each row of docs/deviations is true: Burn does what it says, and burnlike does the other."""
 
 import re
 from importlib import import_module

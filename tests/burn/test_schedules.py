@@ -183,7 +183,7 @@ REFUSALS: list[tuple[str, dict[str, Any], type, dict[str, Any]]] = [
     ("both", {"schedulers": [0.1, 0.1], "milestones": []}, bo.SequentialLrConfig, {}),
     ("both", {"schedulers": [0.1, 0.1], "milestones": [0]}, bo.SequentialLrConfig, {}),
     ("both", {"schedulers": [0.1, 0.1, 0.1], "milestones": [3, 3]}, bo.SequentialLrConfig, {}),
-    # Rows of docs/deviations.md.
+    # Rows of docs/deviations.
     *[("burnlike", {"initial_lr": lr, "step_size": 1, "gamma": 0.5}, bo.StepLrConfig, {}) for lr in (0.0, -1.0)],
     *[("burnlike", {"initial_lr": 0.1, "step_size": 1, "gamma": it}, bo.StepLrConfig, {}) for it in (0.0, -1.0)],
     *[("burnlike", {"factor": it, "warmup_steps": 4, "model_size": 4}, bo.NoamLrConfig, {}) for it in (0.0, -1.0)],

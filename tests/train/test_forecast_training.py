@@ -233,6 +233,6 @@ def test_the_table_in_the_docs_is_what_is_forecast() -> None:
     """Two rows of it; the program writes all."""
     config = TrainConfig.load(parallel_costs.CONFIG, parallel_costs.OPTIONS)
     worlds = {64: ["strategy=fsdp2,replicate=8"], 1024: ["strategy=fsdp2,tensor=8"]}
-    docs = (CONFIGS.parents[1] / "docs" / "parallelism.md").read_text()
+    docs = (CONFIGS.parents[1] / "docs" / "parallelism" / "cost.md").read_text()
     for line in parallel_costs.table(config, worlds):
         assert line in docs

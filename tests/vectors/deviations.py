@@ -5,7 +5,7 @@ from typing import Any
 DEVIATIONS: dict[str, str] = {
     "Normalization/test_match_feature_size": "`NormalizationConfig`",
 }
-"""id -> the subject of the row of docs/deviations.md that says why."""
+"""id -> the subject of the row of docs/deviations that says why."""
 
 CHANGED_IN_0_22: dict[str, tuple[str, Any]] = {
     "AvgPool1d/derived_asymmetric_exclude_pad": (

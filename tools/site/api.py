@@ -24,7 +24,7 @@ PACKAGES = (
 """Below `burnlike`, in the order of the site."""
 PURPOSES = {
     "": "One function of the package itself; all else is in the packages below.",
-    "config": "Read YAML into typed configs, check them with file:line:column, and write them back. Imports no torch.",
+    "config": "Read YAML into typed configs, check them with `file:line:column`, write them back. Imports no torch.",
     "module": "Work on any `torch.nn.Module`: parameters with ids, freezing, visiting, mapping, printing, moving.",
     "nn": "Layers and losses, each with its Config.",
     "models": "Ready models, each with its Config, and readers and writers of the weights of other libraries.",

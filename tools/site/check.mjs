@@ -1,6 +1,6 @@
 // Opens pages of the built site in Chromium, at desktop and phone width, light and dark: `make docs-check`.
 // Fails on a serious or critical fault of axe-core, on a request that is not file://, on an error in the console, on a
-// page that scrolls sideways, on a search that finds nothing, and on a site of 30 MB or more.
+// page that scrolls sideways, on a search that finds nothing or a method before the guide, and on a site of 30 MB or more.
 // node check.mjs SITE CHROMIUM [FOLDER for screenshots]
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,8 +12,11 @@ const require = createRequire(join(process.cwd(), "package.json"));
 const puppeteer = require("puppeteer-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-const PAGES = ["index", "training", "reference/api/nn.Linear", "figures/ops.swiglu", "support/torch",
+const PAGES = ["index", "training", "reference/api/nn.Linear", "reference/api/index", "figures/ops.swiglu", "support/torch",
                "reference/configs/index", "search"];
+// The pages that a search must find first: a guide for words, the reference for a name of the API.
+const SEARCHES = { "early stopping": /^training\//, resume: /^(how_to|training|concepts)\//, csv: /^(guide|data)/,
+                   "own dataset": /^how_to\/own_dataset/, "record.save": /^reference\/api\/record/ };
 const WIDTHS = { desktop: 1280, phone: 390 };
 const LARGEST = 30e6;
 
@@ -59,6 +62,15 @@ for (const [width, pixels] of Object.entries(WIDTHS)) {
             await page.close();
         }
     }
+}
+for (const [query, expected] of Object.entries(SEARCHES)) {
+    const page = await browser.newPage();
+    await page.goto(`${pathToFileURL(resolve(site, "search.html"))}?q=${encodeURIComponent(query)}`);
+    const found = "#search-results li a";
+    await page.waitForSelector(found, { timeout: 20000 }).catch(() => {});
+    const first = await page.$eval(found, (it) => it.getAttribute("href")).catch(() => "nothing");
+    if (!expected.test(first)) faults.push(`a search of "${query}" finds ${first} first`);
+    await page.close();
 }
 await browser.close();
 console.log(faults.join("\n"));

@@ -37,7 +37,7 @@ SECTIONS = (
     Section("project", "Project", "How it is built, what it promises, and how to work on it.",
             "building deviations architecture design/* project/*"),
 )  # fmt: skip
-WITH_PAGES = ("training", "notebooks/index")
+WITH_PAGES = ("training", "parallelism", "measured", "deviations", "fuse_support", "notebooks/index")
 """Pages that have pages below them, in the folder of their name."""
 PROJECT = {
     "README": "readme",

@@ -39,7 +39,7 @@ _MEMORY = ", MB for ms"
 """How the name of a row ends whose numbers are megabytes."""
 _HOW = """
 Both sides of a row run in one process, alternating call by call; a figure is the median of its calls. The ratio is the
-other side's time divided by ours: above 1 ours is faster. A goal is the ratio that we want; a missed one is said.
+other side's time divided by ours: above 1 ours is faster. Goals are target ratios; missed goals are marked.
 Nothing was measured on a GPU yet.
 """
 _RUN = """

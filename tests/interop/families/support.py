@@ -24,10 +24,11 @@ from .comparing import NOT_IN_BFLOAT16, compare
 from .tiny_transformers import NotTiny, families, tiny_model
 
 PAGE = Path(__file__).parents[3] / "docs" / "fuse_support.md"
+FAMILIES = PAGE.parent / "fuse_support" / "families.md"
 OF_MACHINES = ("linear", "convolution", "dropout")
 """Ops that are put in by what the CPU is: the page leaves them out."""
 
-_TEMPLATE = Path(__file__).with_name("support.md")
+_TEMPLATES = [Path(__file__).with_name(it) for it in ("support.md", "support_families.md")]
 
 
 def _not_tiny() -> dict[str, str]:
@@ -81,19 +82,20 @@ def speed_of(runs: Sequence[Run]) -> str:
     return "\n".join([head, "| --- | --- | --- | --- | --- | --- | --- |", *lines])
 
 
-def written(rows: dict[str, str], speed: str) -> str:
-    """The page."""
+def written(rows: dict[str, str], speed: str) -> list[str]:
+    """The pages: those that are used most, and every family."""
     without: dict[str, list[str]] = {}
     for family, reason in NOT_TINY.items():
         without.setdefault(reason, []).append(f"`{family}`")
     others = [f"* **{reason}**: {', '.join(sorted(names))}" for reason, names in without.items()]
-    return _TEMPLATE.read_text().format(
-        count=len(families()),
-        version=transformers.__version__,
-        speed=speed,
-        rows="\n".join(rows[family] for family in families() if family in rows),
-        others="\n".join(others),
-    )
+    values = {
+        "count": len(families()),
+        "version": transformers.__version__,
+        "speed": speed,
+        "rows": "\n".join(rows[family] for family in families() if family in rows),
+        "others": "\n".join(others),
+    }
+    return [it.read_text().format_map(values) for it in _TEMPLATES]
 
 
 def main() -> int:
@@ -101,7 +103,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="FAMILY")
     parser.add_argument("--speed", type=Path)
     arguments = parser.parse_args()
-    page = PAGE.read_text() if PAGE.exists() else ""
+    page = "\n".join(it.read_text() for it in (PAGE, FAMILIES) if it.exists())
     rows = {
         name: line
         for line in page.splitlines()
@@ -124,7 +126,8 @@ def main() -> int:
             print(f"{family}: FAILED {type(error).__name__}: {str(error)[:400]}", flush=True)
     if arguments.speed:
         speed = speed_of(_results.read_all(arguments.speed))
-    PAGE.write_text(written(rows, speed))
+    for file, text in zip((PAGE, FAMILIES), written(rows, speed), strict=True):
+        file.write_text(text)
     return 1 if failed else 0
 
 

@@ -14,7 +14,7 @@ from burnlike.train import SequenceToSequence, next_token_loss
 from burnlike.train.tasks.token_batches import arguments_of, expect_apart
 
 from .comparing import NOT_IN_BFLOAT16, compare
-from .support import NOT_TINY, PAGE, ops_of, rows_of
+from .support import FAMILIES, NOT_TINY, ops_of, rows_of
 from .sweep import FOLDER
 from .tiny_transformers import NotTiny, families, tiny_model
 
@@ -40,11 +40,11 @@ def test_a_fused_model_computes_what_the_stock_one_does(family: str) -> None:
             tiny_model(family)
     else:
         report, _ = compare(*tiny_model(family), bfloat16=family not in NOT_IN_BFLOAT16)
-        assert ops_of(report) == rows_of(PAGE.read_text())[family], "run `make fuse-support`"
+        assert ops_of(report) == rows_of(FAMILIES.read_text())[family], "run `make fuse-support`"
 
 
 def test_the_page_has_every_family() -> None:
-    assert sorted(rows_of(PAGE.read_text())) == families()
+    assert sorted(rows_of(FAMILIES.read_text())) == families()
 
 
 REFUSED = {"nllb-moe"}

@@ -32,7 +32,7 @@ OF_OTHER_TESTS = {
 }
 """No metrics: what shows, keeps and compares their values."""
 NEED_WEIGHTS = {"Fid", "Lpips", "Dists", "Afine"}
-"""They compare features of networks whose weights would have to be downloaded: a row of docs/deviations.md."""
+"""They compare features of networks whose weights would have to be downloaded: a row of docs/deviations."""
 LEFT_OUT = {
     "QuickGelu/HEAD/matches_formula": "a layer of Afine",
     "Auroc/v0.21/auroc_all_one_class": "0 in Burn 0.21; 0.22 gives 50, as Auroc/HEAD/all_degenerate_is_chance says",
