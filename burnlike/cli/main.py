@@ -103,12 +103,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _unknown(command: str, options: dict[str, argparse.ArgumentParser], words: Sequence[str]) -> str:
     """The message about words of a command line that no option takes, with what may be meant."""
     word, _, value = words[0].partition("=")
-    known = [it for action in options[command]._actions for it in action.option_strings]
-    remedy = nearest(word, known)
-    if "--set" in known and word.startswith("--") and not value:
+    flags = [it for action in options[command]._actions for it in action.option_strings]
+    remedy = nearest(word, flags)
+    if "--set" in flags and word.startswith("--") and not value:
         value = words[1] if len(words) > 1 and not words[1].startswith("-") else "VALUE"
-    if "--set" in known and word.startswith("--") and (path := _path_of(word.removeprefix("--").replace("-", "_"))):
-        remedy = f"; did you mean `--set {path}={value}`?"
+    if "--set" in flags and word.startswith("--") and (path := _path_of(word.removeprefix("--").replace("-", "_"))):
+        more = ", of a constant rate `--set lr_scheduler.lr`" if path == "lr_scheduler.initial_lr" else ""
+        remedy = f"; did you mean `--set {path}={value}`{more}?"
     return f"{command}: unknown argument {word}{remedy or f'; `burnlike {command} --help` lists the options'}"
 
 

@@ -104,10 +104,17 @@ def test_a_run_remembers_the_modules_of_own_classes(
 ) -> None:
     name = "own_classes_of_a_test"
     said(capsys, "train", "own.yaml", "--import", name)
-    assert Path("runs/own/config.yaml").read_text().startswith(f'x-modules: ["{name}"]\n')
+    assert Path("runs/own/config.yaml").read_text().startswith(f'x-modules: {{"{name}": "')
     monkeypatch.delitem(sys.modules, name)  # as in another process: importing it again would be seen
     assert "items of valid" in said(capsys, "evaluate", "own")
     assert name in sys.modules
+    monkeypatch.delitem(sys.modules, name)
+    source = Path(f"{name}.py")
+    source.write_text(source.read_text() + "\n# changed\n")  # another file: a stranger's run could name it as well
+    assert main(["evaluate", "own"]) == 2
+    assert f"if it is yours, repeat --import {name}, which runs its code" in capsys.readouterr().err
+    assert name not in sys.modules
+    assert "items of valid" in said(capsys, "evaluate", "own", "--import", name)
     monkeypatch.delitem(sys.modules, name)
     monkeypatch.chdir(folder / "runs" / "own")  # no module of a stranger's run is imported
     main(["evaluate", "."])

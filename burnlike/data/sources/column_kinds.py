@@ -97,8 +97,8 @@ def column_kind(values: Sequence[Any], decimal: str = ".", missing_values: Seque
     return guess._replace(reasons=reasons, gaps=gaps, is_constant=distinct <= 1, distinct=distinct)
 
 
-def _absent(counts: Counter[str], known: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted(it for it in counts if it.casefold() in known))
+def _absent(counts: Counter[str], stand_ins: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(it for it in counts if it.casefold() in stand_ins))
 
 
 def _numbers(counts: Counter[str], decimal: str, *, is_text: bool) -> KindGuess | None:

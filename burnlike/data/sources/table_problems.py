@@ -44,12 +44,12 @@ def _lines(config: TableConfig) -> Iterator[str]:
     keys, names, values = opened
     comments = dict.fromkeys(keys, "")
     decimal = getattr(config, "decimal", ".")
-    found = {name: column_kind(values[name], decimal, config.missing_values) for name in names}
-    if decimal == "." and (commas := [it for it, guess in found.items() if guess.decimal == ","]):
+    guesses = {name: column_kind(values[name], decimal, config.missing_values) for name in names}
+    if decimal == "." and (commas := [it for it, guess in guesses.items() if guess.decimal == ","]):
         keys["decimal"] = decimal = ","
         comments["decimal"] = f"as in {commas[0]}"
     absent = [*config.missing_values]
-    for name, guess in found.items():
+    for name, guess in guesses.items():
         if _expected_kind(config, name) not in ("category", "boolean", None) and guess.kind in ("number", "date"):
             absent += [it for it in guess.missing_values if it not in absent]
     if absent != [*config.missing_values]:

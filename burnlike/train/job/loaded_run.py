@@ -299,13 +299,13 @@ def data_at(run: LoadedRun, path: str) -> Any:
         ConfigError: the run's data is not of a `path`.
     """
     config: Any = run.config.data
-    own = {name for name in ("path", "validation_path") if name in config.__struct_fields__}
-    if "path" not in own:
+    paths = {name for name in ("path", "validation_path") if name in config.__struct_fields__}
+    if "path" not in paths:
         raise ConfigError(
             f"--data {path}: the run's data, {type(config).__name__.removesuffix('Config')}, is not of one path; give a"
             " YAML file with the config of other data"
         )
-    return config.replace(**{name: path if name == "path" else None for name in own})
+    return config.replace(**{name: path if name == "path" else None for name in paths})
 
 
 def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, notes: Mapping[str, Any]) -> Evaluation:

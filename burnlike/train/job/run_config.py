@@ -1,13 +1,16 @@
 """The config of a run, whose files are found again where the run is used from another folder, or was moved."""
 
+import hashlib
 import json
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..._atomic import replace_file
+from ..._regular_file import digest_of
 from ...config import Config
 from ...config.document import parse, read_text
 from ...config.file_paths import file_fields
@@ -87,7 +90,7 @@ def run_config(run: Path, overrides: "Sequence[Option | str]" = ()) -> TrainConf
 
 
 _MODULES = "x-modules"
-"""The key of a run's `config.yaml` with the modules of the user's own classes, which is for no field."""
+"""The key of a run's `config.yaml` with the modules of the user's own classes and their digests, for no field."""
 
 
 def keep_config(config: TrainConfig, path: Path) -> None:
@@ -101,21 +104,50 @@ def keep_config(config: TrainConfig, path: Path) -> None:
 
 
 def _import_own(run: Path, file: Path) -> None:
-    """Import the modules with the user's own classes that a run's config has, from the current folder or installed.
+    """Import the modules with the user's own classes that a run was trained with.
 
-    None where the program runs in the run's folder, which may be a stranger's, with modules of theirs.
+    A run may be a stranger's, and no file may choose what code runs. So only files of the current folder are imported
+    that are, byte for byte, those that `--import` named when the run began, and none where the program runs in the
+    run's folder.
     """
-    names: list[str] = []
+    digests: Any = None
     with suppress(ConfigError):  # which is told where the config is read
         modules = child(parse(read_text(file), str(file))[0], _MODULES)
-        names = [it.value for it in modules.parts if isinstance(it.value, str)] if modules is not None else []
-    if names and not Path.cwd().is_relative_to(os.path.abspath(run)):
-        import_modules(names)
+        digests = None if modules is None else modules.plain()
+    for name, digest in digests.items() if isinstance(digests, dict) else ():
+        if name in sys.modules or Path.cwd().is_relative_to(os.path.abspath(run)):
+            continue
+        if digest is None or _digest_of_module(name) != digest:
+            raise ConfigError(
+                f"{run}: the run has classes of the module {name}, which is not in this folder as it was when the run"
+                f" began; if it is yours, repeat --import {name}, which runs its code"
+            )
+        import_modules([name])
 
 
-def _own_modules(config: TrainConfig) -> list[str]:
+def _own_modules(config: TrainConfig) -> dict[str, str]:
+    """The modules in the current folder that the config has classes of, with the digests of their files."""
     kinds = {type(part) for _, _, part in parts_below(config) if isinstance(part, Config)}
-    return sorted({it.__module__ for it in kinds if it.__module__.partition(".")[0] not in ("burnlike", "__main__")})
+    names = sorted({it.__module__ for it in kinds if it.__module__.partition(".")[0] not in ("burnlike", "__main__")})
+    return {name: digest for name in names if (digest := _digest_of_module(name)) is not None}
+
+
+def _digest_of_module(name: str) -> str | None:
+    """The SHA-256 of the file of a module in the current folder and of the packages around it; None for no such file.
+
+    Nothing is imported.
+    """
+    parts = str(name).split(".")
+    if not all(map(str.isidentifier, parts)):
+        return None
+    packages = [Path(*parts[:count], "__init__.py") for count in range(1, len(parts) + 1)]
+    module = Path(*parts).with_suffix(".py")
+    if not (module.is_file() or packages[-1].is_file()):
+        return None
+    digest = hashlib.sha256()
+    for path in (it for it in (*packages, module) if it.is_file()):
+        digest.update(f"{path}:{digest_of(path)[1]};".encode())
+    return digest.hexdigest()
 
 
 def place_of_run(text: str, run: Path) -> str:
