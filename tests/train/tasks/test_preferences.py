@@ -92,7 +92,7 @@ DPO: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "formula"), DPO, ids=str)
+@pytest.mark.parametrize(("options", "formula"), DPO, ids=[str(options) for options, _ in DPO])
 def test_dpo_is_its_formula(options: dict[str, Any], formula: Any) -> None:
     model = adapted()
     logs, counts = sums(model)
