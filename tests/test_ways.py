@@ -71,8 +71,8 @@ def linear_ready(folder: Path) -> Callable[[], object]:
 
 
 WAYS = {
-    "ModuleConfig.from_yaml of 7 lines": Way(lambda _: lambda: ModuleConfig.from_yaml(DECODER), 130, 54, 13),
-    "TrainConfig.load": Way(lambda _: lambda: TrainConfig.load(config_file("char_gpt_tiny")), 560, 95, 23),
+    "ModuleConfig.from_yaml of 7 lines": Way(lambda _: lambda: ModuleConfig.from_yaml(DECODER), 140, 60, 15),
+    "TrainConfig.load": Way(lambda _: lambda: TrainConfig.load(config_file("char_gpt_tiny")), 620, 106, 26),
     "nn.LinearConfig": Way(lambda _: lambda: bl.nn.LinearConfig(d_input=8, d_output=4), 16),
     "record.save of 4 tensors, converted": Way(save_ready, functions=80, files=20),
     "record.load of 4 tensors, converted": Way(load_ready, functions=117, files=25),

@@ -30,7 +30,7 @@ from .sources.table_configs import (
     CsvConfig as CsvConfig,
     JsonLinesConfig as JsonLinesConfig,
     ParquetConfig as ParquetConfig,
-    SplitConfig as SplitConfig,
+    TableSplitConfig as TableSplitConfig,
 )
 from .sources.tables import Table as Table
 from .sources.tokens import MappedTokens as MappedTokens, TokenFile as TokenFile

@@ -19,6 +19,7 @@ from .rows import ELSEWHERE, row
 from .running import ask, packed, unpacked
 
 ELSEWHERE |= {
+    "Padding in recurrent layers": "tests/nn/recurrent/test_masked.py::test_padding_is_not_read",
     "MultiHeadAttention and transformers: inputs": "tests/nn/attention/test_attention.py::test_gradients_and_shapes",
     "Rows of `ops.masked_softmax` that are wholly hidden": (
         "tests/ops/test_masked_softmax.py::test_a_row_that_is_wholly_hidden_has_equal_weights_and_no_gradient"

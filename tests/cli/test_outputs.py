@@ -64,8 +64,8 @@ ROWS = {
     ),
     "export pt2": Row("export run --to pt2 --out OUT", "rows.csv run/config.yaml", ".pt2", again=0, force=True),
     "merge": Row("merge run --out OUT", "run rows.csv", again=0),
-    "tokenizer": Row("tokenizer rows.csv --vocab-size 260 --out OUT", "rows.csv", ".json", force=True),
-    "tokenizer of a folder": Row("tokenizer texts --vocab-size 260 --out OUT", "texts/a.json", ".json", force=True),
+    "tokenizer": Row("tokenizer rows.csv --vocab-size 261 --out OUT", "rows.csv", ".json", force=True),
+    "tokenizer of a folder": Row("tokenizer texts --vocab-size 261 --out OUT", "texts/a.json", ".json", force=True),
     "report": Row("report run --out OUT", "run run/metrics.jsonl", ".html", again=0, force=True),
     "predict": Row("predict run rows.csv --out OUT", "rows.csv", ".csv", force=True),
     "convert": Row("convert net.safetensors OUT", "net.safetensors", ".safetensors", force=True),
@@ -112,6 +112,7 @@ OTHERS = {
     ("tokenizer", "path"): "read",
     ("merge", "--base"): "read",
     ("predict", "sources"): "read",
+    ("evaluate", "--data"): "read",
     ("convert", "--layout"): "read",
 }
 """Other options about files and directories, and what is done with these."""

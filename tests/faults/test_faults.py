@@ -28,7 +28,10 @@ FAILURES = {
     "killed": KILL,
     "EINTR": EINTR,
 }
-ELSEWHERE = {"verify-resume": "trains in processes of its own, as `train` does"}
+ELSEWHERE = {
+    "verify-resume": "trains in processes of its own, as `train` does",
+    "init --from": "writes by the Output of `init`, which is here",
+}
 """Rows of commands that write, of which no action is here, and why."""
 _HARMLESS = (SHORT, EINTR)
 _HITS = {

@@ -82,7 +82,7 @@ def test_it_builds_without_memory(name: str) -> None:
 @each_model
 def test_it_names_every_field_that_is_no_part(name: str) -> None:
     text = shipped_configs()[name].read_text()
-    written = set(re.findall(r"^(\w+):", text, re.MULTILINE))
+    written = set(re.findall(r"^(?:# )?(\w+):", text, re.MULTILINE))
     fields = {key for key, value in MODELS[name].to_dict().items() if key != "type" and not isinstance(value, dict)}
     assert fields <= written
 

@@ -37,6 +37,7 @@ class _Plain(yaml.SafeDumper):
 
 
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "TableSplitConfig": {"time": "date"},
     "BertMaskedLmConfig": {
         "encoder": {
             "vocab_size": 100,

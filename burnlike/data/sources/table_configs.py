@@ -69,7 +69,7 @@ class ColumnConfig(Config):
                 yield name, f"is for `kind: {kind}`, and this column is a {self.kind}"
 
 
-class SplitConfig(Config):
+class TableSplitConfig(Config):
     """A division of a table by a column, which need not be a feature and may be in `exclude`; one of these.
 
     Attributes:
@@ -103,7 +103,7 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
     validation_path: FilePath | None = None
     validation_fraction: Fraction = 0.1
     split_seed: Seed = 0
-    split: Literal["random", "stratified"] | SplitConfig = "random"
+    split: Literal["random", "stratified"] | TableSplitConfig = "random"
     folds: Annotated[int, Meta(ge=2), at_most(100, "each fold is a training")] | None = None
     fold: Annotated[int, Meta(ge=0, lt=100)] = 0
 

@@ -17,7 +17,7 @@ from .columns import Column, Rows
 from .rows import KINDS, Dialect, RowFile, row_file, stream_rows
 from .splits import Splits, Unlabeled, existing
 from .table_cells import cell, is_missing, shown, too_large
-from .table_configs import CsvConfig, JsonLinesConfig, SplitConfig, TableConfig
+from .table_configs import CsvConfig, JsonLinesConfig, TableConfig, TableSplitConfig
 from .table_problems import with_remedies
 from .table_splits import divided
 from .targets import Targets
@@ -180,7 +180,7 @@ def _columns(config: TableConfig, table: Rows, learned: Mapping[str, Any] | None
 def _kept(config: TableConfig, table: Rows, columns: Sequence[Column]) -> Rows:
     """The rows without those that have a missing value in a column for which they are to be left out."""
     names = [it.name for it in columns if it.rule.missing == "drop"]
-    if isinstance(config.split, SplitConfig):
+    if isinstance(config.split, TableSplitConfig):
         by = config.split.time or config.split.group or ""
         names += [by] if config.rule(by).missing == "drop" and by not in names else []
     names += [name for name in config.targets if name in config.columns]

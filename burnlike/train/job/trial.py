@@ -219,11 +219,6 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
     """Problems of a training's config, by path; its data may be left unread."""
     if not (isinstance(config, TrainConfig) and isinstance(config.model, ModuleConfig)):
         return []
-    with _quick_shapes(config):
-        return _trial_problems(config, data=data)
-
-
-def _trial_problems(config: TrainConfig, *, data: bool) -> list[tuple[str, str]]:
     if not data:
         return [*_model_problems(config, None, lambda module: untrained_problems(module, config))]
     try:
@@ -267,7 +262,9 @@ def _data_problems(config: Any, read: JobData, batches: int, module: Any) -> Ite
         reason = f"training.epochs times the batches of {len(data.train)} items"
         yield from config.schedule_problems(steps, reason)
     try:
-        yield from batch_problems(config, read, module)
+        with _quick_shapes(config):
+            problems = [*batch_problems(config, read, module)]
+        yield from problems
     except BurnlikeError as error:
         yield "data", error_text(error)
 

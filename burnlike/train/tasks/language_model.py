@@ -75,11 +75,10 @@ class LanguageModel(Task):
         codec = batch.get("codec") if isinstance(batch, Mapping) else None
         if codec is None:
             raise ConfigError("task: LanguageModel predicts what follows texts, and this data is none")
-        name = "text" if batch["continues"] else "answer"
-        return [
-            {name: self._answer(model, it, codec, continues=batch["continues"], temperature=0.0)}
-            for it in batch["input_ids"]
-        ]
+        continues = batch.get("continues", False)
+        name = "text" if continues else "answer"
+        prompts = batch["input_ids"]
+        return [{name: self._answer(model, it, codec, continues=continues, temperature=0.0)} for it in prompts]
 
     def _answer(self, model: nn.Module, prompt: Tensor, codec: Any, *, continues: bool = False, **options: Any) -> str:
         """The text of the tokens that the model adds to a prompt, until one that ends an answer; behind the prompt with

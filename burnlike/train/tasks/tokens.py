@@ -227,7 +227,10 @@ class SequenceToSequence(MeasuredTask):
             written = output.predictions.argmax(2)
         else:
             written = self._written(model, inputs_of(batch), self.config.validation_tokens)
-        return output._replace(predictions=written, logits=False)
+        targets, end = output.targets, self._token(model, "end")
+        if end is not None:  # the texts that `predict` writes have no end token either
+            written, targets = (it.masked_fill(it == end, NO_TARGET) for it in (written, targets))
+        return output._replace(predictions=written, targets=targets, logits=False)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The `text` that the model writes for each item; its `tokens` where the data can't turn them into text."""
