@@ -37,6 +37,7 @@ class _Plain(yaml.SafeDumper):
 
 
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "MlpConfig": {"sizes": [8, 16, 2]},
     "TableSplitConfig": {"time": "date"},
     "BertMaskedLmConfig": {
         "encoder": {
