@@ -50,7 +50,7 @@ def test_the_version_is_written_in_one_place() -> None:
 
 
 def test_the_readme_has_programs() -> None:
-    assert (len(PROGRAMS), len(COMMANDS)) == (1, 12)
+    assert (len(PROGRAMS), len(COMMANDS)) == (1, 13)
     assert {name.split("-")[1] for name, _ in INSTALLS} == {metadata.version("burnlike")}
 
 
