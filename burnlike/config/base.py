@@ -274,19 +274,24 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         A `.json` file is written as Burn writes it: `LinearConfig::load` reads that of a LinearConfig. A ConfigError
         names an option that is set and Burn's config lacks.
         """
-        from burnlike._atomic import replace_file  # here, as reading a config needs none of what it imports
-
-        text = to_burn_json(self) if os.fspath(path).lower().endswith(SUFFIX) else self.to_yaml()
-        try:
-            replace_file(path, text.encode())
-        except OSError as error:
-            message = f"can't be written: {error.strerror or error}"
-            raise ConfigIOError.of([Problem(message, source=os.fspath(path))]) from error
+        is_burns = os.fspath(path).lower().endswith(SUFFIX)
+        write_text(path, to_burn_json(self) if is_burns else self.to_yaml())
 
     def replace(self, **changes: Any) -> Self:
         """A copy with the fields `changes`, checked like a new one."""
         # Older releases of msgspec skip `__post_init__` in their own `replace`.
         return type(self)(**{name: getattr(self, name) for name in self.__struct_fields__} | changes)
+
+
+def write_text(path: "str | os.PathLike[str]", text: str) -> None:
+    """Replace the file of a config as a whole or not at all; a ConfigIOError if it can't be written."""
+    from burnlike._atomic import replace_file  # here, as reading a config needs none of what it imports
+
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        message = f"can't be written: {error.strerror or error}"
+        raise ConfigIOError.of([Problem(message, source=os.fspath(path))]) from error
 
 
 C = TypeVar("C", bound=Config)

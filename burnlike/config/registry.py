@@ -93,6 +93,12 @@ def parts_below(value: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
         yield from parts_below(part, here)
 
 
+def kinds_in(value: Any) -> set[ConfigType]:
+    """The classes of a config and of all parts in it."""
+    parts = (value, *(part for _, _, part in parts_below(value)))
+    return {type(part) for part in parts if isinstance(part, msgspec.Struct)}
+
+
 def members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
     """The types of a union; of any other type it alone."""
     return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)

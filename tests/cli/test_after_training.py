@@ -10,6 +10,8 @@ import torch
 from burnlike.cli.main import main
 from burnlike.train import load_run
 
+from .commands import said
+
 TRAINING = """
 data: {type: Csv, path: points.csv, target: side, validation_fraction: 0.25}
 model: MODEL
@@ -60,12 +62,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    capsys.readouterr()
-    assert main([*arguments]) == 0
-    return capsys.readouterr().out
 
 
 def test_a_run_is_found_by_its_name_where_data_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from burnlike.models import stream
 from burnlike.train import load_run
 
 from ..train.samples import write_config
+from .commands import said
 
 SHORT = ("--set", "training.epochs=1", "--set", "training.steps_per_epoch=8", "--run-dir", "run")
 
@@ -31,12 +32,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    capsys.readouterr()
-    assert main([*arguments]) == 0
-    return capsys.readouterr().out
 
 
 def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

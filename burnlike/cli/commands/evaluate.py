@@ -19,18 +19,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    data = None
-    if args.data is not None and not Path(args.data).exists():
-        raise ArgumentError(f"--data: there is no file or directory {args.data}; check the path")
-    if args.data is not None and Path(args.data).suffix in (".yaml", ".yml"):
-        data = data_config(args.data)
+    path: str | None = args.data
+    if path is not None and not Path(path).exists():
+        raise ArgumentError(f"--data: there is no file or directory {path}; check the path")
+    data = data_config(path) if path is not None and Path(path).suffix in (".yaml", ".yml") else None
     loaded = opened(args)
     from burnlike.train.job.loaded_run import ALL, data_at, evaluate_run
 
     split = args.split
-    if args.data is not None and data is None:
-        data, split = data_at(loaded, args.data), split or ALL
-    name = "" if args.data is None else Path(args.data).name
+    if path is not None and data is None:
+        data, split = data_at(loaded, path), split or ALL
+    name = "" if path is None else Path(path).name
     given_options = {"data": None if data is None else data.to_dict(), "data_name": name}
     given_options["set"] = [str(it) for it in args.overrides]
     evaluation = evaluate_run(loaded, split, data, notes=given_options)

@@ -1,7 +1,7 @@
 """Text to tokens and back, as a training on conversations has them, and new prompts for predictions."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -108,12 +108,9 @@ def beginnings(run_codec: Any, sources: Sequence[Any]) -> Unlabeled:
     names: list[str] = []
     items: list[dict[str, Any]] = []
     for source in sources:
-        is_file = isinstance(source, Path)
-        name = source if is_file else Path("standard input")
-        lines = text_lines(source) if is_file else text_lines(name, BytesIO(bytes_of(source)).readlines())
-        for number, line in enumerate(lines, start=1):
+        for place, line in _lines_of(source):
             if text := line.rstrip("\r\n"):
-                names.append(f"{name}:{number}")
+                names.append(place)
                 items.append({"input_ids": run_codec.encode(text)})
     dataset: Dataset[Any] = InMemDataset(items)
     return Unlabeled(dataset, names, PromptBatcher(run_codec, continues=True))
@@ -121,24 +118,25 @@ def beginnings(run_codec: Any, sources: Sequence[Any]) -> Unlabeled:
 
 def _rows(source: Any) -> Iterator[tuple[str, Any]]:
     """The place of each row, and the row: a text where it is a line of plain text."""
-    if not isinstance(source, Path):
-        name = Path("standard input")
-        yield from _lines(text_lines(name, BytesIO(bytes_of(source)).readlines()), name)
-    elif source.suffix.lower() == _TEXT:
-        yield from _lines(text_lines(source), source)
-    else:
+    if isinstance(source, Path) and source.suffix.lower() != _TEXT:
         yield from file_source(source)
-
-
-def _lines(lines: Iterable[str], name: Path) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(lines, start=1):
+        return
+    for place, line in _lines_of(source):
         if line.lstrip().startswith("{"):
             try:
-                yield f"{name}:{number}", json.loads(line)
+                yield place, json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise DataError(f"{name}:{number}: expected a JSON object, or plain text: {error}") from error
+                raise DataError(f"{place}: expected a JSON object, or plain text: {error}") from error
         elif line.strip():
-            yield f"{name}:{number}", line.strip()
+            yield place, line.strip()
+
+
+def _lines_of(source: Any) -> Iterator[tuple[str, str]]:
+    """The place and the text of each line of a text file, or of a stream."""
+    name = source if isinstance(source, Path) else Path("standard input")
+    stream = None if isinstance(source, Path) else BytesIO(bytes_of(source)).readlines()
+    for number, line in enumerate(text_lines(name, stream), start=1):
+        yield f"{name}:{number}", line
 
 
 def _format(config: ConversationsConfig[Any], row: Mapping[str, Any]) -> Format:

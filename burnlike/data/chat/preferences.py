@@ -11,7 +11,6 @@ from torch import Tensor
 from ...errors import DataError
 from ..configs import NO_TARGET
 from ..sources.rows import pieces
-from ..sources.splits import marked_text
 from .configs import PreferencesConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .files import Source
@@ -110,15 +109,8 @@ class PreferenceData(ChatData):
         self.facts = {**self.facts, "padding": self.template.pad_token}
 
     def examples(self, count: int) -> list[str]:
-        def decode(tokens: torch.Tensor) -> str:
-            return self.template.tokenizer.decode(tokens.tolist())
-
-        texts = []
-        for place in range(min(count, len(self._train_rows))):
-            pair = [self._train_rows[place][name] for name in ANSWERS]
-            marked = [marked_text(it["input_ids"], (it["labels"] != NO_TARGET).tolist(), decode) for it in pair]
-            texts.append("\n".join(f"{name}:\n{text}" for name, text in zip(ANSWERS, marked, strict=True)))
-        return texts
+        items = [self._train_rows[it] for it in range(min(count, len(self._train_rows)))]
+        return ["\n".join(f"{name}:\n{self._shown(item[name])}" for name in ANSWERS) for item in items]
 
     def _format_of_row(self, first: Mapping[str, Any]) -> Any:
         columns = [*first]

@@ -105,11 +105,15 @@ class ChatData(Splits):
         return lines
 
     def examples(self, count: int) -> list[str]:
+        return [self._shown(self._train_rows[it]) for it in range(min(count, len(self._train_rows)))]
+
+    def _shown(self, item: Mapping[str, Any]) -> str:
+        """The text of `input_ids` and `labels` of a conversation, with what has no loss marked."""
+
         def decode(tokens: torch.Tensor) -> str:
             return self.template.tokenizer.decode(tokens.tolist())
 
-        items = [self._train_rows[it] for it in range(min(count, len(self._train_rows)))]
-        return [marked_text(it["input_ids"], (it["labels"] != NO_TARGET).tolist(), decode) for it in items]
+        return marked_text(item["input_ids"], (item["labels"] != NO_TARGET).tolist(), decode)
 
     def expect_vocabulary(self, size: int) -> None:
         """Refuse a model that does not know all tokens of the tokenizer."""

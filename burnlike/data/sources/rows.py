@@ -17,6 +17,10 @@ from ..._regular_file import open_regular
 from ...errors import DataError, nearest
 from .parquet import columns_with_keys, parquet_file, parquet_rows, without_added_nulls
 
+DELIMITERS = (",", ";", "\t", "|")
+ENCODINGS = ("utf-8", "cp1252", "latin-1")
+"""Delimiters and encodings of CSV files that are tried, in this order: latin-1 has a character for any byte."""
+
 Row = Mapping[str, Any]
 Value = TypeVar("Value")
 

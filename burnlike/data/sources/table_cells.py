@@ -18,7 +18,7 @@ LEFT_OUT = "; to leave such rows out say data.columns.{}: {{missing: drop}}"
 """What messages say of a target that is missing."""
 
 _SHOWN = 40
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _TRUTH = {
     **dict.fromkeys(("true", "yes", "t", "y", "1", "1.0"), 1.0),
     **dict.fromkeys(("false", "no", "f", "n", "0", "0.0"), 0.0),
@@ -109,7 +109,7 @@ def _suggested(name: str, raw: Any) -> str:
         kind = "date"
     elif not isinstance(raw, str):
         return ""
-    elif _DECIMAL_COMMA.fullmatch(raw.strip()):
+    elif DECIMAL_COMMA.fullmatch(raw.strip()):
         return '; for numbers with a decimal comma say data.decimal: ","'
     elif truth_of(raw) is not None:
         kind = "boolean"

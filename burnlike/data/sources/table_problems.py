@@ -14,12 +14,10 @@ from typing import Any
 from ...config.emit import to_plain, to_yaml
 from ...errors import BurnlikeError, DataError, TableError
 from .column_kinds import KindGuess, column_kind, is_date
-from .rows import Dialect, JsonLinesFile, Row, row_file
+from .rows import DELIMITERS, ENCODINGS, Dialect, JsonLinesFile, Row, row_file
 from .table_cells import LARGEST, is_missing, parsed_number, truth_of
 from .table_configs import ColumnConfig, CsvConfig, JsonLinesConfig, TableConfig
 
-_ENCODINGS = ("utf-8", "cp1252", "latin-1")
-_DELIMITERS = (",", ";", "\t", "|")
 _RULE_OF_GAPS: Mapping[str, Any] = {"number": "median", "category": "flag", "boolean": "flag", "date": "flag"}
 _MOST_ONE_HOT = 4096
 
@@ -145,8 +143,8 @@ def _opened(config: TableConfig) -> tuple[dict[str, Any], list[str], dict[str, l
     """The keys of CSV with which the rows can be read, the names of the columns, and their values in all files; None
     if the columns that the config names are not there.
     """
-    encodings = dict.fromkeys((getattr(config, "encoding", "utf-8"), *_ENCODINGS))
-    delimiters = dict.fromkeys((getattr(config, "delimiter", ","), *_DELIMITERS))
+    encodings = dict.fromkeys((getattr(config, "encoding", "utf-8"), *ENCODINGS))
+    delimiters = dict.fromkeys((getattr(config, "delimiter", ","), *DELIMITERS))
     if not isinstance(config, CsvConfig):
         encodings, delimiters = dict.fromkeys(["utf-8"]), dict.fromkeys([","])
     for encoding in encodings:

@@ -4,12 +4,13 @@ import csv
 import io
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._regular_file import read_regular
-from ...data.sources.rows import Dialect, row_file
+from ...data.sources.rows import DELIMITERS, ENCODINGS, Dialect, row_file
 from ...data.sources.table_cells import class_text
 from ...errors import DataError
 from .writing import Key
@@ -17,7 +18,6 @@ from .writing import Key
 ROW_FILES = {".csv": "Csv", ".tsv": "Csv", ".jsonl": "JsonLines", ".ndjson": "JsonLines", ".parquet": "Parquet"}
 """The types of data, by the ends of names."""
 
-_DELIMITERS = (",", ";", "\t", "|")
 _SEEN_LINES = 200
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BINARY_BYTES = 4096
@@ -125,13 +125,11 @@ def text_bytes(path: Path) -> bytes:
 
 def encoding_of(content: bytes) -> str:
     """The encoding of text: UTF-8 if it is valid; else cp1252, or latin-1 where that has no character for a byte."""
-    for name in ("utf-8", "cp1252"):
-        try:
+    for name in ENCODINGS[:-1]:
+        with suppress(UnicodeDecodeError):
             content.decode(name)
-        except UnicodeDecodeError:
-            continue
-        return name
-    return "latin-1"
+            return name
+    return ENCODINGS[-1]
 
 
 def _delimiter(lines: Sequence[str]) -> str:
@@ -146,7 +144,7 @@ def _delimiter(lines: Sequence[str]) -> str:
         widths = {len(it) for it in rows[:-1] or rows}
         return len(widths) == 1, len(rows[0]) if rows else 0
 
-    ratings = {it: rating(it) for it in _DELIMITERS}
+    ratings = {it: rating(it) for it in DELIMITERS}
     fitting = {it: columns for it, (is_even, columns) in ratings.items() if is_even and columns > 1}
     # Where no delimiter fits all lines, the error of the reader says which line does not fit the first one.
     counts = fitting or {it: columns for it, (_, columns) in ratings.items()}

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ...data.sources.column_kinds import KindGuess, column_kind
+from ...data.sources.table_cells import DECIMAL_COMMA
 from ...errors import ArgumentError, DataError
 from .files import Place, Sheet
-from .texts import OUTPUT, task_key
+from .texts import OUTPUT, classes_reason, task_key
 from .writing import Draft, Key, number
 
 _SURE_TARGETS = ("target", "label", "class", "y", "klasse", "ziel")
@@ -20,7 +21,6 @@ _NUMBERS = (
     Key("standardize_targets", True, "the loss is of values around 0; all that is shown has the target's unit"),
 )
 ID_NAME = re.compile(r"(?i)(^|[_. -])(id|uuid|guid|key|rownames?|index|nr|no)$|^unnamed")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _MOST_CLASSES = 10
 """Whole numbers with at most so many different values are classes, as a target."""
 _LARGEST_SHARE = 0.1
@@ -171,7 +171,7 @@ def _decimal(sheet: Sheet) -> str:
         return "."
     for name in sheet.columns:
         texts = [it.strip() for it in sheet.texts(name) if it.strip()]
-        commas = sum(bool(_DECIMAL_COMMA.fullmatch(it)) for it in texts)
+        commas = sum(bool(DECIMAL_COMMA.fullmatch(it)) for it in texts)
         if commas and commas > 0.5 * len(texts):
             return ","
     return "."
@@ -220,8 +220,7 @@ def _target_reason(goal: Column, classes: Counter[str], *, is_classes: bool) -> 
     if not is_classes:
         values = sorted(float(it.replace(",", ".")) for it in classes)
         return f"numbers from {values[0]:.4g} to {values[-1]:.4g}"
-    shown = ", ".join(f"{name} {count:,}" for name, count in classes.most_common(5))
-    return f"{number(len(classes), 'class', 'classes')}: {shown}{', ...' * (len(classes) > 5)}"
+    return classes_reason(classes)
 
 
 def _left_out(columns: Sequence[Column]) -> list[Key]:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.codec import train_tokenizer
+from ...data.codec import SPECIAL_TOKENS, train_tokenizer
 from ...errors import DataError
 from .files import Place, Sheet
 from .writing import Draft, Key, number
 
-_PAD, _END = "<pad>", "</s>"
 _CHATML = ("<|im_start|>", "<|im_end|>")
 _SMALLEST_VOCABULARY, _LARGEST_VOCABULARY, _STEP = 384, 4096, 64
 _CHARACTERS_OF_A_TOKEN = 80
@@ -34,16 +33,11 @@ class Tokens:
         content: of its file, a `tokenizer.json`.
     """
 
-    def __init__(self, texts: Sequence[str], specials: Sequence[str] = (_PAD, _END), *, ends: bool = False) -> None:
+    def __init__(self, texts: Sequence[str], more_specials: Sequence[str] = ()) -> None:
         characters = sum(map(len, texts))
         wanted = characters // _CHARACTERS_OF_A_TOKEN // _STEP * _STEP
         tokenizer = train_tokenizer(texts, max(_SMALLEST_VOCABULARY, min(_LARGEST_VOCABULARY, wanted)))
-        tokenizer.add_special_tokens([*specials])
-        if ends and tokenizer.post_processor is None:
-            from tokenizers.processors import TemplateProcessing
-
-            end = (_END, tokenizer.token_to_id(_END))
-            tokenizer.post_processor = TemplateProcessing(single=f"$A {_END}", special_tokens=[end])
+        tokenizer.add_special_tokens([*more_specials])
         self._tokenizer = tokenizer
         self.size: int = tokenizer.get_vocab_size()
         self.content = tokenizer.to_str(pretty=True).encode() + b"\n"
@@ -85,7 +79,7 @@ def texts_draft(place: Place, sheet: Sheet, text: str, target: str) -> Draft:
         Key("type", "TextClassification"),
         *place.path_keys(sheet),
         Key("text", text, f"free text; not read: {', '.join(others[:5])}" if others else "free text"),
-        Key("target", target, _classes_reason(classes)),
+        Key("target", target, classes_reason(classes)),
         Key("tokenizer", place.beside("tokenizer.json"), tokens.reason),
         length,
         Key("validation_fraction", 0.2, "texts that the training does not see, which say how good the model is"),
@@ -167,7 +161,7 @@ def pairs_draft(place: Place, sheet: Sheet, source: str, target: str) -> Draft:
     """Texts, and what is to be written for them."""
     rows = [it for it in zip(sheet.texts(source), sheet.texts(target), strict=True) if all(map(str.strip, it))]
     sources, targets = [it for it, _ in rows], [it for _, it in rows]
-    tokens = Tokens([*sources, *targets], ends=True)
+    tokens = Tokens([*sources, *targets])
     read, written = tokens.counts(sources), tokens.counts(targets)
     length, target_length = length_key(read), length_key(written, "max_target_length")
     data = [
@@ -175,7 +169,7 @@ def pairs_draft(place: Place, sheet: Sheet, source: str, target: str) -> Draft:
         *place.path_keys(sheet),
         Key("source", source, "the text that is read"),
         Key("target", target, "the text that is to be written"),
-        Key("tokenizer", place.beside("tokenizer.json"), f"{tokens.reason}; {_END} ends a text"),
+        Key("tokenizer", place.beside("tokenizer.json"), f"{tokens.reason}; {SPECIAL_TOKENS['eos']} ends a text"),
         length,
         target_length,
         Key("validation_fraction", 0.1, "pairs that the training does not see"),
@@ -204,13 +198,14 @@ def pairs_draft(place: Place, sheet: Sheet, source: str, target: str) -> Draft:
 
 def chat_draft(place: Place, rows: Sequence[Any], chat_format: str, texts: Sequence[str]) -> Draft:
     """Conversations, with the loss on the answers; `texts` are those of all messages."""
-    tokens = Tokens(texts, (_PAD, _END, *_CHATML))
+    tokens = Tokens(texts, _CHATML)
     # Each message has its role, two marks and two ends of lines beside its text.
     per_row = max(1, round(len(texts) / len(rows)))
     counts = tokens.counts(texts)
     typical = sum(counts) // len(rows) + 6 * per_row
     length = max(64, min(_LONGEST, -(-2 * typical // 32) * 32))
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": _CHATML[1], "pad_token": _PAD,
+    pad = SPECIAL_TOKENS["pad"]
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": _CHATML[1], "pad_token": pad,
                 "model_max_length": length}  # fmt: skip
     data = [
         Key("type", "Chat"),
@@ -322,7 +317,8 @@ def _optimizer(rate: float) -> list[Key]:
     ]  # fmt: skip
 
 
-def _classes_reason(classes: Counter[str]) -> str:
+def classes_reason(classes: Counter[str]) -> str:
+    """The number of the classes, and how many items the largest have."""
     shown = ", ".join(f"{name} {count:,}" for name, count in classes.most_common(5))
     return f"{number(len(classes), 'class', 'classes')}: {shown}{', ...' * (len(classes) > 5)}"
 

@@ -9,16 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..._atomic import replace_file
 from ..._regular_file import digest_of
-from ...config import Config
+from ...config.base import write_text
 from ...config.document import parse, read_text
 from ...config.file_paths import file_fields
 from ...config.hiding import FromEnvironment
 from ...config.node import child
 from ...config.overrides import Option
-from ...config.registry import import_modules, parts_below
-from ...errors import CheckpointError, ConfigError, ConfigIOError, Problem
+from ...config.registry import import_modules, kinds_in
+from ...errors import CheckpointError, ConfigError
 from ..runs.environment import folders_of_run
 from ..runs.run_dir import CONFIG_NAME, LOCK_NAME, config_of
 from .configs import TrainConfig
@@ -96,11 +95,7 @@ _MODULES = "x-modules"
 def keep_config(config: TrainConfig, path: Path) -> None:
     """Write the config of a run; a ConfigIOError if that is not possible."""
     modules = _own_modules(config)
-    text = f"{_MODULES}: {json.dumps(modules)}\n" if modules else ""
-    try:
-        replace_file(path, (text + config.to_yaml()).encode())
-    except OSError as error:
-        raise ConfigIOError.of([Problem(f"can't be written: {error.strerror or error}", source=str(path))]) from error
+    write_text(path, (f"{_MODULES}: {json.dumps(modules)}\n" if modules else "") + config.to_yaml())
 
 
 def _import_own(run: Path, file: Path) -> None:
@@ -127,8 +122,8 @@ def _import_own(run: Path, file: Path) -> None:
 
 def _own_modules(config: TrainConfig) -> dict[str, str]:
     """The modules in the current folder that the config has classes of, with the digests of their files."""
-    kinds = {type(part) for _, _, part in parts_below(config) if isinstance(part, Config)}
-    names = sorted({it.__module__ for it in kinds if it.__module__.partition(".")[0] not in ("burnlike", "__main__")})
+    modules = {kind.__module__ for kind in kinds_in(config)}
+    names = sorted(it for it in modules if it.partition(".")[0] not in ("burnlike", "__main__"))
     return {name: digest for name in names if (digest := _digest_of_module(name)) is not None}
 
 
@@ -183,7 +178,8 @@ def check_resumable(
             None where a program made `now`.
     """
     changes = _changes(_plain(before), _plain(now), "")
-    files = dict(file_fields(before)).keys() & dict(file_fields(now)).keys()
+    files_before, files_now = dict(file_fields(before)), dict(file_fields(now))
+    files = files_before.keys() & files_now.keys()
     # Batches may be of another size where a step still takes as many items, or may do so.
     items = [it.training.items_per_step for it in (before, now)]
     is_single = before.distributed.is_single and now.distributed.is_single
@@ -195,7 +191,7 @@ def check_resumable(
             f"the run {run} was started with another config: {'; '.join(refused)}. Put the old values back to "
             "resume it, or leave out --resume to start a new run"
         )
-    same = {path for path in files if _is_one_file(dict(file_fields(before))[path], dict(file_fields(now))[path])}
+    same = {path for path in files if _is_one_file(files_before[path], files_now[path])}
     unsaid = [
         (path, text)
         for path, text in (() if set_paths is None else changes)

@@ -12,7 +12,7 @@ from ..._torch_compat.compiler import compiler_left_out
 from ...backend.torch_calls.tables import tensors_in
 from ...config import Config, ModuleConfig
 from ...config.node import Node, find
-from ...config.registry import parts_below, tag_of
+from ...config.registry import kinds_in, tag_of
 from ...config.root_keys import Input, inputs_of
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.splits import classes_of
@@ -24,7 +24,7 @@ from ...optim import OptimizerAdaptor
 from ..learner.steps import StepOutput, output_of, update_metrics
 from ..metrics.configs import AucPrConfig, AurocConfig
 from ..parallel.configs import DistributedConfig
-from ..parallel.division_problems import SCHEDULES
+from ..parallel.division_problems import SCHEDULES, is_understood
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta
@@ -44,10 +44,7 @@ WRONG = (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, Attrib
 
 def _quick_shapes(config: Config) -> AbstractContextManager[None]:
     """Shapes without torch's compiler, where all parts are burnlike's: other code may ask for it."""
-    parts = (config, *(part for _, _, part in parts_below(config, "")))
-    kinds = {type(part) for part in parts if isinstance(part, Config)}
-    is_own = all(kind.__module__.startswith("burnlike.") and tag_of(kind) != "Pretrained" for kind in kinds)
-    return compiler_left_out() if is_own else nullcontext()
+    return compiler_left_out() if all(map(is_understood, kinds_in(config))) else nullcontext()
 
 
 def check_batch(config: TrainConfig, data: JobData, module: nn.Module) -> None:

@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import Any
 
 from ...config import Config, ModuleConfig
-from ...config.registry import parts_below, tag_of
+from ...config.registry import kinds_in, parts_below, tag_of
 from ...errors import nearest
 from ...nn.containers.layer_facts import facts_of
 
@@ -71,14 +71,18 @@ def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
     for path, part in with_experts:
         if part.n_experts % size:
             yield f"{path}.n_experts", f"expected a multiple of {size} (distributed.expert), got {part.n_experts}"
-    kinds = {type(it) for _, it in _configs(model) if isinstance(it, ModuleConfig)}
-    is_known = all(it.__module__.startswith("burnlike.") and tag_of(it) != "Pretrained" for it in kinds)
-    if not with_experts and is_known:
+    kinds = [it for it in kinds_in(model) if issubclass(it, ModuleConfig)]
+    if not with_experts and all(map(is_understood, kinds)):
         yield (
             "distributed.expert",
             f"{tag_of(type(model))} has no experts; leave out `expert`, or take a model with MixtureOfExperts, such as"
             " DecoderLm with feed_forward: {type: Experts}",
         )
+
+
+def is_understood(kind: type) -> bool:
+    """True if a class of configs is burnlike's and makes nothing of other libraries: its code is known."""
+    return kind.__module__.startswith("burnlike.") and tag_of(kind) != "Pretrained"
 
 
 def quantized_problems(model: Any, distributed: Any) -> Iterator[tuple[str, str]]:

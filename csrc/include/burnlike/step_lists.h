@@ -173,8 +173,7 @@ class StepLists {
 
   static void check_writable(const TensorFacts& tensor) {
     if (tensor.data != nullptr || tensor.count == 0) return;
-    int64_t* strides = nullptr;
-    TORCH_ERROR_CODE_CHECK(aoti_torch_get_strides(tensor.handle, &strides));
+    const int64_t* strides = tensor.strides();
     // Each dimension, from the one with the smallest steps on, steps over all of those before.
     std::vector<std::pair<int64_t, int64_t>> dims;
     for (int64_t dim = 0; dim < tensor.dim; ++dim) {

@@ -110,12 +110,10 @@ class TensorList {
     for (int64_t dim = 0; dim < facts.dim; ++dim) facts.count *= sizes[dim];
     int64_t extent = facts.count;
     if (contiguous) {
-      TORCH_ERROR_CODE_CHECK(aoti_torch_get_data_ptr(handle, &facts.data));
+      facts.data = facts.memory();
       if (!is_aligned(facts.data, size_of(facts.dtype))) facts.data = nullptr;
     } else {
-      int64_t* strides = nullptr;
-      TORCH_ERROR_CODE_CHECK(aoti_torch_get_strides(handle, &strides));
-      extent = memory_extent(sizes, strides, facts.dim);
+      extent = memory_extent(sizes, facts.strides(), facts.dim);
     }
     check_storage(handle, extent);
     return facts;
