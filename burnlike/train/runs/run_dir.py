@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
@@ -20,6 +21,7 @@ _OF_OTHERS = ("wandb",)
 """Folders of other programs, which keep links of their own there; burnlike follows none of them."""
 DATA_NAME, DATA_FOLDER = "data.json", "data"
 _MOST_DATA_BYTES = 64_000_000
+_WORKERS_END_S = 5.0
 
 
 class RunDir:
@@ -94,7 +96,7 @@ class RunDir:
         except OSError as error:
             raise RunDirError(f"{path / LOCK_NAME} can't be opened: {error.strerror}; check the permissions") from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(lock)
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 lock.close()
@@ -127,6 +129,29 @@ class RunDir:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _take(lock: IO[str]) -> None:
+    # A killed run's workers end within moments of it, and keep the lock until then.
+    ends = time.monotonic() + _WORKERS_END_S
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > ends or _owner_is_alive(lock):
+                raise
+            time.sleep(0.01)
+
+
+def _owner_is_alive(lock: IO[str]) -> bool:
+    lock.seek(0)
+    try:
+        os.kill(int(lock.read()), 0)
+    except (ProcessLookupError, ValueError, OverflowError):  # it has ended, or has not written its number yet
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def open_or_create(path: str | os.PathLike[str]) -> RunDir:

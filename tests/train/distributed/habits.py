@@ -148,7 +148,7 @@ def zero_redundancy(strategy: str, out: Path) -> None:
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.1)
     with pytest.raises(ConfigError, match=r"give the Learner the optimizer alone, and .*strategy='fsdp2'"):
         Learner(model, optimizer, parallel=parallel)
-    with pytest.raises(TypeError, match="not parameters alone, as ZeroRedundancyOptimizer gives them, got a list"):
+    with pytest.raises(TypeError, match="expected the module, not its parameters, as first argument, got a list"):
         ZeroRedundancyOptimizer(model.parameters(), TorchOptimizer, config=SgdConfig(), lr=0.1)
     parallel.close()
 

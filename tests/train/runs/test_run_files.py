@@ -3,7 +3,9 @@
 import fcntl
 import json
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -430,6 +432,20 @@ def test_only_one_process_works_on_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunDirError, match=rf"another process \(id {os.getpid()}\) is working on"):
         RunDir.open(tmp_path / "run")
     first.close()
+    RunDir.open(tmp_path / "run").close()
+
+
+def test_a_killed_run_is_taken_up_as_soon_as_its_workers_have_ended(tmp_path: Path) -> None:
+    program = f"""
+import os, signal, time
+from burnlike.train.runs.run_dir import RunDir
+run = RunDir.create({str(tmp_path / "run")!r})
+if os.fork() == 0:
+    time.sleep(1)
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.call([sys.executable, "-c", program]) == -signal.SIGKILL
     RunDir.open(tmp_path / "run").close()
 
 
