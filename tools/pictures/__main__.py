@@ -7,7 +7,9 @@ from pathlib import Path
 
 IMAGES = Path(__file__).parents[2] / "docs/images"
 NAMES = sorted(
-    it.stem for it in Path(__file__).parent.glob("*.py") if it.stem not in ("__init__", "__main__", "svg", "recorded")
+    it.stem
+    for it in Path(__file__).parent.glob("*.py")
+    if it.stem not in ("__init__", "__main__", "svg", "bars", "recorded")
 )
 
 
