@@ -281,11 +281,11 @@ def _read_data(
     """
     parts = parallel.world_size // parallel.sizes.replicate if parallel.is_sharded else 1
     # A model that is too large is refused before the data is read, which may take hours.
-    without_data = model_config(config, None)
-    meta_model = None if without_data.lacks_sizes else check_fits(without_data, device, parts)
+    smallest = model_config(config, None).for_sizes(1, 1)
+    meta_model = check_fits(smallest, device, parts)
     read = JobData.read(config)
     completed = read.model_config(config)
-    if completed != without_data:
+    if completed != smallest:
         meta_model = check_fits(completed, device, parts)
     return read, completed, meta_model
 

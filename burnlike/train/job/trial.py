@@ -292,6 +292,7 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple["Trace", list[
         raise ConfigError(f"--shapes: {type(config).__name__} has no model")
     if isinstance(config, TrainConfig):
         model = model_config(config, None)
+        model = JobData.read(config).model_config(config) if model.lacks_sizes else model
     place = find(tree, path).place
     model_inputs = inputs or implied_inputs(config, model, tree)
     try:
