@@ -128,6 +128,7 @@ class Job:
         lines += self.notes
         lines += self.parallel.describe()
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
+        lines += self._small_data_notes()
         lines += getattr(self.data, "said", ())
         if unreadable := getattr(self.data.train, "unreadable", ()):
             reasons = [it for it in unreadable if it][:_SHOWN_ROWS]
@@ -141,6 +142,16 @@ class Job:
         epochs = f"{training.epochs} epoch" + "s" * (training.epochs != 1)
         lines.append(f"training  {self.total_steps} steps of {items} in {epochs}")
         return lines
+
+    def _small_data_notes(self) -> list[str]:
+        """A line for the user where all items to train on are less than one batch."""
+        training, count = self.config.training, len(self.data.train)
+        if training.steps_per_epoch or training.global_batch_size or len(self.train_loader) != 1:
+            return []
+        if count >= training.batch_size * self.parallel.data_size:
+            return []
+        items = f"{count:,} item{'s' * (count != 1)}"
+        return [f"          each epoch has one batch of {items}, as training.batch_size is {training.batch_size:,}"]
 
     def run(
         self,

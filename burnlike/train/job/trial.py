@@ -276,6 +276,9 @@ def _data_problems(config: Any, read: JobData, batches: int, module: Any) -> Ite
         yield from (("data", text) for text in getattr(data.train, "unreadable", ()) if text)
     if config.training.steps_per_epoch is None:
         steps = config.training.epochs * config.training.steps_of(batches)
+        if not batches:
+            message = f"leaves no batch of {len(data.train)} items; lower training.batch_size, or leave out drop_last"
+            yield "training.drop_last", message
         reason = f"training.epochs times the batches of {len(data.train)} items"
         yield from config.schedule_problems(steps, reason)
     try:
