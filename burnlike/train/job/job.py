@@ -12,7 +12,7 @@ from ...data import DataLoader
 from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...interop.adapters.layers import has_adapters
 from ...module import params, seed_param_ids
-from ...module.torch_objects.wrappers import own_class
+from ...module.printing.values import type_text
 from ..checkpoint.checkpointer import Checkpointer
 from ..checkpoint.mirror import Mirror
 from ..learner.configs import TrainingConfig
@@ -124,7 +124,7 @@ class Job:
 
     def describe(self, run: RunDir) -> list[str]:
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
-        lines.append(f"model     {own_class(self.model).__name__}, {self.n_params:,} parameters")
+        lines.append(f"model     {type_text(self.model)}, {self.n_params:,} parameters")
         lines += self.notes
         lines += self.parallel.describe()
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
