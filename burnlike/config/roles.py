@@ -68,6 +68,9 @@ class ModuleConfig(Config, Builds[Built]):
         ```
     """
 
+    usual_outputs: ClassVar[int | None] = None
+    """The number in the place of `Outputs` that neither the config nor data says; None where it has to be said."""
+
     def __post_init__(self) -> None:
         """Check the fields, and that layers within repeated layers are not beyond all use."""
         super().__post_init__()
@@ -86,12 +89,13 @@ class ModuleConfig(Config, Builds[Built]):
 
         It is a DeviceError if this machine does not have the device.
         """
-        for name in self._sizes_from_data:
-            kind = tag_of(type(self)) or type(self).__name__
+        if names := self._sizes_from_data:
+            if self.usual_outputs is not None:
+                return self.for_sizes(None, self.usual_outputs).init(device)
             raise ConfigError(
-                f"{kind}: expected `{name}`, how many classes or numbers the model is to give, such as `{name}: 10`. It"
-                " may be left out only in a training whose data names its classes or targets; those of masks have no"
-                " names"
+                f"{tag_of(type(self)) or type(self).__name__}: expected `{names[0]}`, how many classes or numbers the"
+                f" model is to give, such as `{names[0]}: 10`. It may be left out only in a training whose data names its"
+                " classes or targets; those of masks have no names"
             )
         if device is not None:
             device = resolve("burnlike.backend.devices:named_device")(device)

@@ -56,6 +56,9 @@ NOT_FROM_DATA = {
 }
 
 
+OF_IMAGENET = ("ResNet", "ConvNext", "VisionTransformer")
+
+
 def test_the_size_of_each_result_may_be_left_to_the_data() -> None:
     """A new head whose size is no `Outputs` fails here."""
     registry.load_built_in()
@@ -76,6 +79,11 @@ def test_the_size_of_each_result_may_be_left_to_the_data() -> None:
                 of=open_config.for_sizes(7, 3)
             )
             message = f"{tag}: expected `{field.name}`, how many classes or numbers .* such as `{field.name}: 10`"
+            if open_config.usual_outputs is not None:
+                assert tag in OF_IMAGENET
+                of_1000 = config(**fields, num_classes=1000).init("meta")
+                assert str(open_config.init("meta")) == str(of_1000)
+                continue
             for refused in (open_config, models.LoRAConfig(of=open_config)):
                 with pytest.raises(ConfigError, match=message):
                     refused.init()

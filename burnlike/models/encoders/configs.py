@@ -18,7 +18,7 @@ class VisionTransformerConfig(ModuleConfig["model.VisionTransformer"], tag="Visi
     """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
 
     Attributes:
-        num_classes: of the result, in a job those of the data; None for no head, whose input is the result then.
+        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the result then.
         image_size: of the images; one size, or `[height, width]`, as in patch_size.
         patch_size: of the patches, which don't overlap; must divide image_size.
         d_model: size of a patch's vector.
@@ -33,6 +33,8 @@ class VisionTransformerConfig(ModuleConfig["model.VisionTransformer"], tag="Visi
         >>> VisionTransformerConfig.small(num_classes=10, image_size=32, patch_size=4).n_patches
         64
     """
+
+    usual_outputs = 1000
 
     num_classes: Outputs | None = FROM_DATA
     image_size: Size2d = 224
