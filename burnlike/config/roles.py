@@ -94,8 +94,8 @@ class ModuleConfig(Config, Builds[Built]):
                 return self.for_sizes(None, self.usual_outputs).init(device)
             raise ConfigError(
                 f"{tag_of(type(self)) or type(self).__name__}: expected `{names[0]}`, how many classes or numbers the"
-                f" model is to give, such as `{names[0]}: 10`. It may be left out only in a training whose data names its"
-                " classes or targets; those of masks have no names"
+                f" model is to give, such as `{names[0]}: 10`. It may be left out only in a training whose data names"
+                " its classes or targets; those of masks have no names"
             )
         if device is not None:
             device = resolve("burnlike.backend.devices:named_device")(device)

@@ -19,7 +19,8 @@ class ConvNextConfig(ModuleConfig["model.ConvNext"], tag="ConvNext"):
     """A convolutional network with the design of transformers (Liu et al. 2022); `tiny()` to `large()` are the paper's.
 
     Attributes:
-        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the result then.
+        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the
+            result then.
         depths: blocks of each stage; each stage after the first halves height and width.
         widths: channels of each stage, as many as depths.
         patch_size: of the first convolution, which is also its stride.
@@ -84,7 +85,8 @@ class ResNetConfig(ModuleConfig["model.ResNet"], tag="ResNet"):
     """A residual network that classifies images (He et al. 2016), 18 to 152 layers by `resnet18()` to `resnet152()`.
 
     Attributes:
-        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the result then.
+        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the
+            result then.
         block: `Basic` is two convolutions of 3 x 3, `Bottleneck` 1 x 1, 3 x 3 and 1 x 1.
         depths: blocks of each stage; each stage after the first halves height and width.
         widths: channels of each stage's result, as many as depths.

@@ -18,7 +18,8 @@ class VisionTransformerConfig(ModuleConfig["model.VisionTransformer"], tag="Visi
     """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
 
     Attributes:
-        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the result then.
+        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the
+            result then.
         image_size: of the images; one size, or `[height, width]`, as in patch_size.
         patch_size: of the patches, which don't overlap; must divide image_size.
         d_model: size of a patch's vector.
