@@ -64,7 +64,7 @@ SIZES: dict[str, Size] = {
     ),
     "ResNet/50": Size(models.ResNetConfig.resnet50(), images(2, 64), torch_resnet.ResNet, torch_resnet.NAMES),
     "ConvNext": Size(
-        models.ConvNextConfig(depths=(2, 2, 2, 2), widths=(48, 96, 192, 384), layer_scale=0.1),
+        models.ConvNextConfig(num_classes=1000, depths=(2, 2, 2, 2), widths=(48, 96, 192, 384), layer_scale=0.1),
         images(4, 64),
         torch_convnext.ConvNext,
         torch_convnext.NAMES,

@@ -3,7 +3,7 @@
 A field of your own is bounded by one of these, or by `Annotated[int, Meta(ge=1), at_most(64, "the kernel's tile")]`.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -22,6 +22,13 @@ _FLOAT = at_most(LARGEST_FLOAT, "the product of two larger numbers is no float32
 
 Size = Annotated[int, Meta(ge=1), _SIZE]
 """A dimension of a tensor."""
+FROM_DATA: Any = "data"
+"""The value of `Outputs` that a job's data replaces."""
+if TYPE_CHECKING:
+    Outputs = int
+else:
+    Outputs = Size | Literal["data"]
+"""The size of a model's result: classes, or numbers. `data`: as many as the data of a job has."""
 EvenSize = Annotated[int, Meta(ge=2, multiple_of=2), _SIZE]
 """A dimension of a tensor that is split into halves."""
 Count = Annotated[int, Meta(ge=1), _COUNT]

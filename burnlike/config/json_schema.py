@@ -15,7 +15,7 @@ from . import registry
 from .emit import to_plain
 from .registry import TAG_FIELD, ConfigType, default_of, fields_of, imported, inlined_in, is_role, members_of, tag_of
 from .root_keys import EXTENSION, INPUTS
-from .tree import DEFAULTS
+from .tree import DEFAULTS, FROM, MODEL
 
 Schema = dict[str, Any]
 
@@ -35,6 +35,20 @@ _FILES = {
     "description": "Files, or names of shipped configs, over whose values this file stands; relative to this file.",
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
 }
+_MODEL_FILE = {
+    "title": "ModelFile",
+    "description": "The model of another file, and what is put over it.",
+    "type": "object",
+    "properties": {
+        FROM: {
+            "description": "A file of a model, or of a training, relative to this one; or a shipped config by name.",
+            "type": "string",
+            "minLength": 1,
+            "not": {"pattern": r"\$\{"},
+        }
+    },
+    "required": [FROM],
+}
 
 _SHAPE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]}
 _INPUTS = {
@@ -52,7 +66,12 @@ def json_schema(root: ConfigType) -> Schema:
     A schema can't express all that the reader checks: rules across fields, and that 3.0 is no int, are left out.
     """
     registry.load_built_in()
-    schemas: dict[str, Schema] = {"Reference": _REFERENCE, "Digits": _DIGITS, "Inputs": _INPUTS}
+    schemas: dict[str, Schema] = {
+        "Reference": _REFERENCE,
+        "Digits": _DIGITS,
+        "Inputs": _INPUTS,
+        "ModelFile": _MODEL_FILE,
+    }
     whole = _Definitions(schemas, root)
     partial = _Definitions(schemas, root, whole)
     complete, incomplete = whole.refer(root), partial.refer(root)
@@ -189,6 +208,9 @@ class _Definitions:
                 required.append(key)
             else:
                 properties[key] |= {} if field.required else _default(field)
+        model = fields_of(cls).get(MODEL) if tag is None and issubclass(cls, self.root) else None
+        if model is not None and isinstance(model.type, mi.StructType):
+            properties[MODEL]["anyOf"].append({"$ref": "#/definitions/ModelFile"})
         schema: Schema = {"title": cls.__name__, "description": about, "type": "object", "properties": properties}
         if self.whole:
             del schema["description"]

@@ -30,9 +30,9 @@ from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, Problem
 
 from .base import Config, built
-from .bounds import PER_LAYER
+from .bounds import FROM_DATA, PER_LAYER
 from .node import Tree
-from .registry import ConfigType, fields_of, types_in
+from .registry import ConfigType, fields_of, tag_of, types_in
 from .root_keys import without_inputs
 
 if TYPE_CHECKING:
@@ -68,6 +68,9 @@ class ModuleConfig(Config, Builds[Built]):
         ```
     """
 
+    usual_outputs: ClassVar[int | None] = None
+    """The number in the place of `Outputs` that neither the config nor data says; None where it has to be said."""
+
     def __post_init__(self) -> None:
         """Check the fields, and that layers within repeated layers are not beyond all use."""
         super().__post_init__()
@@ -86,6 +89,14 @@ class ModuleConfig(Config, Builds[Built]):
 
         It is a DeviceError if this machine does not have the device.
         """
+        if names := self._sizes_from_data:
+            if self.usual_outputs is not None:
+                return self.for_sizes(None, self.usual_outputs).init(device)
+            raise ConfigError(
+                f"{tag_of(type(self)) or type(self).__name__}: expected `{names[0]}`, how many classes or numbers the"
+                f" model is to give, such as `{names[0]}: 10`. It may be left out only in a training whose data names"
+                " its classes or targets; those of masks have no names"
+            )
         if device is not None:
             device = resolve("burnlike.backend.devices:named_device")(device)
         return built(self, "init(device)", device=device)
@@ -115,13 +126,19 @@ class ModuleConfig(Config, Builds[Built]):
     @property
     def lacks_sizes(self) -> bool:
         """True if the model can only be built after `for_sizes`."""
-        return False
+        return bool(self._sizes_from_data)
+
+    @property
+    def _sizes_from_data(self) -> "list[str]":
+        """The fields of type `Outputs` that the data is to fill."""
+        return [name for name in _outputs(type(self)) if getattr(self, name) == FROM_DATA]
 
     def for_sizes(self, d_input: int | None, d_output: int | None) -> "ModuleConfig":
         """The config completed by the sizes of the data: features of an item, and numbers that the model gives; None
         where they are not known.
         """
-        return self
+        sizes = {} if d_output is None else dict.fromkeys(self._sizes_from_data, d_output)
+        return self.replace(**sizes) if sizes else self
 
     def description(self, module: Any = None) -> "Mapping[str, bytes]":
         """Files that a run keeps, by their names in its directory, so that `without_weights` can build the model where
@@ -163,6 +180,16 @@ def _layer_counts(cls: ConfigType) -> list[str]:
         if any(
             isinstance(it, mi.Metadata) and (it.extra or {}).get("reason") == PER_LAYER for it in types_in(field.type)
         )
+    ]
+
+
+@cache
+def _outputs(cls: ConfigType) -> list[str]:
+    """The fields of type `Outputs`."""
+    return [
+        field.name
+        for field in fields_of(cls).values()
+        if any(isinstance(it, mi.LiteralType) and FROM_DATA in it.values for it in types_in(field.type))
     ]
 
 

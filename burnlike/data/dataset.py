@@ -44,6 +44,24 @@ class Batcher(Protocol[ItemContra, BatchCo]):
         ...
 
 
+def name_of_data(dataset: Any) -> str:
+    """The class of the data set that items come from, below those that only choose or change items, where it is the
+    user's own; else `the data`, as classes of burnlike do not stand in a config.
+    """
+    while type(dataset).__module__.startswith("burnlike."):
+        dataset = getattr(dataset, "dataset", getattr(dataset, "_dataset", None))
+        if dataset is None:
+            return "the data"
+    return type(dataset).__name__
+
+
+def kind_of_batches(batcher: Any) -> str:
+    """The batches that a batcher makes, in words: `padded texts`."""
+    if batcher is None:
+        return "stacked items"
+    return getattr(batcher, "makes", None) or f"made by {type(batcher).__name__}"
+
+
 class InMemDataset(list[Item]):
     """Items held in a list; Burn's name for the simplest dataset."""
 

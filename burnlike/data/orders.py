@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
+from .dataset import name_of_data
 
 Sampling = Literal["all", "balanced"]
 
@@ -91,7 +92,7 @@ def check_balanced(dataset: Any, seed: int | None) -> None:
         raise ValueError("sampling='balanced' needs a seed, by which items are drawn")
     if getattr(dataset, "order_of_pass", None) is not None:
         raise DataError(
-            f"sampling: balanced: {type(dataset).__name__} is read in an order of its own, without looking at classes;"
+            f"sampling: balanced: {name_of_data(dataset)} is read in an order of its own, without looking at classes;"
             " weigh the classes by the task's class_weights"
         )
     targets_of(dataset)

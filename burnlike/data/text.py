@@ -58,6 +58,8 @@ class TokenWindows:
 class TokenBatcher:
     """Stacks windows into one batch of int64."""
 
+    makes = "windows of tokens"
+
     def batch(self, items: Sequence[Tensor], device: torch.device) -> Tensor:
         """`[n]` each -> `[batch, n]`, int64, on `device`."""
         stacked = torch.stack(list(items))

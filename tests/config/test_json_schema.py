@@ -140,6 +140,43 @@ def test_it_is_small(cls):
     assert len(json.dumps(json_schema(cls))) < 800_000
 
 
+@pytest.mark.parametrize(
+    ("model", "valid"),
+    [
+        ({"from": "net.yaml"}, True),
+        ({"from": "net.yaml", "dropout": 0.2}, True),
+        ({"from": ""}, False),
+        ({"from": "${env:NET}"}, False),
+        ({"from": ["a.yaml", "b.yaml"]}, False),
+        ({"form": "net.yaml"}, False),
+        ({"dropout": 0.2}, False),
+    ],
+)
+def test_the_model_of_a_training_may_be_of_another_file(tmp_path, model, valid):
+    """As the reader has it."""
+    schema = json_schema(TrainConfig)
+    training = {
+        "data": {"type": "Digits", "flat": True},
+        "model": model,
+        "task": {"type": "Classification"},
+        "optimizer": {"type": "AdamW"},
+        "training": {"epochs": 1, "batch_size": 8},
+    }
+    (tmp_path / "net.yaml").write_text("type: Mlp\nsizes: [64, 10]\n")
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(training))
+    assert is_valid(training, schema, schema) == valid
+    if valid:
+        assert TrainConfig.load(file).model.sizes == (64, 10)
+    else:
+        with pytest.raises(ConfigError):
+            TrainConfig.load(file)
+    # What else is under `defaults` is of the other files.
+    assert is_valid({"defaults": "base.yaml", "model": model}, schema, schema) == (valid or model == {"dropout": 0.2})
+    of_model = json_schema(ModuleConfig)
+    assert not is_valid(model, of_model, of_model)
+
+
 def test_names_of_layers_and_nodes_are_checked():
     schema = json_schema(ModuleConfig)
     relu = {"type": "Relu"}

@@ -178,7 +178,7 @@ def test_items_that_can_not_be_read_are_left_out_and_counted_if_asked(workers: i
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_batcher_that_fails_names_the_items(workers: int) -> None:
     of = DataLoader(InMemDataset([torch.zeros(2), torch.zeros(3)]), batch_size=2, num_workers=workers)
-    message = "items 0, 1 of InMemDataset make no batch: RuntimeError: stack expects.*A batch is of items of one shape"
+    message = "items 0, 1 of the data make no batch: RuntimeError: stack expects.*A batch is of items of one shape"
     with pytest.raises(DataError, match=re.compile(message, re.DOTALL)):
         list(of)
 

@@ -147,7 +147,7 @@ def test_a_job_takes_them_in_their_order_and_for_their_parts(tmp_path: Path) -> 
     assert len(job.data.valid) == len(plain.data.valid)
     assert torch.equal(job.data.valid[3][0], (plain.data.valid[3][0] - 1) / 2)
     assert torch.equal(job.data.splits["test"][3][0], (plain.data.splits["test"][3][0] - 1) / 2)
-    with pytest.raises(ArgumentError, match="PartialDataset: expected 0 <= start <= end"):
+    with pytest.raises(ArgumentError, match="Partial: expected 0 <= start <= end"):
         job_of(tmp_path, "{type: Partial, end: 5000}")
 
 
@@ -198,7 +198,9 @@ def test_data_sets_that_do_not_belong_together_are_refused() -> None:
     parts = [Splits(Named(classes), Named(classes)) for classes in (["a", "b"], ["b", "c"])]
     with pytest.raises(DataError, match=r"datasets.1: expected the classes of the first data set"):
         composed(parts)
-    with pytest.raises(DataError, match="whose batches are made by NoneType"):
+    with pytest.raises(
+        DataError, match="whose batches are stacked items, as those of the first data set, got made by int"
+    ):
         composed(
             [Splits(InMemDataset([1]), InMemDataset([1])), Splits(InMemDataset([1]), InMemDataset([1]), batcher=1)]
         )

@@ -1,6 +1,7 @@
 """Each case of the table of ready models, in torch's world and in that of records."""
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from burnlike import Autodiff, Cpu, Tensor as Typed, models
 from burnlike.config import ModuleConfig, registry
+from burnlike.errors import ConfigError
 from burnlike.module import display, params
 from burnlike.record import BurnpackRecorder, FileRecorder, NamedMpkFileRecorder, init_from, load, save
 
@@ -44,6 +46,49 @@ def test_each_model_has_a_case_and_is_public() -> None:
     assert names == {str(registry.tag_of(type(case.config))) for case in CASES}
     assert {*names, *(f"{name}Config" for name in names)} <= {*models.__all__}
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+NAMES_OF_OUTPUTS = re.compile(r".*(class(es)?|labels?|tags?|outputs?|targets?)$")
+NOT_FROM_DATA = {
+    "Pretrained": "its `classes` and None of `n_classes` are completed by `for_task`",
+    "LoRA": "its `targets` are layers",
+    "Siamese": "None is a result of its own, the cosine",
+}
+
+
+OF_IMAGENET = ("ResNet", "ConvNext", "VisionTransformer")
+
+
+def test_the_size_of_each_result_may_be_left_to_the_data() -> None:
+    """A new head whose size is no `Outputs` fails here."""
+    registry.load_built_in()
+    models_of_outputs = set()
+    for tag, config in registry.imported(ModuleConfig).items():
+        for field in registry.fields_of(config).values() if config.__module__.startswith("burnlike.models.") else ():
+            if tag in NOT_FROM_DATA or not NAMES_OF_OUTPUTS.match(field.name):
+                continue
+            models_of_outputs.add(tag)
+            fitting = next(it.config for it in CASES if type(it.config) is config and getattr(it.config, field.name))
+            fields = {name: getattr(fitting, name) for name in fitting.__struct_fields__ if name != field.name}
+            open_config: Any = config(**fields)
+            assert open_config.lacks_sizes, f"{tag}.{field.name}: expected the type `Outputs` and the default FROM_DATA"
+            assert open_config.for_sizes(7, None) == open_config
+            assert open_config.for_sizes(7, getattr(fitting, field.name)) == fitting
+            assert fitting.for_sizes(7, 9) == fitting
+            assert models.LoRAConfig(of=open_config).for_sizes(7, 3) == models.LoRAConfig(
+                of=open_config.for_sizes(7, 3)
+            )
+            message = f"{tag}: expected `{field.name}`, how many classes or numbers .* such as `{field.name}: 10`"
+            if open_config.usual_outputs is not None:
+                assert tag in OF_IMAGENET
+                of_1000 = config(**fields, num_classes=1000).init("meta")
+                assert str(open_config.init("meta")) == str(of_1000)
+                continue
+            for refused in (open_config, models.LoRAConfig(of=open_config)):
+                with pytest.raises(ConfigError, match=message):
+                    refused.init()
+    heads = {"ResNet", "ConvNext", "VisionTransformer", "UNet", "BertClassifier", "TextClassifier", "TokenTagger"}
+    assert models_of_outputs >= heads
 
 
 @each_model

@@ -268,6 +268,12 @@ CASES = {
         f"task: {{type: Classification}}\nmetrics: {CLASS_METRICS}{MIXED}",
         photos, of_classes, "{}",
     ),
+    "images, classes of the data": Case(
+        "data: {type: ImageFolder, path: train, validation_path: valid}\n"
+        "model: {type: ResNet, stem: Small, depths: [1], widths: [4], stem_channels: 4}\n"
+        f"task: {{type: Classification}}\nmetrics: {CLASS_METRICS}",
+        photos, of_classes, "{}",
+    ),
     "masks": Case(
         "data: {type: ImageFolder, path: train, masks: train_masks, validation_fraction: 0.3}\n"
         "model: {type: Conv2d, channels: [3, 3], kernel_size: [3, 3], padding: Same}\n"
@@ -286,6 +292,13 @@ CASES = {
         "data: {type: TaggedWords, path: train.jsonl, validation_path: valid.jsonl, tokenizer: tok.json}"
         + OF_WORDS % "head: {type: Linear, d_input: 8, d_output: 3}"
         + "task: {type: TokenClassification}\nmetrics: [{type: SpanF1}]",
+        tagged, of_tags, "{}.jsonl",
+    ),
+    "tags, classes of the data": Case(
+        "data: {type: TaggedWords, path: train.jsonl, validation_path: valid.jsonl, tokenizer: tok.json}\n"
+        "model: {type: TokenTagger, encoder: {type: BertEncoder, vocab_size: 11, max_sequence_length: 16, d_model: 8,"
+        " n_layers: 1, n_heads: 2, d_ff: 8}}\n"
+        "task: {type: TokenClassification}\nmetrics: [{type: SpanF1}]",
         tagged, of_tags, "{}.jsonl",
     ),
     "pairs": Case(

@@ -324,6 +324,37 @@ def test_a_global_batch_size_measures_the_same_items_with_any_number_of_processe
 CONFIGS = [*shipped_jobs().values()]
 
 
+SMALL = """\
+data: {type: Csv, path: t.csv, target: y, kind: numbers, validation_fraction: 0.2}
+model: {type: Mlp, hidden: [4]}
+task: {type: Regression}
+optimizer: {type: AdamW}
+training: {epochs: 2, batch_size: 8}
+"""
+
+
+def test_a_batch_size_above_the_items_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("x,y\n" + "".join(f"{it},{it * 2}\n" for it in range(10)))
+    Path("small.yaml").write_text(SMALL)
+    assert main(["train", "small.yaml"]) == 0
+    assert "one batch" not in capsys.readouterr().out
+    assert main(["train", "small.yaml", "--set", "training.batch_size=1000"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    place = lines.index("          each epoch has one batch of 8 items, as training.batch_size is 1,000")
+    assert lines[place - 1] == "data      8 items to train on, 2 to validate on"
+    assert "training  2 steps of 1000 items in 2 epochs" in lines[place:]
+    assert main(["train", "small.yaml", "--set", "training.steps_per_epoch=1", "--set", "training.batch_size=9"]) == 0
+    assert "one batch" not in capsys.readouterr().out
+    for command in ("check", "train"):
+        assert main([command, "small.yaml", "--set", "training={epochs: 1, batch_size: 9, drop_last: true}"]) != 0
+        said = "".join(capsys.readouterr())
+        assert "drop_last leaves no" in said.replace(": leaves", " leaves")
+        assert "lower training.batch_size, or leave out drop_last" in said
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_shipped_configs_load_and_round_trip(path: Path) -> None:
     config = TrainConfig.load(path)

@@ -156,6 +156,8 @@ class PromptBatcher:
     goes on with their text, in place of answering it.
     """
 
+    makes = "prompts"
+
     def __init__(self, run_codec: Any, *, continues: bool = False) -> None:
         self._codec = run_codec
         self._continues = continues

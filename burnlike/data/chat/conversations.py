@@ -148,6 +148,8 @@ class ConversationBatcher:
     Packed items keep their `position_ids`, in which padding is a document of its own; others get an `attention_mask`.
     """
 
+    makes = "padded conversations"
+
     def __init__(self, pad_token: int, length: int = 0) -> None:
         """Take the token of the padding, and the least length of a batch."""
         self.pad_token, self.length = pad_token, length

@@ -92,6 +92,8 @@ class Pairs(Conversations):
 class PairBatcher(ConversationBatcher):
     """Makes mappings `[n, 2, length]` int64 of pairs, and `margin` `[n]` float32."""
 
+    makes = "padded pairs of answers"
+
     def batch(self, items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Any]:
         rows = super().batch([item[name] for item in items for name in ANSWERS], device)
         batch = {name: it.unflatten(0, (len(items), 2)) for name, it in rows.items()}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...config import TransformConfig
 from ...errors import DataError
-from ..dataset import Dataset, Fingerprint, Fingerprinted
+from ..dataset import Dataset, Fingerprint, Fingerprinted, kind_of_batches
 from ..transforms.datasets import ComposedDataset, SelectionDataset
 from ..transforms.mixing import MixedDataset
 
@@ -214,17 +214,17 @@ def existing(path: str, field_name: str, kind: Literal["file", "directory", "any
 def composed(parts: Sequence[Any]) -> Splits:
     """The data sets that configs have made, one after the other."""
     classes = [classes_of(it) for it in parts]
-    batchers = [type(it.batcher) for it in parts]
-    for place, (its_classes, batcher) in enumerate(zip(classes, batchers, strict=True)):
+    batches = [kind_of_batches(it.batcher) for it in parts]
+    for place, (its_classes, its_batches) in enumerate(zip(classes, batches, strict=True)):
         if its_classes != classes[0]:
             raise DataError(
                 f"data.datasets.{place}: expected the classes of the first data set, {classes[0]}, got {its_classes}:"
                 " their numbers would mean other things"
             )
-        if batcher is not batchers[0]:
+        if its_batches != batches[0]:
             raise DataError(
-                f"data.datasets.{place}: expected data whose batches are made by {batchers[0].__name__}, as those of"
-                f" the first data set, got {batcher.__name__}"
+                f"data.datasets.{place}: expected data whose batches are {batches[0]}, as those of the first data set,"
+                f" got {its_batches}"
             )
     learned: list[Mapping[str, Any]] = [getattr(it, "facts", {}) for it in parts]
     features = [(it.get("columns"), it.get("target_scale")) for it in learned]

@@ -74,6 +74,8 @@ class TokenRows(Fingerprinted):
 class PaddingBatcher:
     """Makes batches of mappings: rows of different lengths are filled up at their ends to the longest of the batch."""
 
+    makes = "padded texts"
+
     def __init__(self, pad_token: int) -> None:
         self._padding = {"input_ids": pad_token, "labels": NO_TARGET, "special_tokens_mask": 1, "word_ids": -1}
 

@@ -76,7 +76,7 @@ class SelectionDataset(OfOne, Generic[Item]):
         wrong = next((index for index in indices if not 0 <= index < len(dataset)), None)
         if wrong is not None:
             raise ArgumentError(
-                f"{type(self).__name__}: expected indices in 0..{len(dataset) - 1}, those of the dataset, got {wrong}"
+                f"Selection: expected indices in 0..{len(dataset) - 1}, those of the dataset, got {wrong}"
             )
         self.dataset = dataset
         self.indices = indices
@@ -132,12 +132,10 @@ class SamplerDataset(SelectionDataset[Item]):
             ArgumentError: both or neither of size and ratio are given, one is negative, or the dataset is empty.
         """
         if (size is None) == (ratio is None):
-            raise ArgumentError("SamplerDataset: expected either size or ratio")
+            raise ArgumentError("Sampler: expected either size or ratio")
         wanted = size if size is not None else round(len(dataset) * (ratio or 0.0))
         if wanted < 0 or len(dataset) == 0:
-            raise ArgumentError(
-                f"SamplerDataset: expected a size >= 0 of at least one item, got {wanted} of {len(dataset)}"
-            )
+            raise ArgumentError(f"Sampler: expected a size >= 0 of at least one item, got {wanted} of {len(dataset)}")
         generator, count = _generator(seed), len(dataset)
         if with_replacement:
             indices = torch.randint(count, (wanted,), generator=generator).tolist()
@@ -158,7 +156,7 @@ class PartialDataset(SelectionDataset[Item]):
     def __init__(self, dataset: Dataset[Item], start: int, end: int) -> None:
         """Take `dataset[start:end]`; raise ArgumentError if the dataset has no such range."""
         if not 0 <= start <= end <= len(dataset):
-            raise ArgumentError(f"PartialDataset: expected 0 <= start <= end <= {len(dataset)}, got {start} and {end}")
+            raise ArgumentError(f"Partial: expected 0 <= start <= end <= {len(dataset)}, got {start} and {end}")
         super().__init__(dataset, range(start, end))
 
     @classmethod
@@ -169,7 +167,7 @@ class PartialDataset(SelectionDataset[Item]):
             ArgumentError: there are fewer items than parts.
         """
         if not 1 <= parts <= len(dataset):
-            raise ArgumentError(f"PartialDataset: expected 1..{len(dataset)} parts, got {parts}")
+            raise ArgumentError(f"Partial: expected 1..{len(dataset)} parts, got {parts}")
         size = len(dataset) // parts
         ends = [*(size * number for number in range(1, parts)), len(dataset)]
         return [cls(dataset, start, end) for start, end in zip([0, *ends], ends, strict=False)]
@@ -182,7 +180,7 @@ class PartialDataset(SelectionDataset[Item]):
             ArgumentError: the size is not positive.
         """
         if chunk_size < 1:
-            raise ArgumentError(f"PartialDataset: expected chunk_size >= 1, got {chunk_size}")
+            raise ArgumentError(f"Partial: expected chunk_size >= 1, got {chunk_size}")
         starts = range(0, len(dataset), chunk_size)
         return [cls(dataset, start, min(start + chunk_size, len(dataset))) for start in starts]
 
@@ -253,7 +251,7 @@ class WindowsDataset(OfOne, Generic[Item]):
     def __init__(self, dataset: Dataset[Item], size: int, stride: int = 1) -> None:
         """Leave out windows that would reach past the end; raise ArgumentError for a number that is not positive."""
         if size < 1 or stride < 1:
-            raise ArgumentError(f"WindowsDataset: expected size and stride >= 1, got {size} and {stride}")
+            raise ArgumentError(f"Windows: expected size and stride >= 1, got {size} and {stride}")
         self.dataset = dataset
         self.size = size
         self.stride = stride

@@ -10,7 +10,7 @@ from torch.utils.data import default_collate
 
 from ...errors import ConfigError, DataError
 from ..batching import to_device
-from ..dataset import Dataset
+from ..dataset import Dataset, kind_of_batches
 from .datasets import OfOne
 
 
@@ -74,8 +74,8 @@ class MixedDataset(OfOne):
         """Be told the classes of the data; a ConfigError if batches are made by another one."""
         if batcher is not None:
             raise ConfigError(
-                "transforms: MixUp and CutMix mix batches of images, and the batches of this data are made by"
-                f" {type(batcher).__name__}"
+                "transforms: MixUp and CutMix mix batches of images, and the batches of this data are"
+                f" {kind_of_batches(batcher)}"
             )
         self.n_classes = None if classes is None else len(classes)
 

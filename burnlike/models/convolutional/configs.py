@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from ...config import Meta, ModuleConfig
-from ...config.bounds import Layers, NotNegative, Size
+from ...config.bounds import FROM_DATA, Layers, NotNegative, Outputs, Size
 from ...nn.activation.configs import GeluConfig, ReluConfig
 from ...nn.attention.configs import Probability
 from ...nn.blocks.configs import BasicBlockConfig, BottleneckConfig, misfits
@@ -19,7 +19,8 @@ class ConvNextConfig(ModuleConfig["model.ConvNext"], tag="ConvNext"):
     """A convolutional network with the design of transformers (Liu et al. 2022); `tiny()` to `large()` are the paper's.
 
     Attributes:
-        num_classes: of the result; None for no head, whose input is the result then.
+        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the
+            result then.
         depths: blocks of each stage; each stage after the first halves height and width.
         widths: channels of each stage, as many as depths.
         patch_size: of the first convolution, which is also its stride.
@@ -33,7 +34,9 @@ class ConvNextConfig(ModuleConfig["model.ConvNext"], tag="ConvNext"):
         (96, 192, 384, 768)
     """
 
-    num_classes: Size | None = 1000
+    usual_outputs = 1000
+
+    num_classes: Outputs | None = FROM_DATA
     channels: Size = 3
     depths: Annotated[tuple[Layers, ...], Meta(min_length=1)] = (3, 3, 9, 3)
     widths: Annotated[tuple[Size, ...], Meta(min_length=1)] = (96, 192, 384, 768)
@@ -50,8 +53,8 @@ class ConvNextConfig(ModuleConfig["model.ConvNext"], tag="ConvNext"):
 
     @classmethod
     def tiny(cls, **fields: Any) -> Self:
-        """29 million parameters; `fields` are those of the config, as in all of these."""
-        return cls(**fields)
+        """29 million parameters, 1000 classes; `fields` are those of the config, as in all of these."""
+        return cls(**{"num_classes": 1000, **fields})
 
     @classmethod
     def small(cls, **fields: Any) -> Self:
@@ -82,7 +85,8 @@ class ResNetConfig(ModuleConfig["model.ResNet"], tag="ResNet"):
     """A residual network that classifies images (He et al. 2016), 18 to 152 layers by `resnet18()` to `resnet152()`.
 
     Attributes:
-        num_classes: of the result; None for no head, whose input is the result then.
+        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the
+            result then.
         block: `Basic` is two convolutions of 3 x 3, `Bottleneck` 1 x 1, 3 x 3 and 1 x 1.
         depths: blocks of each stage; each stage after the first halves height and width.
         widths: channels of each stage's result, as many as depths.
@@ -96,7 +100,9 @@ class ResNetConfig(ModuleConfig["model.ResNet"], tag="ResNet"):
         (3, 4, 6, 3)
     """
 
-    num_classes: Size | None = 1000
+    usual_outputs = 1000
+
+    num_classes: Outputs | None = FROM_DATA
     channels: Size = 3
     block: Literal["Basic", "Bottleneck"] = "Basic"
     depths: Annotated[tuple[Layers, ...], Meta(min_length=1)] = (2, 2, 2, 2)
@@ -136,8 +142,8 @@ class ResNetConfig(ModuleConfig["model.ResNet"], tag="ResNet"):
 
     @classmethod
     def resnet18(cls, **fields: Any) -> Self:
-        """18 layers; `fields` are those of the config, as in all of these."""
-        return cls(**fields)
+        """18 layers and 1000 classes; `fields` are those of the config, as in all of these."""
+        return cls(**{"num_classes": 1000, **fields})
 
     @classmethod
     def resnet34(cls, **fields: Any) -> Self:
@@ -168,13 +174,13 @@ class UNetConfig(ModuleConfig["model.UNet"], tag="UNet"):
     """An encoder and a decoder with connections between equal sizes, for segmentation (Ronneberger et al. 2015).
 
     Attributes:
-        num_classes: channels of the result: the classes of a pixel, or 1 for a mask.
+        num_classes: channels of the result: the classes of a pixel, in a job those of the data, or 1 for a mask.
         widths: channels at full size, at half of it, and so on; the last are those in the middle.
         norm: after each convolution, of channels; `Identity` for none, as in the paper. Its own number of features does
             not count.
     """
 
-    num_classes: Size
+    num_classes: Outputs = FROM_DATA
     channels: Size = 3
     widths: Annotated[tuple[Size, ...], Meta(min_length=2, max_length=16)] = (64, 128, 256, 512, 1024)
     norm: NormalizationConfig = BatchNormConfig(num_features=64)

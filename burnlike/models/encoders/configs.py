@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ...config import ModuleConfig
-from ...config.bounds import Layers, NotNegative, Positive, Size
+from ...config.bounds import FROM_DATA, Layers, NotNegative, Outputs, Positive, Size
 from ...nn.activation.configs import GeluConfig
 from ...nn.attention.configs import Probability
 from ...nn.padding import Size2d, each
@@ -18,7 +18,8 @@ class VisionTransformerConfig(ModuleConfig["model.VisionTransformer"], tag="Visi
     """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
 
     Attributes:
-        num_classes: of the result; None for no head, whose input is the result then.
+        num_classes: of the result, in a job those of the data, else 1000; None for no head, whose input is the
+            result then.
         image_size: of the images; one size, or `[height, width]`, as in patch_size.
         patch_size: of the patches, which don't overlap; must divide image_size.
         d_model: size of a patch's vector.
@@ -34,7 +35,9 @@ class VisionTransformerConfig(ModuleConfig["model.VisionTransformer"], tag="Visi
         64
     """
 
-    num_classes: Size | None = 1000
+    usual_outputs = 1000
+
+    num_classes: Outputs | None = FROM_DATA
     image_size: Size2d = 224
     patch_size: Size2d = 16
     channels: Size = 3
@@ -68,23 +71,25 @@ class VisionTransformerConfig(ModuleConfig["model.VisionTransformer"], tag="Visi
 
     @classmethod
     def tiny(cls, **fields: Any) -> Self:
-        """6 million parameters (Touvron et al. 2021, table 1); `fields` are those of the config, as in all of these."""
-        return cls(**{"d_model": 192, "n_heads": 3, "d_ff": 768, **fields})
+        """6 million parameters (Touvron et al. 2021, table 1), 1000 classes; `fields` are the config's, as in all of
+        these.
+        """
+        return cls.base(**{"d_model": 192, "n_heads": 3, "d_ff": 768, **fields})
 
     @classmethod
     def small(cls, **fields: Any) -> Self:
         """22 million parameters (Touvron et al. 2021, table 1)."""
-        return cls(**{"d_model": 384, "n_heads": 6, "d_ff": 1536, **fields})
+        return cls.base(**{"d_model": 384, "n_heads": 6, "d_ff": 1536, **fields})
 
     @classmethod
     def base(cls, **fields: Any) -> Self:
         """86 million parameters (Dosovitskiy et al. 2021, table 1)."""
-        return cls(**fields)
+        return cls(**{"num_classes": 1000, **fields})
 
     @classmethod
     def large(cls, **fields: Any) -> Self:
         """307 million parameters (Dosovitskiy et al. 2021, table 1)."""
-        return cls(**{"d_model": 1024, "n_layers": 24, "n_heads": 16, "d_ff": 4096, **fields})
+        return cls.base(**{"d_model": 1024, "n_layers": 24, "n_heads": 16, "d_ff": 4096, **fields})
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"x": ("float32", (1, self.channels, *each(self.image_size, 2)))}
@@ -153,7 +158,7 @@ class BertClassifierConfig(ModuleConfig["model.BertClassifier"], tag="BertClassi
     """
 
     encoder: BertEncoderConfig
-    n_classes: Size
+    n_classes: Outputs = FROM_DATA
     dropout: Probability = 0.1
 
     def validate(self) -> Iterable[tuple[str, str]]:
@@ -175,7 +180,7 @@ class TextClassifierConfig(ModuleConfig["text_models.TextClassifier"], tag="Text
     """
 
     encoder: BertEncoderConfig
-    n_classes: Size
+    n_classes: Outputs = FROM_DATA
     pooling: Literal["mean", "cls"] = "mean"
     dropout: Probability = 0.1
 
@@ -192,7 +197,7 @@ class TokenTaggerConfig(ModuleConfig["text_models.TokenTagger"], tag="TokenTagge
     """
 
     encoder: BertEncoderConfig
-    n_classes: Size
+    n_classes: Outputs = FROM_DATA
     dropout: Probability = 0.1
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:

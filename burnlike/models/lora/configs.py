@@ -95,6 +95,13 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     def for_task(self, head: str, classes: Sequence[str] | None) -> "LoRAConfig":
         return self.replace(of=self.of.for_task(head, classes))
 
+    @property
+    def lacks_sizes(self) -> bool:
+        return self.of.lacks_sizes
+
+    def for_sizes(self, d_input: int | None, d_output: int | None) -> "LoRAConfig":
+        return self.replace(of=self.of.for_sizes(d_input, d_output))
+
     def description(self, module: Any = None) -> Mapping[str, bytes]:
         return self.of.description(module)
 

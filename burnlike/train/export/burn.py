@@ -42,13 +42,13 @@ def write_burn(
 def subject_of(source: Source, inputs: Sequence[Input] = ()) -> tuple[nn.Module, Example]:
     """The module that is exported, and an example of what it is called with."""
     if isinstance(source.model, Networks):
-        return _Parts(source.model), Example(
+        return CalledNetworks(source.model), Example(
             called_parts(source), "items of the validation data, of each network its own"
         )
     return source.model, example_of(source, inputs)
 
 
-class _Parts(nn.Module):
+class CalledNetworks(nn.Module):
     """Networks that are called one by one, as a module that calls each with the input of its name."""
 
     def __init__(self, networks: nn.Module) -> None:

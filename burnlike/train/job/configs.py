@@ -26,7 +26,7 @@ from ...errors import nearest
 from ...interop.parallel_words import undivided_heads
 from ...optim.lbfgs.configs import LbfgsConfig
 from ...optim.schedules.configs import CosineAnnealingConfig
-from ..learner.configs import BEST, BestMetricConfig, TrainingConfig
+from ..learner.configs import BEST, BestMetricConfig, TrainingConfig, metric_of
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
 from ..parallel.division_problems import (
@@ -284,10 +284,14 @@ class TrainConfig(Config):
             chosen = getattr(self.training, best)
             if chosen is None or chosen.metric == "loss":
                 continue
-            if chosen.metric not in names:
-                hint = nearest(chosen.metric, ["loss", *names])
-                yield f"training.{best}.metric", f"there is no metric '{chosen.metric}' among `metrics`{hint}"
-            elif problem := chosen.contradiction(self.metrics[names.index(chosen.metric)].higher_is_better):
+            if (owner := metric_of(chosen.metric, names)) is None:
+                available = ["loss", *names]
+                yield (
+                    f"training.{best}.metric",
+                    f"there is no metric '{chosen.metric}' among `metrics`; the validation has {', '.join(available)}"
+                    f"{nearest(chosen.metric, available)}",
+                )
+            elif problem := chosen.contradiction(self.metrics[names.index(owner)].higher_is_better):
                 yield f"training.{best}.direction", problem
 
     def schedule_problems(self, steps: int, reason: str) -> Iterable[tuple[str, str]]:

@@ -13,6 +13,7 @@ from torch import nn
 from ..._env import local_rank
 from ..._memory import available_memory
 from ...backend.devices import find_device
+from ...config.registry import tag_of
 from ...errors import BurnlikeError, ConfigError, DeviceError
 
 
@@ -74,7 +75,9 @@ def build_on_meta(config: Any) -> nn.Module:
             return config.init("meta")
     except RuntimeError as error:
         if "overflow" in str(error):
-            raise ConfigError(f"{type(config).__name__}: larger than any memory ({error}); lower its sizes") from error
+            raise ConfigError(
+                f"{tag_of(type(config)) or type(config).__name__}: larger than any memory ({error}); lower its sizes"
+            ) from error
         raise
 
 

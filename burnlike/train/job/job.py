@@ -12,7 +12,7 @@ from ...data import DataLoader
 from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...interop.adapters.layers import has_adapters
 from ...module import params, seed_param_ids
-from ...module.torch_objects.wrappers import own_class
+from ...module.printing.values import type_text
 from ..checkpoint.checkpointer import Checkpointer
 from ..checkpoint.mirror import Mirror
 from ..learner.configs import TrainingConfig
@@ -124,10 +124,11 @@ class Job:
 
     def describe(self, run: RunDir) -> list[str]:
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
-        lines.append(f"model     {own_class(self.model).__name__}, {self.n_params:,} parameters")
+        lines.append(f"model     {type_text(self.model)}, {self.n_params:,} parameters")
         lines += self.notes
         lines += self.parallel.describe()
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
+        lines += self._small_data_notes()
         lines += getattr(self.data, "said", ())
         if unreadable := getattr(self.data.train, "unreadable", ()):
             reasons = [it for it in unreadable if it][:_SHOWN_ROWS]
@@ -141,6 +142,16 @@ class Job:
         epochs = f"{training.epochs} epoch" + "s" * (training.epochs != 1)
         lines.append(f"training  {self.total_steps} steps of {items} in {epochs}")
         return lines
+
+    def _small_data_notes(self) -> list[str]:
+        """A line for the user where all items to train on are less than one batch."""
+        training, count = self.config.training, len(self.data.train)
+        if training.steps_per_epoch or training.global_batch_size or len(self.train_loader) != 1:
+            return []
+        if count >= training.batch_size * self.parallel.data_size:
+            return []
+        items = f"{count:,} item{'s' * (count != 1)}"
+        return [f"          each epoch has one batch of {items}, as training.batch_size is {training.batch_size:,}"]
 
     def run(
         self,
@@ -281,11 +292,11 @@ def _read_data(
     """
     parts = parallel.world_size // parallel.sizes.replicate if parallel.is_sharded else 1
     # A model that is too large is refused before the data is read, which may take hours.
-    without_data = model_config(config, None)
-    meta_model = None if without_data.lacks_sizes else check_fits(without_data, device, parts)
+    smallest = model_config(config, None).for_sizes(1, 1)
+    meta_model = check_fits(smallest, device, parts)
     read = JobData.read(config)
     completed = read.model_config(config)
-    if completed != without_data:
+    if completed != smallest:
         meta_model = check_fits(completed, device, parts)
     return read, completed, meta_model
 

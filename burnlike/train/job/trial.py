@@ -16,12 +16,13 @@ from ...config.registry import kinds_in, tag_of
 from ...config.root_keys import Input, inputs_of
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.splits import classes_of
-from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem, TableError
+from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem, TableError, nearest
 from ...module import params
 from ...module.groups.param_matchers import MatchIds
 from ...module.torch_objects.wrappers import is_quantized
 from ...optim import OptimizerAdaptor
-from ..learner.steps import StepOutput, output_of, update_metrics
+from ..learner.configs import BEST, metric_of
+from ..learner.steps import StepOutput, named_numbers, output_of, update_metrics
 from ..metrics.configs import AucPrConfig, AurocConfig
 from ..parallel.configs import DistributedConfig
 from ..parallel.division_problems import SCHEDULES, is_understood
@@ -201,10 +202,29 @@ def _metric_problems(
             message = f"{kind} tells two classes apart, and the data has only '{classes[0]}'"
             yield f"metrics.{place}", f"{message}; look at data.target, or leave {kind} out"
             continue
+        computed = metric.for_classes(classes).init()
         try:
-            update_metrics({name: metric.for_classes(classes).init()}, output)
+            update_metrics({name: computed}, output)
         except WRONG as error:
             yield from _problem_of(error, f"metrics.{place}")
+            continue
+        yield from _unknown_values(config, name, computed)
+
+
+def _unknown_values(config: TrainConfig, name: str, metric: Any) -> Iterator[tuple[str, str]]:
+    """Problems of what decides the best weights, where it is to be one of several values of the metric `name`."""
+    wanted = {best: chosen.metric for best in BEST if (chosen := getattr(config.training, best)) is not None}
+    wanted = {best: value for best, value in wanted.items() if metric_of(value, config.metric_names()) == name}
+    if not wanted:
+        return
+    try:
+        available = [it for names, _ in named_numbers(name, metric.compute()) for it in names]
+    except WRONG:  # of a metric that looks at values; the first validation says so
+        return
+    for best, value in wanted.items():
+        if value not in available:
+            known = f"it has {', '.join(available)}{nearest(value, available)}"
+            yield f"training.{best}.metric", f"'{name}' has no value '{value}', {known}"
 
 
 def _shapes(batch: Any) -> str:
@@ -256,6 +276,9 @@ def _data_problems(config: Any, read: JobData, batches: int, module: Any) -> Ite
         yield from (("data", text) for text in getattr(data.train, "unreadable", ()) if text)
     if config.training.steps_per_epoch is None:
         steps = config.training.epochs * config.training.steps_of(batches)
+        if not batches:
+            message = f"leaves no batch of {len(data.train)} items; lower training.batch_size, or leave out drop_last"
+            yield "training.drop_last", message
         reason = f"training.epochs times the batches of {len(data.train)} items"
         yield from config.schedule_problems(steps, reason)
     try:
@@ -292,6 +315,7 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple["Trace", list[
         raise ConfigError(f"--shapes: {type(config).__name__} has no model")
     if isinstance(config, TrainConfig):
         model = model_config(config, None)
+        model = JobData.read(config).model_config(config) if model.lacks_sizes else model
     place = find(tree, path).place
     model_inputs = inputs or implied_inputs(config, model, tree)
     try:

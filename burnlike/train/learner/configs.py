@@ -23,6 +23,11 @@ def _direction(higher_is_better: bool) -> Direction:
     return "highest" if higher_is_better else "lowest"
 
 
+def metric_of(value: str, metrics: Iterable[str]) -> str | None:
+    """The metric that has a value of this name, among the names of metrics: `mae` has `mae` and `mae.price`."""
+    return max((it for it in metrics if value == it or value.startswith(f"{it}.")), key=len, default=None)
+
+
 class EmaConfig(Config):
     """An exponential moving average of the weights, with which the model is validated and written at the end.
 
@@ -42,7 +47,8 @@ class BestMetricConfig(Config):
     """The value that says how good a model is.
 
     Attributes:
-        metric: `loss`, or the name of a metric of the validation.
+        metric: `loss`, or the name of a metric of the validation; of one with several values, such as those of several
+            targets, also one of these: `mae.price`.
         direction: whether low or high values are good; None: as the metric says, and of the loss the lowest.
     """
 
@@ -257,9 +263,10 @@ class TrainingConfig(Config):
             config: BestMetricConfig | None = getattr(self, name)
             if config is None:
                 continue
-            self.expect_metric(name, config.metric.partition(".")[0], ["loss", *metrics])
+            owner = metric_of(config.metric, metrics) or config.metric
+            self.expect_metric(name, owner, ["loss", *metrics])
             try:
-                completed[name] = config.directed(getattr(metrics.get(config.metric), "higher_is_better", None))
+                completed[name] = config.directed(getattr(metrics.get(owner), "higher_is_better", None))
             except ConfigError as error:
                 raise ConfigError(f"training.{name}.{error}") from error
         return self.replace(**completed)

@@ -283,13 +283,16 @@ def values_of(metrics: Mapping[str, Metric], parallel: "SingleProcess") -> dict[
     for name, metric in metrics.items() if parallel.has_predictions else ():
         with _counted_over(parallel.data_group, metric):
             value = metric.compute()
-        several = value.items() if isinstance(value, Mapping) else [("", value)]
-        parts = {f"{name}.{part}" if part else name: it for part, it in several}
-        for key, part_value in parts.items():
-            numbers = torch.as_tensor(part_value).double().flatten().tolist()
-            one = len(numbers) == 1
-            values |= {key if one else f"{key}.{place}": number for place, number in enumerate(numbers)}
+        for names, numbers in named_numbers(name, value):
+            values |= zip(names, numbers.tolist(), strict=True)
     return parallel.with_predictions(values) if metrics else values
+
+
+def named_numbers(name: str, value: Any) -> Iterator[tuple[list[str], Tensor]]:
+    """The names and the numbers of each part of the value of the metric `name`, those of a list by their places."""
+    for part, numbers in value.items() if isinstance(value, Mapping) else [("", value)]:
+        key, flat = f"{name}.{part}" if part else name, torch.as_tensor(numbers).double().flatten()
+        yield [key] if len(flat) == 1 else [f"{key}.{place}" for place in range(len(flat))], flat
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from ...errors import ConfigError
 from ...module import ParamId, params
-from ...module.torch_objects.wrappers import note_elsewhere, own_class
+from ...module.printing.values import type_text
+from ...module.torch_objects.wrappers import note_elsewhere
 from ...nn.attention.attend import attend_visible
 from ...nn.attention.attend_divided import attend_parts, whole_keys
 from ...nn.divided_sequence import NAME, DividedSequence, divided
@@ -170,7 +171,7 @@ class Experts(PartOfModel):
         expert_layers = {name: it for name, it in model.named_modules() if isinstance(it, MixtureOfExperts)}
         if not expert_layers:
             raise ConfigError(
-                f"distributed.expert: {own_class(model).__name__} has no MixtureOfExperts whose experts processes could"
+                f"distributed.expert: {type_text(model)} has no MixtureOfExperts whose experts processes could"
                 " share; leave out `expert`, or take a model with `feed_forward: {type: Experts}`"
             )
         for name, layer in expert_layers.items():
@@ -274,4 +275,4 @@ def _attention(
 
 
 def _refusal(model: Any, problem: str) -> ConfigError:
-    return ConfigError(f"distributed.context: {type(model).__name__} can't take parts of sequences: {problem}")
+    return ConfigError(f"distributed.context: {type_text(model)} can't take parts of sequences: {problem}")

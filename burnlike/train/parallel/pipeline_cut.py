@@ -29,6 +29,7 @@ from torch.nn.utils.parametrize import ParametrizationList
 from ..._torch_compat.fake_tensors import active_mode, fake_of, is_fake, new_mode
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import ConfigError, nearest
+from ...module.printing.values import type_text
 from ...module.torch_objects.wrappers import note_base_name
 from ...nn.joint_batch import JointLayer
 from .part_of_model import Stage
@@ -85,7 +86,7 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
     if len(units) < n_stages - bool(starts):
         blocks = f"the {len(units)} of {units[0]} to {units[-1]}" if units else "none"
         raise ConfigError(
-            f"distributed.pipeline: {type(model).__name__} is to be cut into {n_stages} stages, and can be cut before"
+            f"distributed.pipeline: {type_text(model)} is to be cut into {n_stages} stages, and can be cut before"
             f" each of its blocks, of which there are too few: {blocks}; take fewer stages, or name the modules that"
             " stages begin with in distributed.stages"
         )

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ...errors import ConfigError, DataError
 from ...module import apply_lora, materialize, valid
+from ...module.printing.values import type_text
 from ...module.torch_objects.wrappers import own_class, unwrap
 from ...nn.containers.containers import Graph
 from ...ops._divided import divided_logits
@@ -166,13 +167,13 @@ def call(model: nn.Module, inputs: Any) -> Any:
         for name, value in texts.items():
             what = f"'{name}'" if name else "the inputs of a batch"
             raise DataError(
-                f"data: expected numbers as {what}, got text such as {value[0]!r:.40}, which {type(model).__name__}"
+                f"data: expected numbers as {what}, got text such as {value[0]!r:.40}, which {type_text(model)}"
                 " does not take; turn it into tokens first (of Hugging Face's data sets: dataset.map(tokenizer)), and"
                 " name their column in data.columns"
             ) from error
         if isinstance(inputs, Mapping) and isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
             raise DataError(
-                f"data: batches have {', '.join(inputs)} by name, and {type(model).__name__} does not take these: use a"
+                f"data: batches have {', '.join(inputs)} by name, and {type_text(model)} does not take these: use a"
                 " model that does, such as TextClassifier, Pretrained, or a Graph with `inputs:` of these names"
             ) from error
         raise
@@ -241,7 +242,7 @@ def added_loss(model: nn.Module, output: Any) -> Tensor | None:
     is_pair = getattr(config, "is_encoder_decoder", False) and getattr(config, "output_router_logits", False)
     if is_pair or (isinstance(balance, Tensor) and weight is None):
         raise ConfigError(
-            f"model: the loss of {type(module).__name__} has the balance of its experts beside cross-entropy, which"
+            f"model: the loss of {type_text(module)} has the balance of its experts beside cross-entropy, which"
             " this task does not know how to weigh; set output_router_logits to false (model.options), or define"
             " train_step in a task of your own"
         )

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ..._torch_compat.fake_tensors import is_fake
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError
+from ...module.printing.values import type_text
 from ...module.torch_objects.wrappers import own_class, unwrap
 from ...nn.divided_sequence import DividedSequence, divided, sequence_of
 from ...optim.core.sharded import whole as gathered
@@ -131,7 +132,7 @@ def _expect_same(
         apart = (logits_of_parts - expected).abs().max().item() if len(expected) else 0.0
         problem = not apart <= logits_tolerance(logits_of_parts.dtype) * (largest or 1.0)
         if sequence.agree(problem):
-            name = own_class(unwrap(model)).__name__
+            name = type_text(model)
             raise ConfigError(
                 f"distributed.context: {name} does not give for parts of a sequence what it gives for the whole, as it"
                 " does more with a sequence than attention that knows of its parts; leave out `context`, or take"
@@ -208,7 +209,7 @@ def _logits(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Ten
     added = added_loss(model, output)
     if added is not None and divided(unwrap(model)) is not None:
         raise ConfigError(
-            f"distributed.context: the loss of {own_class(unwrap(model)).__name__} has a term beside cross-entropy,"
+            f"distributed.context: the loss of {type_text(model)} has a term beside cross-entropy,"
             " which is of whole sequences; set output_router_logits to false (model.options), or leave out the context"
         )
     return logits_of(output), added
@@ -297,5 +298,5 @@ def _of_rows(model: nn.Module, tokens: Tensor, sizes: list[int], parallel: Singl
 
 
 def _refusal(model: nn.Module, problem: str) -> str:
-    name = own_class(unwrap(model)).__name__
+    name = type_text(model)
     return f"{name} can't be trained on packed documents: {problem}; set data.packing: false, or take another model"

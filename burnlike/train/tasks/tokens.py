@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError, ShapeError
+from ...module.printing.values import type_text
 from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
@@ -258,7 +259,7 @@ class SequenceToSequence(MeasuredTask):
         named = {name: it for name, it in _named(inputs).items() if name in ("input_ids", "attention_mask")}
         end, pad = self._token(model, "end"), self._token(model, "pad") or 0
         if not callable(getattr(model, "generate", None)):
-            raise ConfigError(f"task: SequenceToSequence: {type(model).__name__} has no generate, which writes tokens")
+            raise ConfigError(f"task: SequenceToSequence: {type_text(model)} has no generate, which writes tokens")
         if hasattr(model, "generation_config"):  # of transformers
             start = self._token(model, "start")
             generated = model.generate(

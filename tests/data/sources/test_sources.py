@@ -176,7 +176,7 @@ def test_damaged_folders_of_images(tmp_path: Path) -> None:
         write_image(tmp_path / "cat" / f"{i}.png", numpy.zeros((2, 2, 3)))
     (tmp_path / "cat" / "1.png").write_bytes(b"\x89PNG broken")
     data = ImageFolderConfig(path=str(tmp_path)).init()
-    with pytest.raises(DataError, match=r"item \d of ImageFolderDataset can't be read: .*1.png can't be read"):
+    with pytest.raises(DataError, match=r"item \d of the data can't be read: .*1.png can't be read"):
         [batches(part) for part in (data.train, data.valid)]
     skipping = DataLoader(data.train.dataset, batch_size=3, on_bad_item="skip")
     assert next(iter(skipping))[0].shape[0] == 2

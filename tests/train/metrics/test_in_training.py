@@ -35,6 +35,8 @@ from burnlike.train import (
     PlainRenderer,
     RunDir,
     Segmentation,
+    TrainConfig,
+    load_run,
     metrics as m,
     next_token_loss,
 )
@@ -393,11 +395,51 @@ def test_metrics_of_training_go_on_in_the_middle_of_an_epoch(tmp_path: Path, sto
         ("metrics=[{type: Accuracy}, {type: Accuracy}]", "metrics.1: expected another name than 'accuracy'"),
         ("training.keep_best={metric: acuracy}", "training.keep_best.metric: there is no metric 'acuracy'"),
         ("training.early_stopping={metric: x}", "training.early_stopping.metric: there is no metric 'x'"),
+        (
+            "training.keep_best={metric: loss.x}",
+            "no metric 'loss.x' among `metrics`; the validation has loss",
+        ),
     ],
 )
 def test_mistakes_are_told_by_the_config(tmp_path: Path, override: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(tmp_path, override)
+
+
+NUMBERS = """\
+data: {type: Csv, path: t.csv, target: [price, days], kind: numbers}
+model: {type: Mlp, hidden: [4]}
+task: {type: Regression}
+metrics: [{type: Mae}, {type: R2}]
+optimizer: {type: AdamW}
+lr_scheduler: {type: ConstantLr, lr: 0.1}
+training: {epochs: 6, batch_size: 8, keep_best: {metric: mae.days}}
+"""
+
+
+def test_a_value_of_one_target_decides_the_best_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # The days can not be learned from x.
+    Path("t.csv").write_text("x,price,days\n" + "".join(f"{it % 7},{it % 7 * 3},{it * 5 % 3}\n" for it in range(80)))
+    best: dict[str, int] = {}
+    for metric, higher in (("mae.days", False), ("mae.price", False), ("r2.days", True)):
+        config = TrainConfig.from_yaml(NUMBERS.replace("mae.days", metric))
+        assert config.best_metric.direction == ("highest" if higher else "lowest")
+        run(Path(metric), Job(config))
+        values = {it["step"]: it[metric] for it in metrics_of(Path(metric)) if it["split"] == "valid"}
+        best[metric] = (max if higher else min)(values, key=lambda step: values[step])
+        assert load_run(metric).step == best[metric]
+    assert best["mae.days"] != best["mae.price"]
+    for metric, available in (
+        ("mae.day", "mae, mae.price, mae.days; did you mean 'mae.days'"),
+        ("r2.x", "r2, r2.price"),
+    ):
+        with pytest.raises(
+            ConfigError, match=rf"training.keep_best.metric: '\w+' has no value '{metric}', it has {available}"
+        ):
+            Job(TrainConfig.from_yaml(NUMBERS.replace("mae.days", metric)))
+    with pytest.raises(ConfigError, match=r"expected lowest, as low values of mae\.days are good"):
+        TrainConfig.from_yaml(NUMBERS.replace("mae.days", "mae.days, direction: highest"))
 
 
 class Clock:
