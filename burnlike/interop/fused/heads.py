@@ -6,7 +6,8 @@ loss takes for what they are made of, and all other code for a tensor.
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import update_wrapper
 from typing import Any
@@ -64,15 +65,23 @@ def model_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedFo
         labels = keywords.get("labels", arguments[position - 1] if len(arguments) >= position else None)
         if labels is None or torch.compiler.is_compiling() or is_recorded() or is_transformed():
             return run(self, *arguments, **keywords)
-        token = _HEAD.set(self.get_output_embeddings())
-        try:
+        with lazy_head(self):
             return run(self, *arguments, **keywords)
-        finally:
-            _HEAD.reset(token)
 
     ops = (*(it for it in (() if inner is None else inner.ops) if it != "cross_entropy"), OP)
     function = update_wrapper(forward, stock)
     return fused_forward(owner, (OP, inner), lambda: (function, ops, (model_forward, owner, inner)))
+
+
+@contextmanager
+def lazy_head(model: nn.Module) -> Iterator[None]:
+    """Within it the head of a fused language model gives lazy logits; other models run as they are."""
+    model_mark: Any = mark_of(model)
+    token = _HEAD.set(model.get_output_embeddings() if model_mark and OP in model_mark.ops else None)  # pyright: ignore[reportCallIssue]
+    try:
+        yield
+    finally:
+        _HEAD.reset(token)
 
 
 def head_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedForward:

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from burnlike.cli.main import main
 from burnlike.errors import ConfigError, DataError, ModuleTreeError, ShapeError
+from burnlike.interop import fuse
+from burnlike.interop.fused import heads
+from burnlike.interop.fused.lazy_logits import Recipe
 from burnlike.module import LoraConfig, apply_lora, params
 from burnlike.module.adapters.layers import adapters_off
 from burnlike.train import (
@@ -131,6 +134,27 @@ def test_the_reference_is_the_model_that_the_adapters_were_added_to() -> None:
         adapters_off(llama().requires_grad_(False))
     with pytest.raises(ConfigError, match=r"got 'model.embed_tokens.weight'; take `model: {type: LoRA"):
         Dpo().try_out(llama())
+
+
+@pytest.mark.parametrize("trains_head", [False, True])
+def test_a_fused_model_gives_the_same_without_its_logits(trains_head: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "_FEWEST_LOGITS", 1)
+    stock, fused = adapted().float(), adapted().float()
+    for model in (stock, fused):
+        if not trains_head:
+            model.lm_head.requires_grad_(False)
+    fuse(fused)
+    expected = Dpo().train_step(stock, pairs()).loss
+    monkeypatch.setattr(Recipe, "read", lambda _: pytest.fail("the logits are computed"))
+    loss = Dpo().train_step(fused, pairs()).loss
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+    for one in (expected, loss):
+        one.backward()
+    trained = [name for name, it in stock.named_parameters() if it.requires_grad]
+    assert any("lm_head" in name for name in trained) == trains_head
+    for name in trained:
+        one, other = (model.get_parameter(name).grad for model in (fused, stock))
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5 * other.abs().max().item())
 
 
 def test_orpo_is_its_formula() -> None:
