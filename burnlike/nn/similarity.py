@@ -18,7 +18,7 @@ sys.modules[f"{__name__}.similarity"] = sys.modules[__name__]
 
 class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConfig):
     """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`.
-    Torch: `nn.CosineSimilarity`. Differs: gradients of vectors shorter than `eps` are those of the formula.
+    Torch: `nn.CosineSimilarity`. Differs: vectors shorter than `eps` have the gradients of the formula.
     """
 
     dim: int

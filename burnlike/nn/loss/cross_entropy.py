@@ -28,8 +28,8 @@ class CrossEntropyLoss(GivesLoss, Layer):
     `weights` is `[classes]` or None, a constant that moves with the module.
 
     Torch: `nn.CrossEntropyLoss`.
-    Differs: logits `[batch, classes]` only, no probabilities as targets; `pad_tokens` are several of torch's
-    `ignore_index`; always the mean.
+    Differs: logits `[batch, classes]` only, no probabilities as targets; `pad_tokens` takes several indices,
+    `ignore_index` of torch one; always the mean.
     """
 
     weights: Tensor | None
@@ -128,7 +128,7 @@ class BinaryCrossEntropyLoss(GivesLoss, Layer):
     only one dimension. `weights` are `[classes]` or None, a constant that moves with the module.
 
     Torch: `nn.BCELoss`, with `logits` `nn.BCEWithLogitsLoss`.
-    Differs: targets may be integers; weights are of classes; label smoothing; always the mean.
+    Differs: targets may be integers; a weight for each class; label smoothing; always the mean.
     """
 
     weights: Tensor | None

@@ -130,7 +130,7 @@ class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=configs.TripletMargin
 
 class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.CosineEmbeddingLossConfig):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1, 0 elsewhere.
-    Torch: `nn.CosineEmbeddingLoss`. Differs: the reduction is `mean` or `sum`; `forward_no_reduction` has none.
+    Torch: `nn.CosineEmbeddingLoss`. Differs: the reduction is `mean` or `sum`; `forward_no_reduction` doesn't reduce.
     """
 
     margin: float

@@ -37,7 +37,7 @@ class BatchNorm(KeepsType, JointLayer, Layer):
     counts batches.
 
     Torch: `nn.BatchNorm1d`, `2d`, `3d`.
-    Differs: one class for all ranks; `running_var` is of the biased variance, torch's of the unbiased; always affine
+    Differs: one class for all ranks; `running_var` averages the biased variance, torch's the unbiased; always affine
     and tracking; weights are `gamma` and `beta`.
 
     Attributes:
@@ -170,7 +170,7 @@ class LayerNorm(KeepsType, Layer):
 class RmsNorm(KeepsType, Layer):
     """x / sqrt(mean(x^2) + epsilon) * gamma `[d_model]` over the last dimension (Zhang & Sennrich 2019, eq. 4).
     Torch: `nn.RMSNorm`.
-    Differs: over the last dimension only; epsilon is 1e-5, torch's default the smallest step of the dtype; the weight
+    Differs: over the last dimension only; epsilon is 1e-5, in torch the dtype's smallest step by default; the weight
     is `gamma`.
     """
 
@@ -253,7 +253,7 @@ class LocalResponseNorm(KeepsType, ConfiguredLayer, config=LocalResponseNormConf
     The mean is over `size` channels, those outside counting as 0.
 
     Torch: `nn.LocalResponseNorm`.
-    Differs: with an even size the extra channel is the one after, torch's the one before.
+    Differs: with an even size the extra channel comes after, in torch before.
     """
 
     size: int

@@ -42,7 +42,7 @@ class Divide(_OfTwo):
 
 class MatMul(_OfTwo):
     """x @ other, the product of matrices in the last two dimensions; sizes of 1 before them are repeated.
-    Torch: `torch.matmul`. Differs: both have as many dimensions.
+    Torch: `torch.matmul`. Differs: both have the same number of dimensions.
     """
 
     @lift

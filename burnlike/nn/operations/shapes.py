@@ -153,7 +153,7 @@ class Permute(KeepsType, AnyLibrary, ConfiguredLayer, config=configs.PermuteConf
 
 class Pad(KeepsType, AnyLibrary, Layer):
     """`before` and `after` more elements at the ends of the dimension `dim`.
-    Torch: `nn.functional.pad`. Differs: of one dimension, which may be any; `edge` is torch's `replicate`.
+    Torch: `nn.functional.pad`. Differs: pads one dimension, which may be any; `edge` is torch's `replicate`.
     """
 
     def __init__(self, config: configs.PadConfig) -> None:

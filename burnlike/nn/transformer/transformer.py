@@ -113,7 +113,7 @@ class TransformerEncoderLayer(KeepsType, Module):
 class TransformerEncoder(_Stack):
     """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1); no norm at the end.
     Torch: `nn.TransformerEncoder`.
-    Differs: batches first; GELU by default; with `norm_first` the norms of a layer have each other's names.
+    Differs: batches first; GELU by default; with `norm_first` the norms of a layer swap names.
     """
 
     _layer = TransformerEncoderLayer
@@ -242,7 +242,7 @@ class TransformerDecoder(_Stack):
     The memory is used as it is, and there is no norm at the end.
 
     Torch: `nn.TransformerDecoder`.
-    Differs: batches first; GELU by default; with `norm_first` the norms of a layer have each other's names.
+    Differs: batches first; GELU by default; with `norm_first` the norms of a layer swap names.
     """
 
     _layer = TransformerDecoderLayer
