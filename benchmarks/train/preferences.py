@@ -2,11 +2,11 @@
 
     python -m benchmarks.train.preferences
 
-Both train the same adapters of all linear layers, of rank 8, on the same pairs in the same order with AdamW and a clipped
-norm of gradients. The reference is the model with its adapters off. TRL runs the model of transformers as it is (eager),
-the Learner the same with `fuse: true`. A time is that of all steps but the first ones, divided by their number; the
-memory is the peak of a process of its own over what it held before the first step. The losses of both are printed, and
-it is an error if they differ. Needs `pip install trl`.
+Both train the same adapters of all linear layers, of rank 8, on the same pairs in the same order with AdamW and a
+clipped norm of gradients. The reference is the model with its adapters off. TRL runs the model of transformers as it is
+(eager), the Learner the same with `fuse: true`. A time is that of all steps but the first ones, divided by their
+number; the memory is the peak of a process of its own over what it held before the first step. The losses of both are
+printed, and it is an error if they differ.
 """
 
 import io
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +108,11 @@ class _Sides:
         import datasets
         import transformers
         from peft import PeftModel
-        from trl.trainer import DPOConfig, DPOTrainer  # pyright: ignore[reportMissingImports]
+        from trl.trainer.dpo_config import DPOConfig
+        from trl.trainer.dpo_trainer import DPOTrainer
 
         class OfTokens(DPOTrainer):
-            def _prepare_dataset(self, dataset: Any, *_: Any) -> Any:
+            def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
                 return dataset
 
         seen = _Seen()
@@ -193,7 +194,7 @@ class _Seen(Callback):
         return (self.ends[-1] - self.ends[WARM_UP - 1]) / (len(self.ends) - WARM_UP)
 
 
-def expect_same(losses: dict[str, Sequence[float]]) -> None:
+def expect_same(losses: Mapping[str, Sequence[float]]) -> None:
     """Print the losses of both sides; raise AssertionError if they differ by more than rounding."""
     for side, values in losses.items():
         print(f"{side:10}" + ", ".join(f"{it:.4f}" for it in values))

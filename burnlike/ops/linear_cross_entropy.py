@@ -178,8 +178,10 @@ def _linear_cross_entropy(
         factor = factor / 2 ** len(hidden).bit_length()  # a power of two is exact in every type
     slope = (1 / (count * factor)).to(dtype)
     options = (ignore_index, label_smoothing, z_loss, soft_cap, "sum")
-    loss, *grads = _in_parts(hidden, weight, targets, bias, options, slope, hidden_needed, weight_needed)
-    return (loss / count).to(dtype), *grads, factor
+    loss, of_hidden, of_weight, of_bias = _in_parts(
+        hidden, weight, targets, bias, options, slope, hidden_needed, weight_needed
+    )
+    return (loss / count).to(dtype), of_hidden, of_weight, of_bias, factor
 
 
 @torch.library.custom_op("burnlike::linear_cross_entropy_rows", mutates_args=())
