@@ -61,14 +61,14 @@ def linear_cross_entropy(
         targets: `[n]` int64, each 0..classes - 1 or `ignore_index`.
         bias: `[classes]`, of weight's dtype, or None.
         ignore_index, label_smoothing, z_loss, soft_cap: as for `cross_entropy`.
-        reduction: `mean` or `sum`.
+        reduction: `mean`, `sum` or `none`. With `none` the backward pass makes the logits once more if weight or bias
+            needs a gradient.
 
     Returns:
-        `[]` in hidden's dtype; float32 of 16 bits within autocast.
+        `[]`, or `[n]` of `none`, in hidden's dtype; float32 of 16 bits within autocast.
 
     Raises:
-        ArgumentError: an option is out of its range, or the reduction is `none`, for which the gradients of each row
-            would have to be kept.
+        ArgumentError: an option is out of its range.
         TargetError: a target is no class (on the CPU; on CUDA an assertion on the device).
     """
     options: Any = (ignore_index, label_smoothing, z_loss, soft_cap, reduction)
@@ -102,6 +102,9 @@ def unrounded_loss(
     is_tracked = torch.is_grad_enabled()
     hidden_needed = is_tracked and hidden.requires_grad
     weight_needed = is_tracked and (weight.requires_grad or (bias is not None and bias.requires_grad))
+    if reduction == "none":
+        losses, _ = _of_rows(hidden, weight, targets, bias, *options[:-1], hidden_needed and not weight_needed)
+        return losses
     loss, *_ = _linear_cross_entropy(hidden, weight, targets, bias, *options, hidden_needed, weight_needed)
     return loss
 
@@ -144,10 +147,8 @@ def _check(
     if bias is not None:
         check_tensor(name, "bias", bias, (weight.dtype,), hidden.device, weight.shape[:1])
     check_tensor(name, "targets", targets, (torch.int64,), hidden.device, hidden.shape[:1])
-    if reduction not in ("mean", "sum"):
-        raise ArgumentError(
-            f"{name}: expected reduction 'mean' or 'sum', got {reduction!r}; cross_entropy of the logits has 'none'"
-        )
+    if reduction not in ("mean", "sum", "none"):
+        raise ArgumentError(f"{name}: expected reduction 'mean', 'sum' or 'none', got {reduction!r}")
     check_targets(name, targets, weight.shape[0], ignore_index)
 
 
@@ -169,45 +170,112 @@ def _linear_cross_entropy(
 
     The mean's division is in the factor as far as it is a power of two, so that float16 does not lose small gradients.
     """
-    named = {"hidden": hidden, "weight": weight, "bias": bias}
-    check_storage("linear_cross_entropy", {name: it for name, it in named.items() if it is not None})
     dtype = torch.promote_types(hidden.dtype, torch.float32)
-    all_rows, classes = len(hidden), len(weight)
-    options = (ignore_index, label_smoothing, z_loss, soft_cap, "sum")
     factor = hidden.new_ones((), dtype=dtype)
     count = factor.double()
     if reduction == "mean":  # nothing is read here: the number of rows that count stays on the device
         count = (targets != ignore_index).sum().double()
-        factor = factor / 2 ** all_rows.bit_length()  # a power of two is exact in every type
+        factor = factor / 2 ** len(hidden).bit_length()  # a power of two is exact in every type
     slope = (1 / (count * factor)).to(dtype)
+    options = (ignore_index, label_smoothing, z_loss, soft_cap, "sum")
+    loss, of_hidden, of_weight, of_bias = _in_parts(
+        hidden, weight, targets, bias, options, slope, hidden_needed, weight_needed
+    )
+    return (loss / count).to(dtype), of_hidden, of_weight, of_bias, factor
+
+
+@torch.library.custom_op("burnlike::linear_cross_entropy_rows", mutates_args=())
+def _of_rows(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    bias: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+    z_loss: float,
+    soft_cap: float | None,
+    hidden_needed: bool,
+) -> tuple[Tensor, Tensor]:
+    """The losses `[n]`, and the gradients of hidden where each loss has the slope 1, or [0] if not needed."""
+    options = (ignore_index, label_smoothing, z_loss, soft_cap, "none")
+    slope = hidden.new_ones(len(hidden), dtype=torch.promote_types(hidden.dtype, torch.float32))
+    losses, grad_hidden, *_ = _in_parts(hidden, weight, targets, bias, options, slope, hidden_needed, False)
+    return losses, grad_hidden
+
+
+@torch.library.custom_op("burnlike::linear_cross_entropy_rows_backward", mutates_args=())
+def _gradients_of_rows(
+    grad: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    bias: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+    z_loss: float,
+    soft_cap: float | None,
+    hidden_needed: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of hidden, or [0] if not needed, weight and bias."""
+    options = (ignore_index, label_smoothing, z_loss, soft_cap, "none")
+    _, *grads = _in_parts(hidden, weight, targets, bias, options, grad, hidden_needed, True)
+    return grads[0], grads[1], grads[2]
+
+
+def _in_parts(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    bias: Tensor | None,
+    options: tuple[Any, ...],
+    slope: Tensor,
+    hidden_needed: bool,
+    weight_needed: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The sum of the losses in float64, or the losses `[n]`; and the gradients of hidden, weight and bias, or [0].
+
+    Args:
+        slope: of the sum, `[]`, or of each loss, `[n]`.
+    """
+    named = {"hidden": hidden, "weight": weight, "bias": bias}
+    check_storage("linear_cross_entropy", {name: it for name, it in named.items() if it is not None})
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    all_rows, classes = len(hidden), len(weight)
     same_weight, same_bias = weight.to(hidden.dtype), None if bias is None else bias.to(hidden.dtype)
-    counted = _counted_rows(targets, ignore_index)
+    counted = _counted_rows(targets, options[0])
     if counted is not None:
         hidden, targets = hidden[counted], targets[counted]
+        slope = slope[counted] if slope.dim() else slope
     n = len(hidden)
     grad_hidden = hidden.new_empty(hidden.shape if hidden_needed else 0)
     grad_weight = weight.new_zeros(weight.shape if weight_needed else 0)
     grad_bias = weight.new_zeros(classes if weight_needed and bias is not None else 0, dtype=dtype)
     rows = max(_FEWEST_ROWS, min(n // _PARTS, _MOST_ROWS[hidden.device.type]))
-    loss = count.new_zeros(())
+    loss = hidden.new_zeros(n, dtype=dtype) if slope.dim() else hidden.new_zeros((), dtype=torch.float64)
     for start in range(0, n, rows):
-        part, part_targets = hidden[start : start + rows], targets[start : start + rows]
-        logits = linear(part, same_weight, same_bias)
-        part_loss, *statistics = _cross_entropy(logits, part_targets, None, *options)
-        loss += part_loss
+        part = slice(start, start + rows)
+        logits = linear(hidden[part], same_weight, same_bias)
+        part_loss, *statistics = _cross_entropy(logits, targets[part], None, *options)
+        if slope.dim():
+            loss[part] = part_loss
+        else:
+            loss += part_loss
         grads = logits
         if hidden_needed or weight_needed:
-            grads = _cross_entropy_backward(slope, logits, part_targets, None, *statistics, *options)
+            part_slope = slope[part] if slope.dim() else slope
+            grads = _cross_entropy_backward(part_slope, logits, targets[part], None, *statistics, *options)
         if hidden_needed:
-            grad_hidden[start : start + rows] = _product_over_classes(grads, same_weight)
+            grad_hidden[part] = _product_over_classes(grads, same_weight)
         if weight_needed:
-            _add_product(grad_weight, grads, part)
+            _add_product(grad_weight, grads, hidden[part])
         if len(grad_bias):
             grad_bias += grads.sum(0, dtype=dtype)
         del grads, logits  # before the next ones are made
     if counted is not None and hidden_needed:
         grad_hidden = hidden.new_zeros(all_rows, hidden.shape[1]).index_copy_(0, counted, grad_hidden)
-    return (loss / count).to(dtype), grad_hidden, grad_weight, grad_bias, factor
+    if counted is not None and slope.dim():
+        loss = loss.new_zeros(all_rows).index_copy_(0, counted, loss)
+    return loss, grad_hidden, grad_weight, grad_bias
 
 
 def _counted_rows(targets: Tensor, ignore_index: int) -> Tensor | None:
@@ -250,10 +318,34 @@ def _(
     return loss, grad_hidden, grad_weight, grad_bias, torch.empty_like(loss)
 
 
+@_of_rows.register_fake
+def _(hidden: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    return hidden.new_empty(len(hidden), dtype=dtype), hidden.new_empty(hidden.shape if arguments[-1] else 0)
+
+
+@_gradients_of_rows.register_fake
+def _(
+    grad: Tensor, hidden: Tensor, weight: Tensor, targets: Tensor, bias: Tensor | None, *options: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    grad_bias = weight.new_empty(0 if bias is None else len(weight), dtype=grad.dtype)
+    return hidden.new_empty(hidden.shape if options[-1] else 0), weight.new_empty(weight.shape), grad_bias
+
+
 @flops("linear_cross_entropy")
 def _(hidden: Sequence[int], weight: Sequence[int], *options: object, **_: object) -> int:
     *_rest, hidden_needed, weight_needed = options
     return (1 + bool(hidden_needed) + bool(weight_needed)) * 2 * hidden[0] * hidden[1] * weight[0]
+
+
+@flops("linear_cross_entropy_rows")
+def _(hidden: Sequence[int], weight: Sequence[int], *options: object, **_: object) -> int:
+    return (1 + bool(options[-1])) * 2 * hidden[0] * hidden[1] * weight[0]
+
+
+@flops("linear_cross_entropy_rows_backward")
+def _(grad: Sequence[int], hidden: Sequence[int], weight: Sequence[int], *options: object, **_: object) -> int:
+    return (2 + bool(options[-1])) * 2 * hidden[0] * hidden[1] * weight[0]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -266,11 +358,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _backward(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-    if torch.is_grad_enabled():  # a graph of what was saved would lack the gradients' own derivatives
-        raise AutodiffError(
-            "linear_cross_entropy has no second derivative, so create_graph=True is refused; use"
-            " linear_cross_entropy_reference where one is needed"
-        )
+    _refuse_second_derivative()
     hidden_needed, weight_needed, _, bias_needed, *options = ctx.needs_input_grad
     if grad is None:
         return (None,) * len(ctx.needs_input_grad)
@@ -285,4 +373,41 @@ def _backward(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ..
     )
 
 
+def _refuse_second_derivative() -> None:
+    if torch.is_grad_enabled():  # a graph of what was saved would lack the gradients' own derivatives
+        raise AutodiffError(
+            "linear_cross_entropy has no second derivative, so create_graph=True is refused; use"
+            " linear_cross_entropy_reference where one is needed"
+        )
+
+
 _linear_cross_entropy.register_autograd(_backward, setup_context=_save)
+
+
+def _save_rows(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    hidden, weight, targets, bias, *ctx.options, ctx.has_gradient = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*(output[1:] if ctx.has_gradient else (hidden, weight, targets, bias)))
+
+
+def _backward_of_rows(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+    _refuse_second_derivative()
+    hidden_needed, weight_needed, _, bias_needed, *options = ctx.needs_input_grad
+    if grad is None:
+        return (None,) * len(ctx.needs_input_grad)
+    if ctx.has_gradient:
+        (grad_hidden,) = ctx.saved_tensors
+        return (grad_hidden * grad[:, None]).to(grad_hidden.dtype), *(None for _ in ctx.needs_input_grad[1:])
+    weight = ctx.saved_tensors[1]
+    grads = _gradients_of_rows(grad.contiguous(), *ctx.saved_tensors, *ctx.options, hidden_needed)
+    return (
+        grads[0] if hidden_needed else None,
+        grads[1] if weight_needed else None,
+        None,
+        grads[2].to(weight.dtype) if bias_needed else None,
+        *(None for _ in options),
+    )
+
+
+_of_rows.register_autograd(_backward_of_rows, setup_context=_save_rows)

@@ -35,7 +35,7 @@ def in_torch(hidden: Tensor, weight: Tensor, targets: Tensor, bias: Tensor | Non
 
 
 @pytest.mark.parametrize("n", [1, 31, 33, 64, 1100])
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_agrees_with_torch_in_float64(n: int, reduction: str) -> None:
     tensors = inputs(n, 11, 5, torch.float64)
     options: dict[str, Any] = {"ignore_index": 3, "label_smoothing": 0.1, "reduction": reduction}
@@ -43,6 +43,27 @@ def test_agrees_with_torch_in_float64(n: int, reduction: str) -> None:
     for function in (linear_cross_entropy, linear_cross_entropy_reference):
         actual = both_passes(function, tensors, 0.7, **options)
         torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("trained", ["hidden", "weight", "all"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_losses_of_rows_have_slopes_of_their_own(trained: str, dtype: torch.dtype) -> None:
+    hidden, weight, targets, bias = inputs(80, 50, 16, dtype)
+    targets[7:40] = -100
+    slopes = torch.randn(80, dtype=torch.float64)
+    leaves = {"hidden": [hidden], "weight": [weight], "all": [hidden, weight, bias]}[trained]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    losses = linear_cross_entropy(hidden, weight, targets, bias, reduction="none")
+    actual = torch.autograd.grad((losses * slopes).sum(), leaves)
+    exact = [it.detach().double().requires_grad_(it.requires_grad) for it in (hidden, weight, bias)]
+    expected = in_torch(exact[0], exact[1], targets, exact[2], reduction="none")
+    grads = torch.autograd.grad((expected * slopes).sum(), [it for it in exact if it.requires_grad])
+    tolerance = {torch.float64: 1e-11, torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
+    torch.testing.assert_close(losses.double(), expected, rtol=tolerance, atol=tolerance)
+    for one, other in zip(actual, grads, strict=True):
+        assert one.dtype == dtype
+        torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance * other.abs().max().item())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -213,8 +234,8 @@ def test_wrong_arguments_are_named() -> None:
         linear_cross_entropy(hidden, weight, targets.int())
     with pytest.raises(DeviceError, match="weight on cpu, got meta"):
         linear_cross_entropy(hidden, weight.to("meta"), targets)
-    with pytest.raises(ArgumentError, match="reduction 'mean' or 'sum', got 'none'; cross_entropy of the logits"):
-        linear_cross_entropy(hidden, weight, targets, reduction="none")
+    with pytest.raises(ArgumentError, match="reduction 'mean', 'sum' or 'none', got 'max'"):
+        linear_cross_entropy(hidden, weight, targets, reduction="max")
     with pytest.raises(ArgumentError, match=r"label_smoothing of 0\.\.1, got 2\.0"):
         linear_cross_entropy(hidden, weight, targets, label_smoothing=2.0)
     with pytest.raises(

@@ -20,7 +20,7 @@ from ...ops import half_products
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import WITHOUT_NATIVE
-from ...ops.cross_entropy import loss_dtype, unrounded_loss
+from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
 from .lazy_logits import LazyLogits, loss_of
 
 
@@ -177,15 +177,21 @@ def _stock_loss(name: str) -> Callable[..., Tensor]:
 def _lm_loss(
     logits: Tensor, labels: Tensor, vocab_size: int, num_items_in_batch: Tensor | int | None, ignore_index: int
 ) -> Tensor:
-    reduction = "mean" if num_items_in_batch is None else "sum"
-    logits, labels = logits.reshape(-1, vocab_size), labels.reshape(-1)
-    loss = loss_of(logits, labels, ignore_index, 0.0, reduction) if isinstance(logits, LazyLogits) else None
-    if loss is None:
-        logits = logits.recipe.read() if isinstance(logits, LazyLogits) else logits
-        loss = unrounded_loss(logits, labels, ignore_index=ignore_index, reduction=reduction)
+    reduction: Reduction = "mean" if num_items_in_batch is None else "sum"
+    loss = unrounded_loss_of(logits.reshape(-1, vocab_size), labels.reshape(-1), ignore_index, reduction)
     if isinstance(num_items_in_batch, Tensor):
         num_items_in_batch = num_items_in_batch.to(loss.device)
     return loss if num_items_in_batch is None else loss / num_items_in_batch
+
+
+def unrounded_loss_of(logits: Tensor, labels: Tensor, ignore_index: int, reduction: Reduction) -> Tensor:
+    """The cross-entropy of logits `[n, classes]`, lazy or not, in the type that it is computed in."""
+    if isinstance(logits, LazyLogits):
+        loss = loss_of(logits, labels, ignore_index, 0.0, reduction)
+        if loss is not None:
+            return loss
+        logits = logits.recipe.read()
+    return unrounded_loss(logits, labels, ignore_index=ignore_index, reduction=reduction)
 
 
 _TYPES = (Tensor, nn.Parameter)

@@ -6,7 +6,8 @@ loss takes for what they are made of, and all other code for a tensor.
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import update_wrapper
 from typing import Any
@@ -43,13 +44,11 @@ def fuse_head(model: nn.Module, has_fused_loss: bool) -> tuple[nn.Module | None,
         return None, ""
     if not has_fused_loss:
         return None, "its loss is none that a native op computes"
-    head_owner, head_stock = stock_forward(type(head))
-    if head_owner is not nn.Linear or head_stock is None or "forward" in vars(head):
+    if not _takes_lazy_forward(head):
         return None, f"its head is a {type(head).__name__}, not torch's linear layer"
-    model_mark, head_mark = mark_of(model), mark_of(head)
+    model_mark = mark_of(model)
     if model_mark is None or OP not in model_mark.ops:
         mark(model, model_forward(owner, model_mark))
-        mark(head, head_forward(head_owner, head_mark))
     return head, ""
 
 
@@ -75,6 +74,36 @@ def model_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedFo
     return fused_forward(owner, (OP, inner), lambda: (function, ops, (model_forward, owner, inner)))
 
 
+@contextmanager
+def lazy_head(model: nn.Module) -> Iterator[None]:
+    """Within it the head of a language model of transformers gives lazy logits; other models run as they are.
+
+    A model with hooks runs as it is: those of FSDP begin the backward pass from the logits.
+    """
+    head: Any = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # pyright: ignore[reportCallIssue]
+    is_plain = isinstance(head, nn.Module) and not hasattr(head, "parametrizations") and not _is_watched(model)
+    token = _HEAD.set(head if is_plain and not is_transformed() and _takes_lazy_forward(head) else None)
+    try:
+        yield
+    finally:
+        _HEAD.reset(token)
+
+
+def _is_watched(module: nn.Module) -> bool:
+    return any(len(getattr(module, name)) > 0 for name in CALL_HOOKS)
+
+
+def _takes_lazy_forward(head: nn.Module) -> bool:
+    """Give a head that computes as torch's linear layer the forward that asks `_HEAD`; False for another kind."""
+    owner, stock = stock_forward(type(head))
+    head_mark = mark_of(head)
+    if owner is not nn.Linear or stock is None or "forward" in vars(head):
+        return False
+    if head_mark is None or OP not in head_mark.ops:
+        mark(head, head_forward(owner, head_mark))
+    return True
+
+
 def head_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedForward:
     """The forward of a linear layer, or what it has for it, but for the head of a model that runs with labels."""
     stock = stock_forward(owner)[1]
@@ -84,8 +113,7 @@ def head_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedFor
     def forward(self: Any, input: Tensor) -> Tensor:
         is_asked = not torch.compiler.is_compiling() and _HEAD.get() is self
         # Hooks, such as those by which FSDP frees the weight, would read the logits right away.
-        is_watched = is_asked and any(len(getattr(self, name)) > 0 for name in CALL_HOOKS)
-        if is_asked and not is_watched and takes_head(input, self.weight, self.bias):
+        if is_asked and not _is_watched(self) and takes_head(input, self.weight, self.bias):
             return lazy_logits(input, self.weight, self.bias)
         return run(self, input)
 

@@ -275,7 +275,7 @@ def loss_of(
     # linear_cross_entropy is one node of the graph: it can't be tracked in one part and not in another.
     modes = {head.tracked, torch.is_grad_enabled(), *(step.tracked for step in recipe.steps)}
     is_detached = any(step.function is Tensor.detach for step in recipe.steps)
-    if hidden is None or len(modes) > 1 or is_detached or reduction not in ("mean", "sum"):
+    if hidden is None or len(modes) > 1 or is_detached or reduction not in ("mean", "sum", "none"):
         return None
     bias = head.bias
     if scale != 1.0:
@@ -313,7 +313,7 @@ def _scale_and_cap(recipe: Recipe) -> tuple[float, float | None] | None:
     return (1.0 if abs(scale - 1.0) < 1e-12 else scale), after if capped else None
 
 
-_RESHAPES = frozenset({Tensor.view, Tensor.reshape, torch.reshape})
+_RESHAPES = frozenset({Tensor.view, Tensor.reshape, torch.reshape, Tensor.flatten})
 _ROWS = frozenset({*_RESHAPES, Tensor.__getitem__, Tensor.contiguous, Tensor.detach})
 _NUMBERS: dict[Any, str] = {
     **dict.fromkeys((Tensor.float, Tensor.to), "to"),

@@ -11,8 +11,11 @@ from torch.nn import functional
 
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError, ModuleTreeError, ShapeError
+from ...interop.fused.functions import unrounded_loss_of
+from ...interop.fused.heads import lazy_head
 from ...module.adapters.layers import adapters_off
 from ...module.torch_objects.wrappers import unwrap
+from ...ops._divided import divided_logits, rows_of
 from ..learner.steps import StepOutput
 from .configs import DpoConfig, OrpoConfig, RewardConfig, SimPoConfig
 from .task import PaddedTask, call, logits_of
@@ -48,9 +51,9 @@ def rows_of_pairs(batch: Any, task: str) -> dict[str, Tensor]:
 
 def log_probabilities(model: nn.Module, rows: Mapping[str, Tensor]) -> LogProbabilities:
     """The log-probabilities of pairs by a language model, in float32, or float64 where its logits are."""
-    logits, targets, _ = predicted(model, rows)
-    logits = logits if logits.dtype == torch.float64 else logits.float()
-    losses = functional.cross_entropy(logits.transpose(1, 2), targets, ignore_index=NO_TARGET, reduction="none")
+    with divided_logits(), lazy_head(unwrap(model)):
+        logits, targets, _ = predicted(model, rows)
+    losses = unrounded_loss_of(rows_of(logits), targets.flatten(), NO_TARGET, "none").view_as(targets)
     sums, counts = -losses.sum(1).view(-1, 2), (targets != NO_TARGET).sum(1).view(-1, 2)
     return LogProbabilities(*sums.unbind(1), *counts.unbind(1))
 

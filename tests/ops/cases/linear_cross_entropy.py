@@ -27,7 +27,13 @@ def random_linear_cross_entropy(chance: random.Random) -> Call:
         classes_of_rows[chance.randrange(rows)] = chance.choice((-1, classes, 2**62, -(2**63)))
         arguments.marks.append("no class")
     targets = arguments.tensor(classes_of_rows)
-    options = (-100, 0.0, chance.choice((0.0, 1e-3)), chance.choice((None, 5.0)), chance.choice(("mean", "sum")))
+    options = (
+        -100,
+        0.0,
+        chance.choice((0.0, 1e-3)),
+        chance.choice((None, 5.0)),
+        chance.choice(("mean", "sum", "none")),
+    )
     return both(
         arguments,
         "linear_cross_entropy",

@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 from burnlike.cli.main import main
 from burnlike.errors import ConfigError, DataError, ModuleTreeError, ShapeError
-from burnlike.module import LoraConfig, apply_lora, params
+from burnlike.interop import fuse
+from burnlike.interop.fused import heads
+from burnlike.interop.fused.lazy_logits import Recipe, lazy_logits
+from burnlike.module import LoraConfig, ParamGroup, apply_lora, params
 from burnlike.module.adapters.layers import adapters_off
 from burnlike.train import (
     Dpo,
@@ -131,6 +134,37 @@ def test_the_reference_is_the_model_that_the_adapters_were_added_to() -> None:
         adapters_off(llama().requires_grad_(False))
     with pytest.raises(ConfigError, match=r"got 'model.embed_tokens.weight'; take `model: {type: LoRA"):
         Dpo().try_out(llama())
+
+
+def adapted_layers() -> Any:
+    """A model whose head and embedding have no adapters."""
+    inner = ParamGroup.from_regex(r"layers\.")
+    return apply_lora(llama().float(), LoraConfig(rank=2, alpha=4.0, param_group=inner))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(
+    ("task", "make"), [(Dpo(), adapted_layers), (Orpo(), lambda: llama().float())], ids=["Dpo", "Orpo"]
+)
+def test_the_losses_need_no_logits(task: Any, make: Any, fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock, lean = make(), make()
+    if fused:
+        fuse(lean)
+    expected = task.train_step(stock, pairs()).loss
+    monkeypatch.setattr(heads, "_FEWEST_LOGITS", 1)
+    heads_called: list[Any] = []
+    monkeypatch.setattr(heads, "lazy_logits", lambda *parts: heads_called.append(parts) or lazy_logits(*parts))
+    monkeypatch.setattr(Recipe, "read", lambda _: pytest.fail("the logits are computed"))
+    loss = task.train_step(lean, pairs()).loss
+    assert len(heads_called) == (2 if isinstance(task, Dpo) else 1)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+    for one in (expected, loss):
+        one.backward()
+    trained = [name for name, it in stock.named_parameters() if it.requires_grad]
+    assert ("lm_head.weight" in trained) == isinstance(task, Orpo)
+    for name in trained:
+        one, other = (model.get_parameter(name).grad for model in (lean, stock))
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5 * other.abs().max().item())
 
 
 def test_orpo_is_its_formula() -> None:
