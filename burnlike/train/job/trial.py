@@ -223,8 +223,8 @@ def _unknown_values(config: TrainConfig, name: str, metric: Any) -> Iterator[tup
         return
     for best, value in wanted.items():
         if value not in available:
-            known = f"it has {', '.join(available)}{nearest(value, available)}"
-            yield f"training.{best}.metric", f"'{name}' has no value '{value}', {known}"
+            remedy = f"it has {', '.join(available)}{nearest(value, available)}"
+            yield f"training.{best}.metric", f"'{name}' has no value '{value}', {remedy}"
 
 
 def _shapes(batch: Any) -> str:
