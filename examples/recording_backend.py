@@ -4,7 +4,7 @@ A backend is a small immutable object with the members of `burnlike.backend.Back
 five tables of functions. Nothing has to be inherited. This one takes another backend's tables and puts a note in front
 of each function, which is also how one would time them, count their bytes, or refuse some of them.
 
-Run it with `python examples/recording_backend.py`.
+Run it with `python recording_backend.py`, where you have saved it, or in `examples` of a clone.
 """
 
 from collections import Counter

@@ -1,6 +1,8 @@
 """A language model over byte-pair tokens, which are learned from the text first.
 
-    python examples/training/byte_pair_lm.py --out runs/byte_pair
+    python byte_pair_lm.py --out runs/byte_pair
+
+This file needs burnlike, and the package tokenizers: save it anywhere, or run it in `examples/training` of a clone.
 
 The text is the source of Python's standard library, or `--text`, a file or a folder of them.
 """

@@ -1,6 +1,9 @@
 """Classification: scikit-learn's digits, 8 x 8 pixels, by a small convolutional network.
 
-    python examples/training/classify_digits.py --out runs/digits
+    python classify_digits.py --out runs/digits
+
+This file needs burnlike, and the packages scikit-learn and torchmetrics: save it anywhere, or
+run it in `examples/training` of a clone.
 
 Stop it by Ctrl-C, or kill it, and run the same command again: it goes on from its last checkpoint.
 """

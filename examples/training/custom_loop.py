@@ -1,6 +1,8 @@
 """A loop of one's own with single pieces of burnlike's training: schedule, average, metrics, checkpoints, interrupter.
 
-    python examples/training/custom_loop.py --out runs/loop
+    python custom_loop.py --out runs/loop
+
+This file needs burnlike: save it anywhere, or run it in `examples/training` of a clone.
 
 Run it again after Ctrl-C or a kill: it goes on with the same bits.
 """

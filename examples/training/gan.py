@@ -1,6 +1,8 @@
 """A generative adversarial network: two models, two optimizers, one loop (Goodfellow et al. 2014).
 
-    python examples/training/gan.py --out runs/gan
+    python gan.py --out runs/gan
+
+This file needs burnlike: save it anywhere, or run it in `examples/training` of a clone.
 
 The generator learns to draw points of a ring. Both models, both optimizers and the random generators are one state.
 """

@@ -1,6 +1,8 @@
 """LoRA fine-tuning of a transformers model: small matrices are trained beside its frozen weights.
 
-    python examples/training/lora_fine_tune.py --out runs/lora
+    python lora_fine_tune.py --out runs/lora
+
+This file needs burnlike, and the package transformers: save it anywhere, or run it in `examples/training` of a clone.
 
 The model here is a small GPT-2 with random weights, so that nothing is downloaded; with a name of your own it is
 `AutoModelForCausalLM.from_pretrained(name)`. What is saved at the end are the adapters alone.

@@ -121,8 +121,31 @@ def test_launchers_that_do_not_meet_say_what_to_do(config: str, silent: str, end
     assert "Traceback" not in text
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_hangup_writes_a_checkpoint_and_says_what_an_interrupt_says(config: str, number: signal.Signals) -> None:
+    options = ["--nproc", "1", "--set", "training.epochs=100000", "--run-dir", "run"]
+    launcher = launch(config, *options)
+    wait_for(lambda: any(Path("run/checkpoints").glob("*")), launcher)
+    launcher.send_signal(number)
+    text = ends(launcher, 128 + number)
+    resume = "go on with: burnlike launch --nproc 1 --resume run"
+    assert text.splitlines()[-1] == f"stopped by {number.name}; {resume}"
+    last = max(int(it.name.removeprefix("step-")) for it in Path("run/checkpoints").iterdir())
+    assert metrics_of(Path("run"))[-1]["step"] <= last
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGQUIT])
+def test_a_hangup_that_is_ignored_stays_so(config: str) -> None:
+    command = ["nohup", sys.executable, "-m", "burnlike", "launch", config, "--nproc", "1", "--run-dir", "run"]
+    with Path("out").open("w") as out:
+        launcher = subprocess.Popen([*command, "--set", "training.epochs=300"], stdout=out, stderr=out)
+        wait_for(lambda: any(Path("run/checkpoints").glob("*")), launcher)
+        launcher.send_signal(signal.SIGHUP)
+        assert launcher.wait(timeout=HANGS_S) == 0, Path("out").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT])
 def test_processes_end_with_their_launcher(config: str, number: signal.Signals) -> None:
     launcher = launch(config, "--nproc", "2", *DDP, "--set", "training.epochs=100000", "--run-dir", "run")
     run = Path("run")

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from burnlike import nn
+from burnlike.config import ModuleConfig
 from burnlike.config.root_keys import Input
 from burnlike.errors import ConfigError
 from burnlike.models import Mlp
 from burnlike.train.export.exporting import export
 from burnlike.train.export.programs import write_onnx, write_program
-from burnlike.train.export.source import Source, program_of
+from burnlike.train.export.source import Source, outputs_of, program_of
 
 from .cases import CASES, ModelCase
 
@@ -84,6 +85,57 @@ def test_recurrent_layers(config: Any, tmp_path: Path) -> None:
     inputs = [Input((2, 5, 3), "float32")]
     assert "checked" in " ".join(export(source_of(model, config), "onnx", tmp_path / "model.onnx", inputs=inputs))
     assert [name for name, _ in model.named_parameters()] == names
+
+
+MASKED = """
+type: Graph
+inputs: [input_ids, attention_mask]
+nodes:
+  embed: {type: Embedding, n_embedding: 7, d_model: 3, from: input_ids}
+  read: {type: KIND, d_input: 3, d_hidden: 4, bias: true}
+"""
+PADDED = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 1, 1, 1]])
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
+@pytest.mark.parametrize("to", ["onnx", "pt2", "burn"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(it, marks=() if it == "BiLstm" else pytest.mark.slow)
+        for it in ("Rnn", "BiRnn", "Lstm", "BiLstm", "Gru", "BiGru", "Lstm, reverse: true")
+    ],
+)
+def test_recurrent_layers_with_a_mask(kind: str, to: Any, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config: Any = ModuleConfig.from_yaml(MASKED.replace("KIND", kind))
+    model = config.init().eval()
+    inputs = [Input((2, 5), "int64", name) for name in ("input_ids", "attention_mask")]
+    export(source_of(model, config), to, tmp_path / "model", inputs=inputs)  # compares with two masks of chance
+    tokens = torch.randint(7, (4, 5))
+    expected = [*outputs_of(model(tokens, PADDED)).values()]
+    if to == "onnx":
+        session = onnxruntime.InferenceSession(tmp_path / "model")
+        results = session.run(None, {"input_ids": tokens.numpy(), "attention_mask": PADDED.numpy()})
+    elif to == "pt2":
+        program: Any = torch.export.load(tmp_path / "model").module()
+        results = [*outputs_of(program(tokens, PADDED)).values()]
+    else:
+        assert "attention_mask: Tensor<2, Int>" in (tmp_path / "model/src/model.rs").read_text()  # Burn runs others
+        return
+    for result, value in zip(results, expected, strict=True):
+        torch.testing.assert_close(torch.as_tensor(result), value.detach())
+
+
+@pytest.mark.parametrize("setting", ["clip: 0.5", "input_forget: true", "hidden_activation: {type: Relu}"])
+def test_steps_of_texts_are_refused_for_onnx(setting: str, tmp_path: Path) -> None:
+    config: Any = ModuleConfig.from_yaml(MASKED.replace("KIND", f"BiLstm, {setting}"))
+    inputs = [Input((2, 5), "int64", name) for name in ("input_ids", "attention_mask")]
+    with pytest.raises(
+        ConfigError, match=r"read.forward \(Lstm\): ONNX has no operator .* or take --to pt2, for texts"
+    ):
+        export(source_of(config.init().eval(), config), "onnx", tmp_path / "model", inputs=inputs)
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")

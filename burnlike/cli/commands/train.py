@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train; 0 when done, 130, 143 or 138 when stopped by SIGINT, SIGTERM or SIGUSR1 after a checkpoint was written.
+    """Train; 0 when done, 128 + N when stopped by the signal N after a checkpoint was written.
 
     A launcher would start processes again that end with another status than 0: `burnlike launch` asks for 0.
     """

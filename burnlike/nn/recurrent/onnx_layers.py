@@ -12,7 +12,7 @@ _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 
 def onnx_layer(
-    kernel: Any, x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor], count: int
+    kernel: Any, x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor], count: int, mask: Tensor | None
 ) -> tuple[Tensor, ...]:
     """Compute torch's kernel over `[time, batch, d_input]` as one operator.
 
@@ -20,6 +20,7 @@ def onnx_layer(
         states: `[directions, batch, d_hidden]` each, the hidden state first.
         weights: of each direction: for the input, for the hidden state, and the biases of both where there are any.
         count: of directions.
+        mask: `[time, batch]`: 0 or False for steps that are not read, and whose output is 0.
     """
     name = ONNX_NAMES[kernel]
     size = len(weights) // count
@@ -34,14 +35,24 @@ def onnx_layer(
         attributes["activations"] = ["Relu"] * count
     time, batch = x.shape[:2]
     shapes = [(time, count, batch, d_hidden), *[(count, batch, d_hidden)] * len(states)]
+    lengths, places, kept = None, None, None
+    if mask is not None:  # the operator leaves out steps at the end only: those that are read are moved to the begin
+        kept = mask != 0
+        count_before = kept.cumsum(0)
+        lengths = kept.sum(0, dtype=torch.int32)
+        places = torch.where(kept, count_before - 1, lengths + (~kept).cumsum(0) - 1).unsqueeze(-1)
+        x = torch.zeros_like(x).scatter(0, places.expand_as(x), x)
     outputs = torch.onnx.ops.symbolic_multi_out(
         name,
-        (x, of_input, of_hidden, torch.stack(biases) if biases else None, None, *states),
+        (x, of_input, of_hidden, torch.stack(biases) if biases else None, lengths, *states),
         attributes,
         dtypes=[x.dtype] * len(shapes),
         shapes=shapes,
     )
-    return outputs[0].transpose(1, 2).flatten(2), *outputs[1:]
+    output = outputs[0].transpose(1, 2).flatten(2)
+    if places is not None and kept is not None:
+        output = output.gather(0, places.expand_as(output)) * kept.unsqueeze(-1)
+    return output, *outputs[1:]
 
 
 def _ordered(tensor: Tensor, name: str) -> Tensor:

@@ -5,7 +5,7 @@ torch's matrices, which are put together in each call, so that derivatives reach
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor
@@ -145,17 +145,17 @@ def run(
     batch, time = expect_sequence(layer, x, layer, batch_first)
     for state in states or ():
         expect_shape(layer, state, batch, layer.d_hidden, name="state")
-    if mask is not None:
-        return _by_steps(layer, x, states, time, reverse, mask)
-    if x.shape[time] == 1 and states is not None and _takes_one_step(x):
+    if mask is None and x.shape[time] == 1 and states is not None and _takes_one_step(x):
         step = layer.one_step(x.squeeze(time), states)
         if step is not None:
             return step[0].unsqueeze(time).clone(), step  # what is done to the output in place is not for the state
     kernel = layer.kernel()
-    if kernel is None or not _usable(kernel):
-        return _by_steps(layer, x, states, time, reverse)
+    if not _usable(kernel, mask):
+        return _by_steps(layer, x, states, time, reverse, mask)
     stacked = None if states is None else tuple(state.unsqueeze(0) for state in states)
-    output, *last = _by_kernel(kernel, [layer], x.flip(time) if reverse else x, stacked, batch_first)
+    if reverse:
+        x, mask = x.flip(time), None if mask is None else mask.flip(time)
+    output, *last = _by_kernel(kernel, [layer], x, stacked, batch_first, mask)
     return output.flip(time) if reverse else output, tuple(state.squeeze(0) for state in last)
 
 
@@ -166,8 +166,8 @@ def run_both(layer: Bidirectional, x: Tensor, states: States | None, mask: Tenso
     for state in states or ():
         expect_shape(layer, state, 2, batch, layer.d_hidden, name="state")
     kernel, other = (direction.kernel() for direction in directions)
-    if mask is None and kernel is not None and kernel is other and _usable(kernel):
-        output, *last = _by_kernel(kernel, directions, x, states, layer.batch_first)
+    if kernel is other and _usable(kernel, mask):
+        output, *last = _by_kernel(kernel, directions, x, states, layer.batch_first, mask)
         return output, tuple(last)
     own_states = [None if states is None else tuple(state[index] for state in states) for index in range(2)]
     runs = [
@@ -187,14 +187,16 @@ def expect_sequence(layer: Layer, x: Tensor, direction: Direction, batch_first: 
     return x.shape[batch], time
 
 
-def _usable(kernel: Kernel) -> bool:
-    """True if the kernel can run here.
+def _usable(kernel: Kernel | None, mask: Tensor | None) -> TypeGuard[Kernel]:
+    """True if there is a kernel, and it can run here.
 
-    Torch's kernels have no rules for vmap and forward derivatives. AOTAutograd fails where it is to differentiate the
-    kernel that `torch.lstm` uses on CPUs (torch 2.13).
+    Torch's kernels take no mask, which ONNX's operators do, and have no rules for vmap and forward derivatives.
+    AOTAutograd fails where it is to differentiate the kernel that `torch.lstm` uses on CPUs (torch 2.13).
     """
-    if transforming():
+    if kernel is None or transforming():
         return False
+    if mask is not None:
+        return exports_to_onnx() and kernel in ONNX_NAMES
     # `is_exporting()` is true in all compiled code of torch 2.11.
     return kernel is not torch.lstm or not torch.compiler.is_dynamo_compiling() or not torch.is_grad_enabled()
 
@@ -209,7 +211,12 @@ def _takes_one_step(x: Tensor) -> bool:
 
 
 def _by_kernel(
-    kernel: Kernel, directions: Sequence[Direction], x: Tensor, states: States | None, batch_first: bool
+    kernel: Kernel,
+    directions: Sequence[Direction],
+    x: Tensor,
+    states: States | None,
+    batch_first: bool,
+    mask: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     count, first = len(directions), directions[0]
     if states is None:
@@ -217,8 +224,9 @@ def _by_kernel(
         states = (x.new_zeros(count, batch, first.d_hidden),) * first.n_states
     weights = [tensor for direction in directions for tensor in packed(direction.gates())]
     if exports_to_onnx() and kernel in ONNX_NAMES:
-        time_first = x.transpose(0, 1) if batch_first else x
-        output, *last = onnx_layer(kernel, time_first, states, weights, count)
+        if batch_first:
+            x, mask = x.transpose(0, 1), None if mask is None else mask.transpose(0, 1)
+        output, *last = onnx_layer(kernel, x, states, weights, count, mask)
         return output.transpose(0, 1) if batch_first else output, *last
 
     def run(x: Tensor, states: States, weights: list[Tensor]) -> tuple[Tensor, ...]:

@@ -22,6 +22,7 @@ from ... import __version__
 from ..._atomic import AtomicFile
 from ..._outputs import Output
 from ...errors import ConfigError
+from ...nn.recurrent.recurrence import Direction
 from ...ops._function import references
 from .source import Program, Source, may_vary, others_of, outputs_of
 
@@ -137,6 +138,7 @@ def write_onnx(
     """
     for package in ("onnx", "onnxscript"):
         _needed(package)
+    _refuse_steps(program, example)
     output = Output.of(out, "export")
     with output.files() as folder:
         path = folder / output.path.name
@@ -169,6 +171,18 @@ def write_onnx(
             return [*lines, "checked   no: onnxruntime is not installed"]
         lines += _checked(program, example, path, coarse=quantize is not None)
     return lines
+
+
+def _refuse_steps(program: Program, example: Mapping[str, Tensor]) -> None:
+    """Refuse recurrent layers that are computed step by step, as a file of steps takes sequences of one length."""
+    if any(1 in dims for dims in may_vary(example).values()):
+        for path, layer in program.model.named_modules():
+            if isinstance(layer, Direction) and layer.kernel() is None:
+                raise ConfigError(
+                    f"--to onnx: {path or 'the model'} ({type(layer).__name__}): ONNX has no operator for its settings"
+                    " (`clip`, `input_forget`, `reset_after: false`, other activations), and its steps can't be written"
+                    " for texts of any length; leave these settings out, or take --to pt2, for texts of one length"
+                )
 
 
 def _exported(program: Program, example: Mapping[str, Tensor]) -> Any:

@@ -261,6 +261,13 @@ class Program(nn.Module):
         # torch.export and ONNX name the inputs by the signature.
         self.forward = with_signature(self._run, self.input_names)
 
+    def named_modules(self, memo: Any = None, prefix: str = "", remove_duplicate: bool = True) -> Any:
+        """Names by which exporters can look modules up: `forwards` for the child `forward` of layers that read both
+        ways, as the attribute `forward` is their method.
+        """
+        for path, module in super().named_modules(memo, prefix, remove_duplicate):
+            yield ".".join("forwards" if it == "forward" else it for it in path.split(".")), module
+
     @property
     def normalizes(self) -> bool:
         return self._count > 0

@@ -28,7 +28,7 @@ from ...errors import TrainingError
 from ..learner.stopping import Interrupted
 from .launching import Amount, log_of
 
-_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 _LAST_BYTES = 1 << 16
 _LAST_LINES = 12
 _AGAIN_S = 0.2
@@ -168,7 +168,9 @@ class Agent:
     @contextmanager
     def _handling_signals(self) -> Iterator[None]:
         """Hand signals to the processes, which write a checkpoint and end; the third one ends them at once."""
-        before = {number: signal.signal(number, self._forward) for number in _FORWARDED}
+        # A signal that is ignored stays so: `nohup` ignores SIGHUP.
+        numbers = [it for it in _FORWARDED if signal.getsignal(it) != signal.SIG_IGN]
+        before = {number: signal.signal(number, self._forward) for number in numbers}
         try:
             yield
         finally:
@@ -255,7 +257,7 @@ def variables(logs: Path, machines: Machines) -> dict[str, str]:
     return {
         "BURNLIKE_LOGS": str(logs.absolute()),
         "BURNLIKE_LAUNCHER": str(os.getpid()),
-        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGHUP,SIGQUIT",  # those that Agent does not hand on
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGQUIT",  # one that Agent does not hand on
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": of_rank_0,
         "TORCH_FR_BUFFER_SIZE": "2000",
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",

@@ -206,6 +206,11 @@ def load_run(
     run = local_run(path)
     config = run_config(run, overrides)
     facts = kept_facts(run)
+    if getattr(config.data, "standardize_targets", False) and "target_scale" not in facts:
+        raise RunDirError(
+            f"{run / DATA_NAME} lacks 'target_scale', without which predictions have no unit; it was changed: put the"
+            " file back, or train again"
+        )
     place = choose_device(config.device if device is None else str(device))
     wanted: Weights = config.final_weights if best is None else "best" if best else "last"
     checkpoint, weights = _choose(run, config, wanted, step)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...data.configs import NO_TARGET
-from ...errors import ConfigError, TrainingError
+from ...errors import CheckpointError, ConfigError, RecordMismatchError, TrainingError
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _FAILED = 1 << 20
 """Above all numbers of signals."""
+_STATE = ("saving", "metrics", "layout", "stopping", "stopped_early", "values", "callbacks")
 _VALID = "the validation loader", "training.validation_steps"
 
 
@@ -326,15 +327,26 @@ class FitLoop:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to a state; a CheckpointError, before anything is changed, where another release wrote less."""
+        if missing := next((name for name in _STATE if name not in state), None):
+            raise self._of_another_release(f"it lacks '{missing}'")
         if self.saving is not None:
             self.saving.load_state_dict(state["saving"])
         if self.stopping is not None and state["stopping"] is not None:
             self.stopping.load_state_dict(state["stopping"])
-        of_ranks, parallel = state.get("metrics", []), self.learner.parallel
-        layout = state.get("layout", [1, len(of_ranks), 1, 1])
-        if of_ranks and layout == parallel.sizes.layout:  # of another number of processes they begin anew
-            for name, states in of_ranks[parallel.rank].items():
+        parallel = self.learner.parallel
+        if state["layout"] == parallel.sizes.layout:  # of another number of processes they begin anew
+            for name, states in state["metrics"][parallel.rank].items():
                 if name in self.train_metrics:
-                    put_states(self.train_metrics[name], states)
+                    try:
+                        put_states(self.train_metrics[name], states)
+                    except RecordMismatchError as error:
+                        raise self._of_another_release(f"metrics.{name}: {error}") from error
         self.stopped_early, self.values = state["stopped_early"], dict(state["values"])
         self.callbacks.load_state_dict(state["callbacks"])
+
+    def _of_another_release(self, reason: str) -> CheckpointError:
+        return CheckpointError(
+            f"the checkpoint of step {self.learner.step} can't be gone on with: {reason}; another release wrote it, or"
+            " it was changed. Resume with the release that wrote it, or start a new run"
+        )

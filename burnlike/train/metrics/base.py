@@ -157,12 +157,12 @@ class EpochMetric(torchmetrics.Metric):
         self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
     def add_list(self, name: str, dtype: torch.dtype) -> None:
-        """Add a state to which batches append tensors of one dimension and of this dtype."""
+        """Add a state to which batches append tensors of this dtype, which are joined along their first dimension."""
         self.add_state(name, [], dist_reduce_fx="cat")
         self._list_dtypes[name] = dtype
 
     def joined(self, name: str) -> Tensor:
-        """The values that all batches, and after a sync all ranks, have appended to a list: `[n]`."""
+        """The values that all batches, and after a sync all ranks, have appended to a list: `[n, ...]`."""
         state = getattr(self, name)
         empty = torch.empty(0, dtype=self._list_dtypes[name], device=self.device)
         return state if isinstance(state, Tensor) else torch.cat([empty, *state])

@@ -37,7 +37,7 @@ def drawn(dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recurrence, "_usable", lambda kernel: False)
+    monkeypatch.setattr(recurrence, "_usable", lambda kernel, mask: False)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:

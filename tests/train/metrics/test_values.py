@@ -343,6 +343,32 @@ def test_numbers_are_scored_as_scikit_learn_does(config: type[MetricConfig], gen
     assert value(config(), *((a[:, 1], b[:, 1]) for a, b in batches)) == pytest.approx(each[1])
 
 
+def two_passes(batches: list[tuple[Tensor, Tensor]]) -> float:
+    predictions, targets = (torch.cat(it) for it in zip(*batches, strict=True))
+    return (1 - (predictions - targets).square().sum() / (targets - targets.mean()).square().sum()).item()
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e6, -1e8])
+def test_r2_keeps_its_digits_far_from_0(mean: float, generator: torch.Generator) -> None:
+    targets = torch.randn(3000, generator=generator, dtype=torch.float64) + mean
+    predictions = targets + torch.randn(3000, generator=generator, dtype=torch.float64) / 2
+    batches = [*zip(predictions.split(70), targets.split(70), strict=True)]
+    expected = pytest.approx(two_passes(batches), rel=1e-7)
+    assert value(m.R2Config(), *batches) == expected
+    for place in (0, 1, 30):
+        merged = fed(m.R2Config(), batches[place:])
+        merged.merge_state(fed(m.R2Config(), batches[:place]))
+        assert merged.compute().item() == expected
+        merged.update(predictions[:70], targets[:70])
+        assert merged.compute().item() == pytest.approx(two_passes([*batches, batches[0]]), rel=1e-7)
+
+
+def test_r2_of_equal_targets_is_none() -> None:
+    targets = torch.full((7,), 0.1, dtype=torch.float64)
+    assert value(m.R2Config(), (targets + 1, targets), (targets[:3], targets[:3])) == -math.inf
+    assert math.isnan(value(m.R2Config(), (targets, targets), (targets[:3], targets[:3])))
+
+
 def test_a_target_of_0_has_no_error_in_percent() -> None:
     assert value(m.MapeConfig(), (torch.tensor([1.0, 5.0]), torch.tensor([2.0, 0.0]))) == 50
 

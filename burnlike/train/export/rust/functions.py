@@ -19,6 +19,8 @@ _ROLES = {(0, 4): "batch", (2, 4): "height", (3, 4): "width", (0, 3): "batch", (
 _OPERATORS = {"Add": (" + ", 2), "Mul": (" * ", 1)} | dict.fromkeys(("FloorDiv", "CleanDiv"), (" / ", 1))
 _OPERATORS |= dict.fromkeys(("Mod", "PythonMod"), (" % ", 1))
 """Operations on sizes: their signs, and 1 for those of products."""
+_OPTIONS = frozenset({"bias", "beta", "forget_gate"})
+"""Fields of Burn's layers that are an Option."""
 
 
 class NeedsTensor(Exception):
@@ -198,7 +200,7 @@ class Function:
         if leaf is None:
             return Expr(f"{self._part(path)}.val()")
         place = leaf.places.get(path.removeprefix(f"{leaf.path}."))
-        if place is None or place[0] in ("bias", "beta"):  # it is an Option in Burn's
+        if place is None or not _OPTIONS.isdisjoint(place[0].split(".")):
             raise NeedsTensor(leaf.path)
         field_value = Expr(f"{self._part(leaf.path)}.{place[0]}.val()")
         return field_value.dot("transpose()") if place[1] and value.dim() > 1 else field_value

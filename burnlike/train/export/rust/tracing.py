@@ -307,7 +307,7 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
         for handle in handles:
             handle.remove()
     signature = exported.graph_signature
-    held, first = {**exported.state_dict, **exported.constants}, _owners(program.model, leaves)
+    held, first = {**exported.state_dict, **exported.constants}, _owners(program, leaves)
     named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     values = dict[str, tuple[str, Tensor]]()
     for name, target in {**named, **signature.inputs_to_lifted_tensor_constants}.items():
@@ -324,13 +324,14 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     return Trace(exported.graph, calls, leaves, values, [*map(str, signature.user_inputs)], results, noted)
 
 
-def _owners(model: nn.Module, leaves: Mapping[str, Leaf]) -> dict[str, str]:
+def _owners(program: Program, leaves: Mapping[str, Leaf]) -> dict[str, str]:
     """The name in Rust of each parameter: that of a layer's, or the first."""
     first: dict[int, str] = {}
-    names = [*model.named_parameters(remove_duplicate=False)]
+    names = [*program.model.named_parameters(remove_duplicate=False)]
     for name, tensor in sorted(names, key=lambda it: it[0].rpartition(".")[0] not in leaves):
         first.setdefault(id(tensor), name)
-    return {name: first[id(tensor)] for name, tensor in names}
+    exported = program.named_parameters("program", remove_duplicate=False)
+    return {name.removeprefix(MODEL): first[id(tensor)] for name, tensor in exported}
 
 
 def _inline(module: fx.GraphModule) -> None:
