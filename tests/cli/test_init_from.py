@@ -274,6 +274,7 @@ def _made(name: str, content: bytes | None) -> str:
         ("wide.csv", "a,b\n1,2\n".encode("utf-16"), "got UTF-16; save it as UTF-8"),
         ("numbers.csv", b"1,2\n3,4\n", "expected a first line with the names of the columns, got numbers: 1, 2"),
         ("index.csv", b",a\n0,1\n", "column 1 has none; pandas writes its index without one"),
+        ("bytes.jsonl", b'{"a": "\xfc"}\n', "bytes.jsonl:1:8: expected UTF-8, got the byte 0xfc; convert the file"),
         ("book.xlsx", b"PK", "a spreadsheet; save the sheet as CSV"),
         ("list.json", b"[]", "write an object a line"),
         ("thing", b"x", "expected data, got a file that ends in nothing"),
