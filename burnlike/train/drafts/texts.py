@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ _TOKENS = 600_000
 """Tokens that a training reads in about a minute: a small transformer, on two cores."""
 _MOST_EPOCHS, _FEWEST_EPOCHS = 30, 3
 _SMALL = {"d_model": 64, "n_layers": 2, "n_heads": 4, "d_ff": 128}
+_WIDER = {**_SMALL, "d_model": 128, "d_ff": 256}
+"""Of classifiers: of docstrings of five packages 1 to 9 points more were right than by `_SMALL`; of pairs 8 fewer."""
 _RARE = 0.4
 """Share of an equal share below which a class is rare."""
 
@@ -88,15 +90,19 @@ def texts_draft(place: Place, sheet: Sheet, columns: Sequence[str], target: str)
         length,
         Key("validation_fraction", 0.2, f"{item}s that the training does not see, which say how good the model is"),
     ]  # fmt: skip
-    kind = ("Siamese", "one transformer reads each text; its vectors of both say the class of the pair")
-    if not is_pairs:
-        kind = ("TextClassifier", "a transformer that reads a text in both directions")
+    n_classes = Key("n_classes", len(classes), "as the target has")
+    if is_pairs:
+        reason = "one transformer reads each text; its vectors of both say the class of the pair"
+        model = _encoder_model("Siamese", reason, tokens, length, _SMALL, n_classes)
+    else:
+        reason = "a transformer that reads a text in both directions"
+        model = _encoder_model("TextClassifier", reason, tokens, length, _WIDER, n_classes)
     task, weighed = task_key(classes)
     return Draft(
         f"{number(len(rows), item)} of {number(len(classes), 'class', 'classes')}",
         [
             Key("data", data),
-            _encoder_model(*kind, tokens, length, Key("n_classes", len(classes), "as the target has")),
+            model,
             task,
             Key("metrics", [{"type": "Accuracy"}, {"type": "FBetaScore"}],
                 f"share of right {item}s; mean F1 of classes"),
@@ -140,7 +146,7 @@ def words_draft(place: Place, sentences: Sequence[tuple[Sequence[str], Sequence[
         f"{number(len(sentences), 'sentence')}, {number(len(tags), 'tag')}",
         [
             Key("data", data),
-            _encoder_model("TokenTagger", "a transformer that reads in both directions", tokens, length, n_tags),
+            _encoder_model("TokenTagger", "a transformer that reads both ways", tokens, length, _SMALL, n_tags),
             Key("task", {"type": "TokenClassification"}),
             Key("metrics", metrics, reason),
             *_optimizer(3e-3),
@@ -301,10 +307,12 @@ def training_key(epochs: int, batch_size: int, metric: str, *more: Key) -> Key:
     ])  # fmt: skip
 
 
-def _encoder_model(kind: str, reason: str, tokens: Tokens, length: Key, *more: Key) -> Key:
+def _encoder_model(
+    kind: str, reason: str, tokens: Tokens, length: Key, sizes: Mapping[str, int], n_classes: Key
+) -> Key:
     """A small model over an encoder of texts."""
-    encoder = {"vocab_size": tokens.size, "max_sequence_length": length.value, **_SMALL}
-    return Key("model", [Key("type", kind, reason), Key("encoder", encoder), *more])
+    encoder = {"vocab_size": tokens.size, "max_sequence_length": length.value, **sizes}
+    return Key("model", [Key("type", kind, reason), Key("encoder", encoder), n_classes])
 
 
 OUTPUT = (Key("output", {"precision": "float32"}, "of the weights in model.safetensors"),)
