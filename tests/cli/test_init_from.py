@@ -54,6 +54,13 @@ def prices() -> list[str]:
     return ["data.csv", "--target", "price"]
 
 
+def two_targets() -> list[str]:
+    draw = random.Random(11)
+    rows = [[x := draw.gauss(0, 1), z := draw.gauss(0, 1), 300 + 20 * x - 9 * z, z / 5] for _ in range(200)]
+    write("data.csv", [["x", "z", "price", "days"], *rows])
+    return ["data.csv", "--target", "price", "--target", "days"]
+
+
 def series() -> list[str]:
     draw = random.Random(2)
     rows = [[f"2024-{1 + day // 28:02d}-{1 + day % 28:02d}", day % 7, day + draw.random()] for day in range(300)]
@@ -68,6 +75,19 @@ def texts() -> list[str]:
     rows = [[f"{draw.choice(begins)} {draw.choice(good if it % 2 else bad)} {it}", "yes" if it % 2 else "no"]
             for it in range(120)]  # fmt: skip
     write("data.csv", [["text", "label"], *rows])
+    return ["data.csv"]
+
+
+def compared() -> list[str]:
+    draw = random.Random(10)
+    ways = [(f"{who} buys {what} today", f"{what} is what {who} purchases") for who in ("a dog", "my aunt", "the boss")
+            for what in ("a red car", "fresh bread", "green tea", "an old house")]  # fmt: skip
+    rows = []
+    for number in range(300):
+        one, other = draw.choice(ways), draw.choice(ways)
+        one = other if number % 2 else one
+        rows.append([f"{one[0]} {number % 9}", other[1], "alike" if one == other else "different"])
+    write("data.csv", [["text_a", "text_b", "label"], *rows])
     return ["data.csv"]
 
 
@@ -148,8 +168,10 @@ def masks() -> list[str]:
 KINDS: dict[str, tuple[Callable[[], list[str]], str, str]] = {
     "table": (table, "Csv", "auroc"),
     "prices": (prices, "Csv", "r2"),
+    "two_targets": (two_targets, "Csv", "r2"),
     "series": (series, "Csv", "mae"),
     "texts": (texts, "TextClassification", "accuracy"),
+    "compared": (compared, "TextClassification", "accuracy"),
     "words": (words, "TaggedWords", "span_f1"),
     "pairs": (pairs, "TextPairs", "rouge_l"),
     "chat": (chat, "Chat", "perplexity"),
@@ -183,7 +205,8 @@ def test_each_kind_of_data_becomes_a_job_that_trains_without_an_edit(kind: str, 
 @pytest.mark.parametrize(
     ("kind", "reached"),
     [
-        ("table", 95), ("prices", 0.99), ("texts", 95), ("words", 99), ("photos", 95), ("masks", 0.9),
+        ("table", 95), ("prices", 0.99), ("two_targets", 0.99),
+        ("texts", 95), ("compared", 95), ("words", 99), ("photos", 95), ("masks", 0.9),
     ],
 )  # fmt: skip
 def test_the_whole_training_learns_what_is_there_to_learn(kind: str, reached: float):
@@ -274,6 +297,7 @@ def _made(name: str, content: bytes | None) -> str:
         ("wide.csv", "a,b\n1,2\n".encode("utf-16"), "got UTF-16; save it as UTF-8"),
         ("numbers.csv", b"1,2\n3,4\n", "expected a first line with the names of the columns, got numbers: 1, 2"),
         ("index.csv", b",a\n0,1\n", "column 1 has none; pandas writes its index without one"),
+        ("bytes.jsonl", b'{"a": "\xfc"}\n', "bytes.jsonl:1:8: expected UTF-8, got the byte 0xfc; convert the file"),
         ("book.xlsx", b"PK", "a spreadsheet; save the sheet as CSV"),
         ("list.json", b"[]", "write an object a line"),
         ("thing", b"x", "expected data, got a file that ends in nothing"),

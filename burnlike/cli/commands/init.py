@@ -24,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("directory", nargs="?", metavar="DIR", help="where copies go; `.` is the current directory")
     text = "a table, texts, words with tags, pairs or conversations in a file; a folder of photos, or of .txt"
     which.add_argument("--from", dest="data", type=Path, metavar="DATA", help=text)
-    parser.add_argument("--target", metavar="COLUMN", help="with --from: the column to predict")
+    text = "with --from: the column to predict; for several columns of numbers, say --target for each"
+    parser.add_argument("--target", action="append", metavar="COLUMN", help=text)
     text = "with --from: the job's file (default: the name of DATA, in the current directory)"
     parser.add_argument("--out", type=Path, metavar="FILE", help=text)
     add_force_option(parser)
@@ -51,12 +52,13 @@ def _draft(args: argparse.Namespace) -> int:
     from burnlike.train.drafts.files import Place
     from burnlike.train.drafts.writing import job_text, table_text
 
-    draft = drafted(Place(data, job), args.target)
+    targets: list[str] = args.target or []
+    draft = drafted(Place(data, job), targets)
     name = shell_word(str(job))
-    target = "" if args.target is None else f" --target {shell_word(args.target)}"
+    options = "".join(f" --target {shell_word(it)}" for it in targets)
     words = {"run": shell_word(job.stem), "data": shell_word(str(data))}
     steps = [f"burnlike train {name}", *(it.format(**words) for it in draft.next_steps)]
-    head = [f"{data.name}: {draft.title}. Written by `burnlike init --from {shell_word(str(data))}{target}`.", ""]
+    head = [f"{data.name}: {draft.title}. Written by `burnlike init --from {shell_word(str(data))}{options}`.", ""]
     text = job_text(draft, [*head, *(f"  {it}" for it in steps)])
     files = {job.parent / it: content for it, content in draft.files.items()}
     outputs = {path: Output(path, "init", inputs=[data], force=args.force) for path in files}

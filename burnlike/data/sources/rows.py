@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from io import BytesIO
+from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -17,9 +17,10 @@ from ..._regular_file import open_regular
 from ...errors import DataError, nearest
 from .parquet import columns_with_keys, parquet_file, parquet_rows, without_added_nulls
 
-DELIMITERS = (",", ";", "\t", "|")
-ENCODINGS = ("utf-8", "cp1252", "latin-1")
+_DELIMITERS = (",", ";", "\t", "|")
+_ENCODINGS = ("utf-8", "cp1252", "latin-1")
 """Delimiters and encodings of CSV files that are tried, in this order: latin-1 has a character for any byte."""
+_SEEN_LINES = 200
 
 Row = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -40,6 +41,41 @@ class Dialect(NamedTuple):
 
 
 CSV, TABS = Dialect(), Dialect("\t")
+
+
+def dialect_of(content: bytes, expected: Dialect = CSV) -> Dialect:
+    """The dialect of CSV: the expected encoding and delimiter where they fit, else others.
+
+    The encoding is the first in which all bytes are text. The delimiter is that by which the first lines have the most
+    columns, all of them as many.
+    """
+    encoding = next(it for it in dict.fromkeys((expected.encoding, *_ENCODINGS)) if _is_text(content, it))
+    text = content.decode(encoding).removeprefix("\ufeff")
+    lines = "".join(text.splitlines(keepends=True)[:_SEEN_LINES])
+
+    def rating(delimiter: str) -> tuple[bool, int]:
+        reader = csv.reader(StringIO(lines, newline=""), delimiter=delimiter, quotechar=expected.quote)
+        try:
+            rows = [it for it in reader if it]
+        except csv.Error:
+            return False, 0
+        # The last of the lines may be the beginning of a row whose quoted text has more.
+        widths = {len(it) for it in rows[:-1] or rows}
+        return len(widths) == 1, len(rows[0]) if rows else 0
+
+    ratings = {it: rating(it) for it in dict.fromkeys((expected.delimiter, *_DELIMITERS))}
+    fitting = {it: columns for it, (is_even, columns) in ratings.items() if is_even and columns > 1}
+    # Where no delimiter fits all lines, the error of the reader says which line does not fit the first one.
+    counts = fitting or {it: columns for it, (_, columns) in ratings.items()}
+    return Dialect(max(counts, key=lambda it: counts[it]), expected.quote, encoding)
+
+
+def _is_text(content: bytes, encoding: str) -> bool:
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class RowFile(Protocol):

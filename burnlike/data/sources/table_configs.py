@@ -10,6 +10,7 @@ from ...config.bounds import Finite, at_most
 from ...config.file_paths import FilePath
 from ...config.registry import fields_of
 from .configs import Fraction, Name, Seed
+from .rows import KINDS, Dialect, RowFile, row_file
 
 if TYPE_CHECKING:
     from .splits import Unlabeled
@@ -223,3 +224,15 @@ class JsonLinesConfig(TableConfig, tag="JsonLines"):
 
 class ParquetConfig(TableConfig, tag="Parquet"):
     """Rows of a Parquet file; the fields are those of `Csv`, and so are the errors. It needs the extra `parquet`."""
+
+
+def dialect_in(config: TableConfig) -> Dialect | None:
+    """The dialect that a config says; None unless it is of CSV."""
+    return Dialect(config.delimiter, config.quote, config.encoding) if isinstance(config, CsvConfig) else None
+
+
+def table_file(config: TableConfig, path: Path, *, by_name: bool = False) -> RowFile:
+    """A file of a table; `by_name` takes one that ends in another kind's name as that kind."""
+    kind = "csv" if isinstance(config, CsvConfig) else "json" if isinstance(config, JsonLinesConfig) else "parquet"
+    is_other = by_name and path.suffix.lower() in KINDS and KINDS[path.suffix.lower()] != "tabs"
+    return row_file(path, dialect_in(config), KINDS[path.suffix.lower()] if is_other else kind)

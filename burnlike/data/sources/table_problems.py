@@ -3,20 +3,18 @@
 They are looked for when a table can't be read; what is found is added to the message of its first problem.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ...config.emit import to_plain, to_yaml
+from ..._regular_file import read_regular
+from ...config.emit import to_flow, to_plain
 from ...errors import BurnlikeError, DataError, TableError
 from .column_kinds import KindGuess, column_kind, is_date
-from .rows import DELIMITERS, ENCODINGS, Dialect, JsonLinesFile, Row, row_file
+from .rows import dialect_of
 from .table_cells import LARGEST, is_missing, parsed_number, truth_of
-from .table_configs import ColumnConfig, CsvConfig, JsonLinesConfig, TableConfig
+from .table_configs import ColumnConfig, TableConfig, dialect_in, table_file
 
 _RULE_OF_GAPS: Mapping[str, Any] = {"number": "median", "category": "flag", "boolean": "flag", "date": "flag"}
 _MOST_ONE_HOT = 4096
@@ -75,15 +73,15 @@ def _lines(config: TableConfig) -> Iterator[str]:
         keys["exclude"] = [*config.exclude, *excluded]
         comments["exclude"] = "; ".join(f"{name}: {reason}" for name, reason in excluded.items())
     for key, value in keys.items():
-        yield _commented(f"{key}: {_flow(value)}", comments.get(key, ""))
+        yield _commented(f"{key}: {to_flow(value)}", comments.get(key, ""))
     if rules:
         moved = [it for it in config.categories if it in rules]
         if moved:
-            yield f"categories: {_flow([it for it in config.categories if it not in moved])}"
+            yield f"categories: {to_flow([it for it in config.categories if it not in moved])}"
         yield "columns:"
         others = {name: (to_plain(rule, defaults=False), "") for name, rule in config.columns.items()}
         for name, (rule, reason) in (others | rules).items():
-            yield _commented(f"  {to_yaml({name: 0}).strip()[:-3]}: {_flow(rule)}", reason)
+            yield _commented(f"  {to_flow(name)}: {to_flow(rule)}", reason)
 
 
 def _expected_kind(config: TableConfig, name: str) -> str | None:
@@ -141,51 +139,21 @@ def _fits(value: Any, rule: ColumnConfig, decimal: str) -> bool:
 
 def _opened(config: TableConfig) -> tuple[dict[str, Any], list[str], dict[str, list[Any]]] | None:
     """The keys of CSV with which the rows can be read, the names of the columns, and their values in all files; None
-    if the columns that the config names are not there.
+    if there are none, or the columns that the config names are not there.
     """
-    encodings = dict.fromkeys((getattr(config, "encoding", "utf-8"), *ENCODINGS))
-    delimiters = dict.fromkeys((getattr(config, "delimiter", ","), *DELIMITERS))
-    if not isinstance(config, CsvConfig):
-        encodings, delimiters = dict.fromkeys(["utf-8"]), dict.fromkeys([","])
-    for encoding in encodings:
-        for delimiter in delimiters:
-            with suppress(DataError, LookupError):
-                rows = [*_rows(config, encoding, delimiter)]
-                keys: dict[str, Any] = {}
-                if encoding != getattr(config, "encoding", encoding):
-                    keys["encoding"] = encoding
-                if delimiter != getattr(config, "delimiter", delimiter):
-                    keys["delimiter"] = delimiter
-                names = [*rows[0]]
-                return keys, names, {name: [row[name] for row in rows] for name in names}
-    return None
-
-
-def _rows(config: TableConfig, encoding: str, delimiter: str) -> Iterator[Row]:
-    """The rows of all files; a KeyError if a column that the config names is not there."""
-    needed = {*config.targets, *config.features, *config.exclude, *config.columns, *config.categories}
-    for path in filter(None, (config.path, config.validation_path)):
-        place = Path(path).expanduser()
-        if isinstance(config, CsvConfig):
-            file = row_file(place, Dialect(delimiter, config.quote, encoding), "csv")
-        else:
-            file = JsonLinesFile(place) if isinstance(config, JsonLinesConfig) else row_file(place, kind="parquet")
-        for _, first in islice(file, 1):
-            if not needed <= first.keys():
-                raise KeyError(path)
-        yield from (row for _, row in file)
-
-
-def _flow(value: Any) -> str:
-    """A value of YAML in one line; texts in double quotes where they need any."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(it)}" for key, it in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    plain = isinstance(value, str) and value.replace("_", "").replace("-", "").isalnum() and value[0].isalpha()
-    if plain and to_yaml({value: 0}).strip() == f"{value}: 0":
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    paths = [Path(it).expanduser() for it in (config.path, config.validation_path) if it is not None]
+    keys: dict[str, Any] = {}
+    if expected := dialect_in(config):
+        dialect = dialect_of(b"\n".join(map(read_regular, paths)), expected)
+        keys = {key: value for key, value in dialect._asdict().items() if value != getattr(config, key)}
+    rows = [row for path in paths for _, row in table_file(config.replace(**keys), path)]
+    if not rows:
+        return None
+    names = [*rows[0]]
+    needed = {*names, *config.targets, *config.features, *config.exclude, *config.columns, *config.categories}
+    if not all(needed <= row.keys() for row in rows):
+        return None
+    return keys, names, {name: [row[name] for row in rows] for name in names}
 
 
 def _commented(line: str, comment: str) -> str:

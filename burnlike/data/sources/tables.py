@@ -14,10 +14,10 @@ from ...errors import DataError
 from ..dataset import TensorDataset
 from ..transforms.datasets import SelectionDataset
 from .columns import Column, Rows
-from .rows import KINDS, Dialect, RowFile, row_file, stream_rows
+from .rows import KINDS, stream_rows
 from .splits import Splits, Unlabeled, existing
 from .table_cells import cell, is_missing, shown, too_large
-from .table_configs import CsvConfig, JsonLinesConfig, TableConfig, TableSplitConfig
+from .table_configs import TableConfig, TableSplitConfig, dialect_in, table_file
 from .table_problems import with_remedies
 from .table_splits import divided
 from .targets import Targets
@@ -48,9 +48,9 @@ class Table(Splits):
 
     def _read(self, config: TableConfig, facts: Mapping[str, Any] | None) -> None:
         fraction, seed = config.validation_fraction, config.split_seed
-        files = [_file(config, existing(config.path, "data.path", "file"))]
+        files = [table_file(config, existing(config.path, "data.path", "file"))]
         if config.validation_path is not None:
-            files.append(_file(config, existing(config.validation_path, "data.validation_path", "file")))
+            files.append(table_file(config, existing(config.validation_path, "data.validation_path", "file")))
         tables = [Rows(file, list(file)) for file in files]
         for file, rows in tables:
             if not rows:
@@ -130,9 +130,9 @@ def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, A
     for source in sources:
         if isinstance(source, Path):
             files = [source] if not source.is_dir() else sorted(it for it in source.iterdir() if it.suffix in KINDS)
-            opened = [_file(config, it, by_name=True) for it in files]
+            opened = [table_file(config, it, by_name=True) for it in files]
         else:
-            opened = [stream_rows(source, _dialect(config))]
+            opened = [stream_rows(source, dialect_in(config))]
         for file in opened:
             table = Rows(file, list(file))
             values = [column.read(table) for column in columns]
@@ -149,16 +149,6 @@ def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, A
     inputs = torch.cat(features) if features else torch.zeros(0, len(facts["features"]), dtype=torch.float32)
     targets = Targets(config.targets, config.kind).placeholder(len(inputs), facts)
     return Unlabeled(TensorDataset(inputs, targets), names)
-
-
-def _dialect(config: TableConfig) -> Dialect | None:
-    return Dialect(config.delimiter, config.quote, config.encoding) if isinstance(config, CsvConfig) else None
-
-
-def _file(config: TableConfig, path: Path, *, by_name: bool = False) -> RowFile:
-    kind = "csv" if isinstance(config, CsvConfig) else "json" if isinstance(config, JsonLinesConfig) else "parquet"
-    is_other = by_name and path.suffix.lower() in KINDS and KINDS[path.suffix.lower()] != "tabs"
-    return row_file(path, _dialect(config), KINDS[path.suffix.lower()] if is_other else kind)
 
 
 def _columns(config: TableConfig, table: Rows, learned: Mapping[str, Any] | None) -> list[Column]:

@@ -1,5 +1,6 @@
 """The kind of some data, and the job for it."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,10 @@ _KINDS = (
 _WORDS = (("tokens", "words", "sentence"), ("tags", "labels", "ner_tags", "pos_tags"))
 _SOURCES = ("source", "src", "input", "question", "quelle", "document", "article", "text", "en", "english", "from")
 _TARGETS = ("target", "tgt", "output", "answer", "ziel", "summary", "de", "german", "fr", "french", "to")
+_SIDE = re.compile(r"(?i)[ _.-]?(1|2|a|b|one|two|first|second|left|right|premise|hypothesis)$")
+_ALIKE = {"alike", "same", "similar", "similarity", "equal", "duplicate", "is_duplicate", "paraphrase", "match",
+          "related", "entailment", "gleich"}  # fmt: skip
+"""Ends of the names of two columns whose texts belong together; names of targets, or of classes, that compare two."""
 _FEW_WORDS, _MANY_WORDS, _FEW_CHARACTERS = 3, 6, 6
 """Mean words of a text that is more than a name, and of one that says most of its row; characters without spaces."""
 _LEAST_DISTINCT = 0.2
@@ -42,24 +47,26 @@ _FEW_OTHERS = 3
 _OF_NUMBERS = "`kind: numbers` of docs/guide/text_classifier.md is such a job"
 
 
-def drafted(place: Place, target: str | None = None) -> Draft:
+def drafted(place: Place, targets: Sequence[str] = ()) -> Draft:
     """The job for data.
 
     Args:
         place: of the data, and of the job.
-        target: the column to predict; None takes it where the names say it.
+        targets: the columns to predict, several if they have numbers; none takes one where the names say it.
 
     Raises:
         DataError: the data is of no kind that there is a job for, or is damaged.
-        ArgumentError: the target is missing, or no column says that it is.
+        ArgumentError: a target is missing, or no column says that it is.
     """
     path = place.data
     if not path.exists():
         raise DataError(f"--from: there is no file or folder {path.absolute()}; check the path")
-    draft = _of_folder(place) if path.is_dir() else _of_file(place, target)
+    draft = _of_folder(place) if path.is_dir() else _of_file(place, [*dict.fromkeys(targets)])
     (data,) = (it.value for it in draft.sections if it.name == "data")
-    if target is not None and not any(it.name == "target" for it in data):
-        raise ArgumentError(f"--target {target}: {path} has no columns of which one could be the target; leave it out")
+    if targets and not any(it.name == "target" for it in data):
+        raise ArgumentError(
+            f"--target {targets[0]}: {path} has no columns of which one could be the target; leave it out"
+        )
     return draft
 
 
@@ -90,7 +97,7 @@ def _size(texts: Sequence[Path]) -> int:
     return size
 
 
-def _of_file(place: Place, target: str | None) -> Draft:
+def _of_file(place: Place, targets: Sequence[str]) -> Draft:
     path, ending = place.data, place.data.suffix.lower()
     if ending in _CONLL or (ending in _TEXTS and _is_conll(path)):
         config = TaggedWordsConfig(path=str(path), tokenizer="-")
@@ -103,13 +110,15 @@ def _of_file(place: Place, target: str | None) -> Draft:
         hint = "" if ending in _WRITTEN_BY_OTHERS else f"{nearest(ending, [*ROW_FILES])}; --from takes {_KINDS}"
         raise DataError(f"{path}: expected data, got {what}{hint}")
     sheet = read_sheet(path)
-    if target is not None and target not in sheet.columns:
+    if missing := next((it for it in targets if it not in sheet.columns), None):
         raise ArgumentError(
-            f"--target {target}: there is no such column{nearest(target, [*sheet.columns])}; the columns are"
+            f"--target {missing}: there is no such column{nearest(missing, [*sheet.columns])}; the columns are"
             f" {', '.join(sheet.columns)}"
         )
-    draft = (_chat(place, sheet) or _words(place, sheet)) if target is None else None
-    return draft or _rows(place, sheet, target)
+    if len(targets) > 1:
+        return table_draft(place, sheet, targets)
+    draft = None if targets else (_chat(place, sheet) or _words(place, sheet))
+    return draft or _rows(place, sheet, next(iter(targets), None))
 
 
 def _rows(place: Place, sheet: Sheet, target: str | None) -> Draft:
@@ -135,15 +144,29 @@ def _rows(place: Place, sheet: Sheet, target: str | None) -> Draft:
     texts = [it for it in free if it != target and not ID_NAME.search(it)]
     longest = max(texts, key=lambda it: sum(map(len, sheet.texts(it))), default=None)
     others = len(sheet.columns) - len(texts) - 1
+    read = _compared(sheet, target)
     # A few words beside other columns are rather a name or an address.
     if longest is not None and (others <= 1 or (others <= _FEW_OTHERS and _words_of(sheet, longest) >= _MANY_WORDS)):
+        read = read or [longest]
+    if read:
         if not has_classes(sheet, column_kind(sheet.columns[target]), target, [*filter(None, sheet.texts(target))]):
             raise ArgumentError(f"{sheet.path}: expected classes of the texts, '{target}' has numbers; {_OF_NUMBERS}")
-        draft = texts_draft(place, sheet, longest, target)
+        draft = texts_draft(place, sheet, read, target)
     else:
-        draft = table_draft(place, sheet, target)
+        draft = table_draft(place, sheet, [target])
     draft.notes += notes
     return draft
+
+
+def _compared(sheet: Sheet, target: str) -> list[str]:
+    """The two columns of texts whose names, or the target's name or classes, say that they are compared; else none."""
+    texts = [it for it in sheet.columns if it != target and it not in sheet.partial and _has_sentences(sheet, it)]
+    if len(texts) != 2 or len(sheet.columns) > 3 + _FEW_OTHERS:
+        return []
+    one, other = (_SIDE.sub("", it).lower() for it in texts)
+    is_named = one == other and all(map(_SIDE.search, texts))
+    words = {it.strip().lower() for it in (target, *sheet.texts(target))}
+    return texts if is_named or words & _ALIKE else []
 
 
 def _chat(place: Place, sheet: Sheet) -> Draft | None:
@@ -203,10 +226,14 @@ def _words_of(sheet: Sheet, name: str) -> float:
 
 def _is_free_text(sheet: Sheet, name: str) -> bool:
     """True if a column has texts of some words, most of which stand there once."""
-    if not all(it is None or isinstance(it, str) for it in sheet.columns[name]):
-        return False
     texts = [it for it in sheet.texts(name) if it.strip()]
-    if not texts or len(set(texts)) < _LEAST_DISTINCT * len(texts):
+    return len(set(texts)) >= _LEAST_DISTINCT * len(texts) and _has_sentences(sheet, name)
+
+
+def _has_sentences(sheet: Sheet, name: str) -> bool:
+    """True if a column has texts of some words."""
+    texts = [it for it in sheet.texts(name) if it.strip()]
+    if not texts or not all(it is None or isinstance(it, str) for it in sheet.columns[name]):
         return False
     characters = sum(map(len, texts)) / len(texts)
     has_spaces = sum(" " in it.strip() for it in texts) > len(texts) / 2

@@ -1,16 +1,14 @@
 """Files of rows as a draft sees them: how they are written, and their columns."""
 
 import csv
-import io
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._regular_file import read_regular
-from ...data.sources.rows import DELIMITERS, ENCODINGS, Dialect, row_file
+from ...data.sources.rows import Dialect, dialect_of, row_file, text_lines
 from ...data.sources.table_cells import class_text
 from ...errors import DataError
 from .writing import Key
@@ -18,7 +16,6 @@ from .writing import Key
 ROW_FILES = {".csv": "Csv", ".tsv": "Csv", ".jsonl": "JsonLines", ".ndjson": "JsonLines", ".parquet": "Parquet"}
 """The types of data, by the ends of names."""
 
-_SEEN_LINES = 200
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BINARY_BYTES = 4096
 
@@ -88,14 +85,9 @@ def read_sheet(path: Path) -> Sheet:
     dialect = Dialect()
     if kind != "Parquet":
         content = text_bytes(path)
-        dialect = dialect._replace(encoding=encoding_of(content))
-        if kind == "JsonLines" and dialect.encoding != "utf-8":
-            raise DataError(f"{path}: expected JSON lines in UTF-8, got other bytes; convert the file")
         if kind == "Csv":
-            head = content.decode(dialect.encoding).removeprefix("\ufeff")
-            lines = head.splitlines(keepends=True)[:_SEEN_LINES]
-            dialect = dialect._replace(delimiter=_delimiter(lines))
-            _check_names(path, lines, dialect)
+            dialect = dialect_of(content)
+            _check_names(path, dialect)
     rows: Sequence[Mapping[str, Any]] = [row for _, row in row_file(path, dialect, _KINDS[kind])]
     if not rows:
         raise DataError(f"{path}: expected rows below the names of the columns, got none")
@@ -123,35 +115,8 @@ def text_bytes(path: Path) -> bytes:
     return content
 
 
-def encoding_of(content: bytes) -> str:
-    """The encoding of text: UTF-8 if it is valid; else cp1252, or latin-1 where that has no character for a byte."""
-    for name in ENCODINGS[:-1]:
-        with suppress(UnicodeDecodeError):
-            content.decode(name)
-            return name
-    return ENCODINGS[-1]
-
-
-def _delimiter(lines: Sequence[str]) -> str:
-    """The delimiter by which the first lines have the most columns, all of them as many."""
-
-    def rating(delimiter: str) -> tuple[bool, int]:
-        try:
-            # The last of the lines may be the beginning of a row whose quoted text has more.
-            rows = [it for it in csv.reader(io.StringIO("".join(lines), newline=""), delimiter=delimiter) if it]
-        except csv.Error:
-            return False, 0
-        widths = {len(it) for it in rows[:-1] or rows}
-        return len(widths) == 1, len(rows[0]) if rows else 0
-
-    ratings = {it: rating(it) for it in DELIMITERS}
-    fitting = {it: columns for it, (is_even, columns) in ratings.items() if is_even and columns > 1}
-    # Where no delimiter fits all lines, the error of the reader says which line does not fit the first one.
-    counts = fitting or {it: columns for it, (_, columns) in ratings.items()}
-    return max(counts, key=lambda it: counts[it])
-
-
-def _check_names(path: Path, lines: Sequence[str], dialect: Dialect) -> None:
+def _check_names(path: Path, dialect: Dialect) -> None:
+    lines = text_lines(path, splits_returns=True, encoding=dialect.encoding)
     names = next(csv.reader(lines, delimiter=dialect.delimiter), [])
     if len(names) > 1 and all(map(_is_number, names)):
         raise DataError(

@@ -109,57 +109,66 @@ def target_of(sheet: Sheet, target: str | None, without: Collection[str] = ()) -
     )
 
 
-def table_draft(place: Place, sheet: Sheet, target: str) -> Draft:
-    """Classes or numbers of the rows of a table."""
+def table_draft(place: Place, sheet: Sheet, targets: Sequence[str]) -> Draft:
+    """Classes or numbers of the rows of a table; several targets have numbers."""
     decimal = _decimal(sheet)
     first = [column_kind(values, decimal) for values in sheet.columns.values()]
     absent = sorted({text for guess in first for text in guess.missing_values})
-    goal = Column(target, column_kind(sheet.columns[target], decimal, absent))
-    values = _present(sheet, target, absent)
-    sheet = sheet.where([it.strip() != "" and it.strip() not in absent for it in sheet.texts(target)])
+    goals = [Column(it, column_kind(sheet.columns[it], decimal, absent)) for it in targets]
+    rows = zip(*map(sheet.texts, targets), strict=True)
+    sheet = sheet.where([all(it.strip() and it.strip() not in absent for it in row) for row in rows])
+    values = {it: _present(sheet, it, absent) for it in targets}
     # Once more, as what stands for no value in one column does in all, and rows without a target are dropped.
     guesses = {name: column_kind(values, decimal, absent) for name, values in sheet.columns.items()}
-    is_classes = has_classes(sheet, goal.guess, target, values)
-    if len(values) < _FEWEST_ROWS:
-        raise DataError(f"{sheet.path}: expected {_FEWEST_ROWS} or more rows to learn of, got {len(values)}")
-    columns = [_column(sheet, name, guess, absent, decimal) for name, guess in guesses.items() if name != target]
+    of_classes = [it.name for it in goals if has_classes(sheet, it.guess, it.name, values[it.name])]
+    is_classes = bool(of_classes)
+    if is_classes and len(goals) > 1:
+        raise ArgumentError(
+            f"{sheet.path}: --target: several targets have numbers each, '{of_classes[0]}' has classes; write a job for"
+            f" it alone: --target {of_classes[0]}"
+        )
+    if sheet.row_count < _FEWEST_ROWS:
+        raise DataError(f"{sheet.path}: expected {_FEWEST_ROWS} or more rows to learn of, got {sheet.row_count}")
+    columns = [_column(sheet, name, guess, absent, decimal) for name, guess in guesses.items() if name not in targets]
     if all(it.left_out for it in columns):
         # Numbers that count the rows may be years or places, if nothing else is there.
         columns = [it._replace(left_out="") if it.guess.is_id and it.guess.kind == "number" else it for it in columns]
     features = [it for it in columns if not it.left_out]
     if not features:
         shown = "; ".join(f"'{it.name}' {it.left_out}" for it in columns[:_SHOWN])
-        raise ArgumentError(f"{sheet.path}: expected columns to predict '{target}' from, got none: {shown}")
-    classes = Counter(values)
+        raise ArgumentError(f"{sheet.path}: expected columns to predict '{targets[0]}' from, got none: {shown}")
+    classes = Counter(values[targets[0]])
     times = _time_columns(sheet, features)
     data = [
         Key("type", sheet.kind),
         *place.path_keys(sheet),
         *([Key("decimal", ",", "numbers such as 12,50")] if decimal == "," else []),
         *([Key("missing_values", absent, "stand for no value, as an empty field does")] if absent else []),
-        Key("target", target, _target_reason(goal, classes, is_classes=is_classes)),
+        Key("target", targets[0] if len(targets) == 1 else [*targets],
+            classes_reason(classes) if is_classes else "; ".join(_range(*it) for it in values.items())),
         *([] if is_classes else _NUMBERS),
         *_left_out(columns),
         Key("standardize", True, "numbers and parts of dates: mean 0, deviation 1 in the part to train on"),
         Key("missing", "median", "of a number that is missing in new rows alone"),
-        *_columns_key(features, goal),
-        *_split_keys(len(values), classes, times, is_classes=is_classes),
+        *_columns_key(features, goals),
+        *_split_keys(sheet.row_count, classes, times, is_classes=is_classes),
     ]  # fmt: skip
     task, weighed = task_key(classes) if is_classes else (Key("task", {"type": "Regression"}, "squared error"), False)
     metrics, best = _metrics(classes, is_classes=is_classes, weighed=weighed)
     return Draft(
-        f"{number(len(values), 'row')}, {number(len(sheet.columns), 'column')}",
+        f"{number(sheet.row_count, 'row')}, {number(len(sheet.columns), 'column')}",
         [
             Key("data", data),
-            _model(len(values), sum(map(_width, features))),
+            _model(sheet.row_count, sum(map(_width, features))),
             task,
             metrics,
-            *_training(len(values), best),
+            *_training(sheet.row_count, best),
             *OUTPUT,
         ],
         [
             ("column", "kind", "values", "missing", "job"),
-            *(it.row("target" if it is goal else "feature") for it in (*columns, goal)),
+            *(it.row("feature") for it in columns),
+            *(it.row("target") for it in goals),
         ],
         next_steps=("burnlike evaluate {run}", "burnlike predict {run} {data} --out predictions.csv"),
     )  # fmt: skip
@@ -216,11 +225,9 @@ def has_classes(sheet: Sheet, guess: KindGuess, target: str, values: Sequence[st
     return is_whole and guess.distinct <= _MOST_CLASSES and len(values) >= 5 * guess.distinct
 
 
-def _target_reason(goal: Column, classes: Counter[str], *, is_classes: bool) -> str:
-    if not is_classes:
-        values = sorted(float(it.replace(",", ".")) for it in classes)
-        return f"numbers from {values[0]:.4g} to {values[-1]:.4g}"
-    return classes_reason(classes)
+def _range(name: str, texts: Sequence[str]) -> str:
+    values = [float(it.replace(",", ".")) for it in texts]
+    return f"{name} from {min(values):.4g} to {max(values):.4g}"
 
 
 def _left_out(columns: Sequence[Column]) -> list[Key]:
@@ -231,10 +238,13 @@ def _left_out(columns: Sequence[Column]) -> list[Key]:
     return [Key("exclude", names, "; ".join(reasons[:_SHOWN]) + "; ..." * (len(reasons) > _SHOWN))]
 
 
-def _columns_key(features: Sequence[Column], goal: Column) -> list[Key]:
+def _columns_key(features: Sequence[Column], goals: Sequence[Column]) -> list[Key]:
     keys = [Key(it.name, it.rule, it.reason) for it in features if it.rule is not None]
-    if goal.guess.gaps:
-        keys.append(Key(goal.name, {"missing": "drop"}, f"{number(goal.guess.gaps, 'row')} without it say nothing"))
+    keys += [
+        Key(it.name, {"missing": "drop"}, f"{number(it.guess.gaps, 'row')} without it say nothing")
+        for it in goals
+        if it.guess.gaps
+    ]
     has_gaps = any(it.guess.gaps for it in features)
     has_categories = any(it.guess.kind == "category" for it in features)
     flags = "; flag: a feature says where a value is missing" if has_gaps else ""

@@ -90,7 +90,26 @@ def test_check_and_data_say_the_same(
         said = "".join(capsys.readouterr())
         blocks.append([it for it in said.splitlines() if it.startswith("  ")])
     assert blocks[0] == blocks[1] == blocks[2]
-    assert '    since: {kind: date, format: "%d.%m.%Y"}  # dates as %d.%m.%Y' in blocks[0]
+    assert "    since: {kind: date, format: '%d.%m.%Y'}  # dates as %d.%m.%Y" in blocks[0]
+
+
+def test_an_encoding_and_a_delimiter_that_fit_stay(tmp_path: Path, config: dict[str, Any]) -> None:
+    write(tmp_path / "t.csv", "#", "latin-1")
+    keys = remedies({**config, "delimiter": "#", "encoding": "latin-1"})
+    assert not keys.keys() & {"delimiter", "encoding"}
+
+
+def test_the_keys_fit_the_file_that_validates_too(tmp_path: Path, config: dict[str, Any]) -> None:
+    (tmp_path / "t.csv").write_text("x;y\n1,5;a\n2,5;b\n")
+    (tmp_path / "v.csv").write_bytes("x;y\n1,5;ä\n2,5;b".encode("cp1252"))
+    keys = remedies({**config, "validation_path": str(tmp_path / "v.csv")})
+    assert keys == {"delimiter": ";", "encoding": "cp1252", "decimal": ","}
+
+
+def test_a_table_without_rows_has_its_message_alone(tmp_path: Path, config: dict[str, Any]) -> None:
+    (tmp_path / "t.csv").write_text("x;y\n")
+    with pytest.raises(DataError, match=r"expected at least one row, got none$"):
+        DatasetConfig.from_dict(config).init()
 
 
 def test_a_table_without_such_a_remedy_has_its_message_alone(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def job_of(content: str | bytes, target: str | None = None, name: str = "data.csv") -> dict[str, Any]:
+def job_of(content: str | bytes, *targets: str, name: str = "data.csv") -> dict[str, Any]:
     """The job for a file, which is read as a config too."""
     Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    draft = drafted(Place(Path(name), Path("data.yaml")), target)
+    draft = drafted(Place(Path(name), Path("data.yaml")), targets)
     text = job_text(draft, ["data"])
     for file, made in draft.files.items():
         Path(file).parent.mkdir(exist_ok=True)
@@ -144,9 +144,65 @@ def test_texts_with_numbers_and_texts_without_a_class_are_refused():
         job_of(rows("text,y", lambda it: f"this is the review number {it} of a thing,{'' if it == 3 else it % 2}"), "y")
 
 
+def compared(names: str, classes: str = "ab", text: str = "this is the text number") -> str:
+    return rows(names, lambda it: f"{text} {it % 7},and that is another one {it},{classes[it % 2]}")
+
+
+def test_each_kind_of_texts_has_its_ready_model():
+    reviews = rows("text,label", lambda it: f"this is the review number {it} of a thing,{'abc'[it % 3]}")
+    model = job_of(reviews)["model"]
+    assert (model["type"], model["n_classes"]) == ("TextClassifier", 3)
+    tagged = "\n\n".join(f"Anna{it % 9} B-PER\nlives O\nhere O" for it in range(20))
+    model = job_of(tagged, name="data.conll")["model"]
+    assert (model["type"], model["n_classes"]) == ("TokenTagger", 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        (compared("text_a,text_b,label"), "label"),
+        (compared("sentence1,sentence2,gold"), "gold"),
+        (compared("premise,hypothesis,y"), "y"),
+        (compared("new,old,is_duplicate", "01"), "is_duplicate"),
+        (rows("new,old,gold", lambda it: f"this is one {it},that is another {it},{('same', 'not')[it % 2]}"), "gold"),
+    ],
+)
+def test_two_texts_that_are_compared_are_pairs_by_their_names_or_by_those_of_the_classes(content: str, target: str):
+    job = job_of(content, target)
+    assert job["data"]["text"] == content.split("\n")[0].split(",")[:2]
+    assert job["model"]["type"] == "Siamese"
+
+
+def test_a_title_and_a_text_are_no_pair():
+    job = job_of(compared("title,body,label"), "label")
+    assert job["data"]["text"] == "body"
+    assert job["model"]["type"] == "TextClassifier"
+
+
+def test_several_targets_are_numbers_in_one_job():
+    content = rows(
+        "x,price,days", lambda it: f"{it * 7 % 31},{'' if it == 3 else it / 2},{'' if it == 4 else it * 1.5}"
+    )
+    job = job_of(content, "days", "price")
+    assert job["data"]["target"] == ["days", "price"]
+    assert (job["data"]["kind"], job["data"]["standardize_targets"]) == ("numbers", True)
+    assert job["data"]["columns"] == {"days": {"missing": "drop"}, "price": {"missing": "drop"}}
+    assert job["task"]["type"] == "Regression"
+    assert [it["type"] for it in job["metrics"]] == ["Mae", "Rmse", "R2"]
+
+
+@pytest.mark.parametrize("targets", [("x", "k"), ("k", "x"), ("k", "few")])
+def test_a_class_among_several_targets_is_refused_by_name(targets: tuple[str, ...]):
+    content = rows("z,x,k,few", lambda it: f"{it},{it * 7 % 31}.5,{'ab'[it % 2]},{it % 3}")
+    with pytest.raises(ArgumentError, match=r"several targets have numbers each, 'k' has classes; .* --target k$"):
+        job_of(content, *targets)
+    with pytest.raises(ArgumentError, match=r"'few' has classes"):
+        job_of(content, "x", "few")
+
+
 def test_columns_that_are_not_in_each_object_and_lists_are_left_out_of_json_lines():
     objects = ({"x": it * 7 % 31, "tags": [it], "y": it % 2, **({"z": it} if it % 2 else {})} for it in range(60))
-    data = job_of("".join(json.dumps(it) + "\n" for it in objects), "y", "data.jsonl")["data"]
+    data = job_of("".join(json.dumps(it) + "\n" for it in objects), "y", name="data.jsonl")["data"]
     assert sorted(data["exclude"]) == ["tags", "z"]
 
 
