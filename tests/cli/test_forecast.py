@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,16 @@ def test_a_range_test_suggests_a_rate_that_trains(line_config: str, capsys: pyte
     at = found["rates"].index(found["suggested"])
     assert found["rates"][at] < found["rates"][found["smoothed"].index(lowest)]
     assert found["smoothed"][-1] > 1.1 * lowest
+
+
+def test_a_rate_is_suggested_as_a_setting_where_the_config_leaves_it_out(
+    line_config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(line_config).write_text(LINE.replace("lr_scheduler: {type: ConstantLr, lr: 0.1}\n", ""))
+    assert main(["train", line_config, "--find", "lr"]) == 0
+    _, word, setting = shlex.split(capsys.readouterr().out.splitlines()[-1].partition(", where")[0])
+    assert word == "--set"
+    assert main(["check", line_config, "--set", setting]) == 0
 
 
 def test_the_rates_are_those_of_the_steps(line_config: str) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ...config import ModuleConfig
 from ...config.bounds import FROM_DATA, Layers, NotNegative, Outputs, Positive, Size
+from ...errors import ConfigError
 from ...nn.activation.configs import GeluConfig
 from ...nn.attention.configs import Probability
 from ...nn.padding import Size2d, each
@@ -215,6 +216,15 @@ class SiameseConfig(ModuleConfig["text_models.Siamese"], tag="Siamese"):
 
     encoder: BertEncoderConfig
     n_classes: Size | None = None
+
+    def for_sizes(self, d_input: int | None, d_output: int | None) -> "SiameseConfig":
+        """See `ModuleConfig.for_sizes`; ConfigError where one cosine would stand for the logits of classes."""
+        if self.n_classes is None and d_output is not None and d_output > 1:
+            raise ConfigError(
+                f"Siamese: without `n_classes` it gives one number, the cosine of both texts, for a Regression; the data"
+                f" has {d_output} classes or numbers: say `n_classes: {d_output}`"
+            )
+        return self
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         example = self.encoder.example_inputs()["tokens"]

@@ -112,17 +112,19 @@ def rate_lines(config: TrainConfig, test: RateTest) -> list[str]:
         *("".join(text for text, _ in row).rstrip() for row in rows),
         f"steps      {len(test.rates)}, to a rate of {test.rates[-1]:.1e}",
         f"lowest     the loss is lowest at {lowest:.1e}; a training needs less",
-        f"suggested  --set {_rate_path(config)}={test.suggested:.1e}, where the loss falls most",
+        f"suggested  --set {_rate_setting(config, test.suggested)}, where the loss falls most",
     ]
 
 
-def _rate_path(config: TrainConfig) -> str:
-    """The path of the rate in a config, such as `lr_scheduler.initial_lr`."""
+def _rate_setting(config: TrainConfig, rate: float) -> str:
+    """The setting of a rate, such as `lr_scheduler.initial_lr=1e-2`; of all keys where the config leaves them out."""
+    if config.lr_scheduler is None:
+        return f"'lr_scheduler={{type: CosineAnnealing, initial_lr: {rate:.1e}}}'"
     path, part = "lr_scheduler", config.lr_scheduler
     while (below := getattr(part, "scheduler", None) or getattr(part, "base", None)) is not None:
         path, part = f"{path}.{'scheduler' if hasattr(part, 'scheduler') else 'base'}", below
     name = next((it for it in ("initial_lr", "lr", "final_lr") if hasattr(part, it)), "")
-    return f"{path}.{name}" if name else path
+    return f"{path}.{name}={rate:.1e}" if name else f"{path}={rate:.1e}"
 
 
 class BatchSize(NamedTuple):
