@@ -47,7 +47,7 @@ def test_the_texts_of_a_pair_do_not_see_each_other() -> None:
     one, other = (model.encoder(it).hidden.mean(1) for it in (pairs[1:, :2], pairs[1:, 2:4]))
     expected = torch.cat([torch.ones(1).double(), functional.cosine_similarity(one, other)])
     torch.testing.assert_close(model(pairs, mask, types)[:, 0], expected)
-    with pytest.raises(ConfigError, match="gives one number, the cosine .* say `n_classes: 2`"):
+    with pytest.raises(ConfigError, match=r"gives one number, the cosine .* say `n_classes: 2`"):
         models.SiameseConfig(encoder=ENCODER).for_sizes(None, 2)
     classes = built(models.SiameseConfig(encoder=ENCODER, n_classes=3))
     one, other = (classes.encoder(it).hidden.mean(1) for it in (pairs[1:, :2], pairs[1:, 2:4]))

@@ -221,8 +221,8 @@ class SiameseConfig(ModuleConfig["text_models.Siamese"], tag="Siamese"):
         """See `ModuleConfig.for_sizes`; ConfigError where one cosine would stand for the logits of classes."""
         if self.n_classes is None and d_output is not None and d_output > 1:
             raise ConfigError(
-                f"Siamese: without `n_classes` it gives one number, the cosine of both texts, for a Regression; the data"
-                f" has {d_output} classes or numbers: say `n_classes: {d_output}`"
+                f"Siamese: without `n_classes` it gives one number, the cosine of both texts, for a Regression; the"
+                f" data has {d_output} classes or numbers: say `n_classes: {d_output}`"
             )
         return self
 
