@@ -31,7 +31,7 @@ BATCH, LENGTH, VOCABULARY = 4, 512, 8192
 RATE, DECAY, NORM = 1e-3, 0.01, 1.0
 MOST_REPEATS = 3
 BAR = 1.2
-_SIZES: dict[str, Any] = {
+SIZES: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 256,
     "intermediate_size": 688,
@@ -66,7 +66,7 @@ class _Sides:
 
         self.base, self.adapter = folder / "llama", folder / "adapter"
         torch.manual_seed(0)
-        transformers.LlamaForCausalLM(transformers.LlamaConfig(**_SIZES)).save_pretrained(self.base)
+        transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(self.base)
         save_adapter(self._model(), self.adapter)
         self.losses: dict[str, list[float]] = {}
 
@@ -75,7 +75,7 @@ class _Sides:
         return LoRAConfig(of=base, rank=8, alpha=16, targets="all-linear").init("cpu")
 
     def ours(self) -> float:
-        model, seen = self._model(), _Seen()
+        model, seen = self._model(), Seen()
         load_adapter(model, self.adapter)
         optimizer = AdamWConfig(epsilon=1e-8, weight_decay=DECAY, grad_clipping=ClipByGlobalNorm(threshold=NORM)).init()
         learner = Learner(model, optimizer, RATE, task=LanguageModelConfig().init())
@@ -84,7 +84,7 @@ class _Sides:
             loader, training=TrainingConfig(log_every_steps=1), renderer=PlainRenderer(io.StringIO()), callbacks=[seen]
         )
         self.losses["ours"] = seen.losses
-        return _per_step(seen.ends)
+        return seen.per_step()
 
     def theirs(self) -> float:
         import transformers
@@ -94,11 +94,11 @@ class _Sides:
         adapted = PeftModel.from_pretrained(model, self.adapter, is_trainable=True)
         chosen = [it for it in adapted.parameters() if it.requires_grad]
         optimizer = torch.optim.AdamW(chosen, lr=RATE, weight_decay=DECAY, fused=True)
-        ends, losses = list[float](), list[float]()
+        seen = Seen()
 
         class Ends(transformers.TrainerCallback):
             def on_step_end(self, *_: Any, **__: Any) -> None:
-                ends.append(time.perf_counter())
+                seen.ends.append(time.perf_counter())
 
         with tempfile.TemporaryDirectory() as folder:
             trainer = transformers.Trainer(
@@ -120,13 +120,15 @@ class _Sides:
                 callbacks=[Ends()],
                 optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)),
             )
-            trainer.log = lambda logs, *_, **__: losses.append(logs["loss"]) if "loss" in logs else None
+            trainer.log = lambda logs, *_, **__: seen.losses.append(logs["loss"]) if "loss" in logs else None
             trainer.train()
-        self.losses["theirs"] = losses
-        return _per_step(ends)
+        self.losses["theirs"] = seen.losses
+        return seen.per_step()
 
 
-class _Seen(Callback):
+class Seen(Callback):
+    """The ends of a training's steps, and its losses."""
+
     def __init__(self) -> None:
         self.ends: list[float] = []
         self.losses: list[float] = []
@@ -137,9 +139,17 @@ class _Seen(Callback):
     def on_metrics(self, learner: Learner[Any], line: Any) -> None:
         self.losses.append(line["loss"])
 
+    def per_step(self) -> float:
+        return (self.ends[-1] - self.ends[WARM_UP - 1]) / (len(self.ends) - WARM_UP)
 
-def _per_step(ends: Sequence[float]) -> float:
-    return (ends[-1] - ends[WARM_UP - 1]) / (len(ends) - WARM_UP)
+
+def expect_same(ours: Sequence[float], theirs: Sequence[float]) -> None:
+    """Print the losses of both sides; raise AssertionError if they differ by more than rounding."""
+    print("losses          " + ", ".join(f"{it:.4f}" for it in ours))
+    print("theirs          " + ", ".join(f"{it:.4f}" for it in theirs))
+    worst = max(abs(one - other) for one, other in zip(ours, theirs, strict=True))
+    if worst > 1e-3:
+        raise AssertionError(f"the losses differ by {worst:.2g}: the two sides don't train the same")
 
 
 def run(repeats: int) -> list[Comparison]:
@@ -158,11 +168,7 @@ def run(repeats: int) -> list[Comparison]:
         )
     tokens = BATCH * LENGTH
     print(f"tokens a second: {tokens / found.ours_ms * 1e3:,.0f}, theirs {tokens / found.theirs_ms * 1e3:,.0f}")
-    print("losses          " + ", ".join(f"{it:.4f}" for it in sides.losses["ours"]))
-    print("theirs          " + ", ".join(f"{it:.4f}" for it in sides.losses["theirs"]))
-    worst = max(abs(one - other) for one, other in zip(sides.losses["ours"], sides.losses["theirs"], strict=True))
-    if worst > 1e-3:
-        raise AssertionError(f"the losses differ by {worst:.2g}: the two sides don't train the same")
+    expect_same(sides.losses["ours"], sides.losses["theirs"])
     return [found]
 
 

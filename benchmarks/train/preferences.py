@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +25,15 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks._harness import Comparison, compare, main
 from benchmarks._memory import restart_peak, rise_to_peak
+from benchmarks.train.adapters import DECAY, MOST_REPEATS, NORM, RATE, SIZES, STEPS, Seen, expect_same
 from burnlike.interop import load_adapter, save_adapter
 from burnlike.models import LoRAConfig, PretrainedConfig
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm
-from burnlike.train import Callback, DpoConfig, Learner, PlainRenderer, TrainingConfig
+from burnlike.train import DpoConfig, Learner, PlainRenderer, TrainingConfig
 
-STEPS, WARM_UP = 8, 2
 PAIRS, PROMPT, ANSWER = 4, 128, 128
 VOCABULARY, MANY_WORDS = 8192, 32000
-RATE, DECAY, NORM = 1e-3, 0.01, 1.0
-MOST_REPEATS = 3
 BAR, MEMORY_BAR = 1.3, 2.0
-_SIZES: dict[str, Any] = {
-    "hidden_size": 256,
-    "intermediate_size": 688,
-    "num_hidden_layers": 7,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": PROMPT + ANSWER,
-}
 
 
 def _tokens(words: int) -> Tensor:
@@ -80,7 +69,7 @@ class _Sides:
         import transformers
 
         torch.manual_seed(0)
-        config = transformers.LlamaConfig(vocab_size=self.words, **_SIZES)
+        config = transformers.LlamaConfig(**{**SIZES, "vocab_size": self.words})
         transformers.LlamaForCausalLM(config).save_pretrained(self.base)
         save_adapter(self._model(), self.adapter)
         return self
@@ -173,34 +162,13 @@ def _tokenizer() -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<eos>", pad_token="<eos>")
 
 
-class _Seen(Callback):
-    """The ends of steps, and losses."""
+class _Seen(Seen):
+    """With the memory that the process holds before the first step, in bytes."""
 
-    def __init__(self) -> None:
-        self.ends: list[float] = []
-        self.losses: list[float] = []
-        self.held = 0
+    held = 0
 
     def start(self) -> None:
         self.held = restart_peak()
-
-    def on_step_end(self, learner: Learner[Any]) -> None:
-        self.ends.append(time.perf_counter())
-
-    def on_metrics(self, learner: Learner[Any], line: Any) -> None:
-        self.losses.append(line["loss"])
-
-    def per_step(self) -> float:
-        return (self.ends[-1] - self.ends[WARM_UP - 1]) / (len(self.ends) - WARM_UP)
-
-
-def expect_same(losses: Mapping[str, Sequence[float]]) -> None:
-    """Print the losses of both sides; raise AssertionError if they differ by more than rounding."""
-    for side, values in losses.items():
-        print(f"{side:10}" + ", ".join(f"{it:.4f}" for it in values))
-    worst = max(abs(one - other) for one, other in zip(losses["ours"], losses["theirs"], strict=True))
-    if worst > 1e-3:
-        raise AssertionError(f"the losses differ by {worst:.2g}: the two sides don't train the same")
 
 
 def _megabytes(folder: Path, side: str) -> float:
@@ -224,7 +192,7 @@ def run(repeats: int) -> list[Comparison]:
             repeats=min(repeats, MOST_REPEATS),
             measure=lambda side: side(),
         )
-        expect_same(sides.losses)
+        expect_same(sides.losses["ours"], sides.losses["theirs"])
         _Sides(large, MANY_WORDS).write()
         memory = compare(
             "a step of DPO, 32,000 words, MB for ms",
