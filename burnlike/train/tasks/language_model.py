@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError
 from ...models.generation import stop_tokens, stream
-from ...module.torch_objects.wrappers import own_class, unwrap
+from ...module.torch_objects.wrappers import unwrap
 from ...nn.divided_sequence import divided
 from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from ..parallel.single_process import SingleProcess
 from .configs import LanguageModelConfig
-from .task import MeasuredTask
+from .task import Task
 from .token_batches import expect_apart, predicted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _LARGEST_TABLE = 4096
 """The table has as many numbers as the square of this."""
 
 
-class LanguageModel(MeasuredTask):
+class LanguageModel(Task):
     """Cross-entropy of each token given those before it, in nats; see `next_token_loss`.
 
     Batches are `[n, length + 1]` int64 tokens, or mappings of `input_ids`, `labels` and more: see `token_batches`. A
@@ -62,15 +62,10 @@ class LanguageModel(MeasuredTask):
         if unwrap(model) not in self._apart and expect_apart(model, batch, parallel):
             self._apart.add(unwrap(model))
 
-    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         self._expect_apart(model, batch)
-        if not callable(getattr(type(model), "loss", None)):
-            return next_token_loss(model, batch, self.smoothing(is_training=is_training))
-        if self.config.label_smoothing:
-            raise ConfigError(
-                f"task.label_smoothing: {own_class(unwrap(model)).__name__} has a loss of its own; leave it out"
-            )
-        return model.loss(batch)  # pyright: ignore[reportCallIssue]
+        has_loss = callable(getattr(type(model), "loss", None))
+        return model.loss(batch) if has_loss else next_token_loss(model, batch)  # pyright: ignore[reportCallIssue]
 
     @torch.no_grad()
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -137,7 +132,7 @@ class LanguageModel(MeasuredTask):
         return lines
 
 
-def next_token_loss(model: nn.Module, batch: Any, label_smoothing: float = 0.0) -> StepOutput:
+def next_token_loss(model: nn.Module, batch: Any) -> StepOutput:
     """Cross-entropy of each token given those before it, in nats.
 
     In training, a model that says `has_balance` is called `with_balance=True`, which adds what keeps the experts of a
@@ -146,12 +141,10 @@ def next_token_loss(model: nn.Module, batch: Any, label_smoothing: float = 0.0) 
     Args:
         model: `[batch, n] -> [batch, n, vocab_size]` logits, or an object with such `logits`.
         batch: see `token_batches`.
-        label_smoothing: share of the target that is spread over all tokens.
     """
     with divided_logits():
         logits, targets, balance = predicted(model, batch)
-    rows, goals = rows_of(logits), targets.flatten()
-    loss = unrounded_loss(rows, goals, ignore_index=NO_TARGET, label_smoothing=label_smoothing)
+    loss = unrounded_loss(rows_of(logits), targets.flatten(), ignore_index=NO_TARGET)
     loss = loss if balance is None else loss + balance
     counts_all = (isinstance(batch, Tensor) and divided(unwrap(model)) is None) or targets.is_meta
     size = targets.numel() if counts_all else int((targets != NO_TARGET).sum())
