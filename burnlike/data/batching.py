@@ -97,18 +97,12 @@ class BatchMaker:
                 items.append(self.dataset[index])
             except Exception as error:
                 if self.on_bad_item == "raise":
-                    return Made(
-                        None,
-                        error=f"item {index} of {name_of_data(self.dataset)} can't be read: {_said(error)}",
-                        cause=error,
-                    )
+                    return Made(None, error=f"item {index} of {self._name} can't be read: {_said(error)}", cause=error)
                 skipped[index] = self._why(index, error)
         if not items:
             reason = next(iter(skipped.values()), "")
             return Made(
-                None,
-                tuple(skipped.items()),
-                f"none of {_shown(indices)} of {name_of_data(self.dataset)} can be read; {reason}",
+                None, tuple(skipped.items()), f"none of {_shown(indices)} of {self._name} can be read; {reason}"
             )
         try:
             if self.batcher is not None:
@@ -116,7 +110,7 @@ class BatchMaker:
             return Made(to_device(default_collate(items), device), tuple(skipped.items()))
         except Exception as error:
             taken = [index for index in indices if index not in skipped]
-            text = f"{_shown(taken)} of {name_of_data(self.dataset)} make no batch: {_said(error)}"
+            text = f"{_shown(taken)} of {self._name} make no batch: {_said(error)}"
             return Made(None, error=text, cause=error, is_whole=True)
 
     def _of_dataset(self, indices: Sequence[int], device: torch.device) -> Made:
@@ -127,12 +121,7 @@ class BatchMaker:
             unread = {it: self._unread(it) for it in indices if self.on_bad_item == "skip"}
             skipped = {index: reason for index, reason in unread.items() if reason}
             if not 0 < len(skipped) < len(indices):
-                return Made(
-                    None,
-                    tuple(skipped.items()),
-                    f"{_shown(indices)} of {name_of_data(self.dataset)}: {_said(error)}",
-                    error,
-                )
+                return Made(None, tuple(skipped.items()), f"{_shown(indices)} of {self._name}: {_said(error)}", error)
         batch = self._of_dataset([index for index in indices if index not in skipped], device)
         return batch._replace(skipped=tuple(skipped.items()))
 
@@ -145,7 +134,11 @@ class BatchMaker:
         return ""
 
     def _why(self, index: int, error: Exception) -> str:
-        return f"item {index} of {name_of_data(self.dataset)}: {_said(error)}"
+        return f"item {index} of {self._name}: {_said(error)}"
+
+    @property
+    def _name(self) -> str:
+        return name_of_data(self.dataset)
 
 
 @contextmanager

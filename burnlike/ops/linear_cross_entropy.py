@@ -218,8 +218,8 @@ def _gradients_of_rows(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of hidden, or [0] if not needed, weight and bias."""
     options = (ignore_index, label_smoothing, z_loss, soft_cap, "none")
-    _, *grads = _in_parts(hidden, weight, targets, bias, options, grad, hidden_needed, True)
-    return grads[0], grads[1], grads[2]
+    _, of_hidden, of_weight, of_bias = _in_parts(hidden, weight, targets, bias, options, grad, hidden_needed, True)
+    return of_hidden, of_weight, of_bias
 
 
 def _in_parts(
@@ -240,29 +240,29 @@ def _in_parts(
     named = {"hidden": hidden, "weight": weight, "bias": bias}
     check_storage("linear_cross_entropy", {name: it for name, it in named.items() if it is not None})
     dtype = torch.promote_types(hidden.dtype, torch.float32)
-    all_rows, classes = len(hidden), len(weight)
+    all_rows, classes, is_of_rows = len(hidden), len(weight), slope.dim() > 0
     same_weight, same_bias = weight.to(hidden.dtype), None if bias is None else bias.to(hidden.dtype)
     counted = _counted_rows(targets, options[0])
     if counted is not None:
         hidden, targets = hidden[counted], targets[counted]
-        slope = slope[counted] if slope.dim() else slope
+        slope = slope[counted] if is_of_rows else slope
     n = len(hidden)
     grad_hidden = hidden.new_empty(hidden.shape if hidden_needed else 0)
     grad_weight = weight.new_zeros(weight.shape if weight_needed else 0)
     grad_bias = weight.new_zeros(classes if weight_needed and bias is not None else 0, dtype=dtype)
     rows = max(_FEWEST_ROWS, min(n // _PARTS, _MOST_ROWS[hidden.device.type]))
-    loss = hidden.new_zeros(n, dtype=dtype) if slope.dim() else hidden.new_zeros((), dtype=torch.float64)
+    loss = hidden.new_zeros(n, dtype=dtype) if is_of_rows else hidden.new_zeros((), dtype=torch.float64)
     for start in range(0, n, rows):
         part = slice(start, start + rows)
         logits = linear(hidden[part], same_weight, same_bias)
         part_loss, *statistics = _cross_entropy(logits, targets[part], None, *options)
-        if slope.dim():
+        if is_of_rows:
             loss[part] = part_loss
         else:
             loss += part_loss
         grads = logits
         if hidden_needed or weight_needed:
-            part_slope = slope[part] if slope.dim() else slope
+            part_slope = slope[part] if is_of_rows else slope
             grads = _cross_entropy_backward(part_slope, logits, targets[part], None, *statistics, *options)
         if hidden_needed:
             grad_hidden[part] = _product_over_classes(grads, same_weight)
@@ -273,7 +273,7 @@ def _in_parts(
         del grads, logits  # before the next ones are made
     if counted is not None and hidden_needed:
         grad_hidden = hidden.new_zeros(all_rows, hidden.shape[1]).index_copy_(0, counted, grad_hidden)
-    if counted is not None and slope.dim():
+    if counted is not None and is_of_rows:
         loss = loss.new_zeros(all_rows).index_copy_(0, counted, loss)
     return loss, grad_hidden, grad_weight, grad_bias
 

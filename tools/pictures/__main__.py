@@ -5,16 +5,17 @@ import importlib
 import sys
 from pathlib import Path
 
+from .bars import TABLES, draw_table
+
 IMAGES = Path(__file__).parents[2] / "docs/images"
-NAMES = sorted(
-    it.stem
-    for it in Path(__file__).parent.glob("*.py")
-    if it.stem not in ("__init__", "__main__", "svg", "bars", "recorded")
-)
+_OTHERS = ("__init__", "__main__", "svg", "bars", "recorded")
+NAMES = sorted([*TABLES, *(it.stem for it in Path(__file__).parent.glob("*.py") if it.stem not in _OTHERS)])
 
 
 def drawn(name: str) -> str:
     """The text of a picture."""
+    if name in TABLES:
+        return draw_table(*TABLES[name]).svg()
     return importlib.import_module(f"tools.pictures.{name}").draw().svg()
 
 

@@ -10,6 +10,14 @@ from pathlib import Path
 from .svg import MARGIN, WIDTH, Picture
 
 DOCS = Path(__file__).parents[2] / "docs/measured"
+TABLES = {
+    "speeds_files": ("parts.md", "Files", "Speeds of saving and loading beside safetensors and torch"),
+    "speeds_generation": ("models.md", "Generation", "Speeds of generation beside transformers and ONNX Runtime"),
+    "speeds_layers": ("models.md", "Layers", "Speeds of layers, forward and backward, beside torch.nn"),
+    "speeds_models": ("models.md", "Ready models", "Speeds of ready models in training beside torch.nn"),
+    "speeds_steps": ("parts.md", "Kernels and steps", "Speeds of normalizations and optimizer steps beside torch"),
+}
+"""By the names of pictures: the page, the heading above the table, and the title."""
 _ROW_HEIGHT, _TOP, _BOTTOM = 40, 60, 30
 _MOST_LETTERS = 66
 

@@ -63,11 +63,8 @@ def model_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedFo
         labels = keywords.get("labels", arguments[position - 1] if len(arguments) >= position else None)
         if labels is None or torch.compiler.is_compiling() or is_recorded() or is_transformed():
             return run(self, *arguments, **keywords)
-        token = _HEAD.set(self.get_output_embeddings())
-        try:
+        with _asking(self.get_output_embeddings()):
             return run(self, *arguments, **keywords)
-        finally:
-            _HEAD.reset(token)
 
     ops = (*(it for it in (() if inner is None else inner.ops) if it != "cross_entropy"), OP)
     function = update_wrapper(forward, stock)
@@ -82,7 +79,14 @@ def lazy_head(model: nn.Module) -> Iterator[None]:
     """
     head: Any = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # pyright: ignore[reportCallIssue]
     is_plain = isinstance(head, nn.Module) and not hasattr(head, "parametrizations") and not _is_watched(model)
-    token = _HEAD.set(head if is_plain and not is_transformed() and _takes_lazy_forward(head) else None)
+    with _asking(head if is_plain and not is_transformed() and _takes_lazy_forward(head) else None):
+        yield
+
+
+@contextmanager
+def _asking(head: nn.Module | None) -> Iterator[None]:
+    """Within it this head gives lazy logits."""
+    token = _HEAD.set(head)
     try:
         yield
     finally:
