@@ -110,8 +110,7 @@ class Sampler:
             logits = self._changed(logits.float(), None if tokens is None else tokens.to(draws_on), prompt_length)
         if self.temperature < COLDEST:
             return logits.argmax(-1).to(device)
-        scores = self._drawn_from(logits)
-        return torch.multinomial(scores.softmax(-1), 1, generator=self.generator).squeeze(-1).to(device)
+        return _drawn(self._drawn_from(logits), self.generator).to(device)
 
     def _changed(self, logits: Tensor, tokens: Tensor | None, prompt_length: int) -> Tensor:
         """Logits after the bias, the penalties and the processor."""
@@ -140,8 +139,10 @@ class Sampler:
 
     def _drawn_from(self, logits: Tensor) -> Tensor:
         """Logits divided by the temperature, -inf for tokens that are left out."""
-        # The largest is 0, so that nothing overflows.
-        scores = (logits - logits.amax(-1, keepdim=True)).float() / self.temperature
+        scores = logits.float()
+        if self.temperature != 1:
+            # The largest is 0, so that nothing overflows.
+            scores = (scores - scores.amax(-1, keepdim=True)) / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
             scores = scores.masked_fill(scores < scores.topk(self.top_k, -1).values[..., -1:], -torch.inf)
         if self.top_p is not None:
@@ -165,6 +166,20 @@ class Sampler:
             left_out = ordered > ordered.gather(-1, last)
             scores = scores.masked_fill(left_out.scatter(-1, places, left_out), -torch.inf)
         return scores
+
+
+def _drawn(scores: Tensor, generator: torch.Generator | None) -> Tensor:
+    """A token for each row of scores `[batch, vocab_size]`, with the probabilities of their softmax.
+
+    It takes one random number for each row, where `torch.multinomial` takes one for each score: the first token whose
+    probability, added to those before it, is above the number.
+    """
+    sums = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
+    total = sums[:, -1:]
+    drawn = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device, generator=generator) * total
+    # Rounded up to the total it would be behind the last token.
+    drawn = drawn.minimum(total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(sums, drawn, right=True).squeeze(-1)
 
 
 def next_tokens(

@@ -19,7 +19,7 @@ from .splits import AT_ONCE, ChatData
 from .templates import Encoded, WrongConversation
 
 ANSWERS = ("chosen", "rejected")
-_PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
+PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "prompt": lambda row: turn("prompt", row, "user"),
     "messages": lambda row: [*format_named("messages").read(row).messages],
     "conversations": lambda row: [*format_named("sharegpt").read(row).messages],
@@ -44,7 +44,7 @@ class PairFormat(NamedTuple):
             if row.get(name) is None:
                 raise WrongRow(f"expected the columns chosen and rejected, got no {name}")
         if self.column:
-            prompt = _PROMPTS[self.column](row)
+            prompt = PROMPTS[self.column](row)
             if self.column == "prompt" and (system := row.get("system")):
                 prompt = [*turn("system", {"system": system}, "system"), *prompt]
             pair = [Conversation([*prompt, *answer_of(name, row[name])]) for name in ANSWERS]
@@ -121,7 +121,7 @@ class PreferenceData(ChatData):
                 f"expected rows with `chosen` and `rejected`, the preferred answer and the other; there is no"
                 f" {' and no '.join(missing)} among {', '.join(columns[:30])}"
             )
-        return PairFormat(next((name for name in _PROMPTS if name in first), ""))
+        return PairFormat(next((name for name in PROMPTS if name in first), ""))
 
     def _read(self, sources: Sequence[Source]) -> PairTokens:
         rows = PairTokens()

@@ -21,7 +21,7 @@ from ...config import (
 )
 from ...config.bounds import at_most
 from ...config.file_paths import FilePath
-from ...config.registry import tag_of
+from ...config.registry import snake_tag, tag_of
 from ...errors import nearest
 from ...interop.parallel_words import undivided_heads
 from ...optim.lbfgs.configs import LbfgsConfig
@@ -47,6 +47,7 @@ from ..tasks.configs import (
     RegressionConfig,
     task_within,
 )
+from ..tasks.grpo_configs import GrpoConfig
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
 _RATES = {"Sgd": 1e-2, "AdaGrad": 1e-2, "Muon": 1e-2, "Lion": 1e-4}
@@ -203,6 +204,8 @@ class TrainConfig(Config):
             )
         if isinstance(task_within(self.task), PREFERENCES) and self.distributed.pipeline > 1:
             yield "distributed.pipeline", "expected 1 for a task of preferences, whose losses need whole answers"
+        if isinstance(self.task, GrpoConfig):
+            yield from self._grpo_problems(self.task)
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if self.distributed.pipeline > 1:
@@ -233,6 +236,15 @@ class TrainConfig(Config):
             steps = self.training.epochs * self.training.steps_per_epoch
             yield from self.schedule_problems(steps, "training.epochs times training.steps_per_epoch")
 
+    def _grpo_problems(self, task: GrpoConfig) -> Iterable[tuple[str, str]]:
+        parts = max(getattr(self.distributed, name) for name in ("pipeline", "context", "tensor", "expert"))
+        if parts > 1 or not (self.distributed.is_single or self.distributed.name == "ddp"):
+            yield "distributed", "expected a single process, or ddp, for Grpo: a model that is divided writes no answers"
+        if task.beta and tag_of(type(self.model)) in ("Pretrained", "DecoderLm"):
+            yield "model", "expected `type: LoRA` around it for task.beta: the reference is the model without adapters"
+        if task.updates > 1 and self.training.accumulation_steps > 1:
+            yield "training.accumulation_steps", "expected 1 with task.updates above 1: take a larger batch_size"
+
     def schedule(self, steps: int) -> LrSchedulerConfig:
         """The learning rates of a run of so many steps: `lr_scheduler`, or its default."""
         rate = _RATES.get(tag_of(type(self.optimizer)) or "", 1e-3)
@@ -252,7 +264,7 @@ class TrainConfig(Config):
 
     def metric_names(self) -> list[str]:
         """Name of each metric in lines of metrics: its `name`, or its type as in `top_k_accuracy`."""
-        return [it.name or re.sub(r"(?<!^)(?=[A-Z])", "_", tag_of(type(it)) or "").lower() for it in self.metrics]
+        return [it.name or snake_tag(type(it)) for it in self.metrics]
 
     def directed(self) -> TrainingConfig:
         """The training with the directions that its metrics say; a ConfigError where one says none."""

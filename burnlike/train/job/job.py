@@ -354,6 +354,7 @@ def _loaders(
         joined_batch_size=joined,
         drop_last=training.drop_last,
         sampling=training.sampling,
+        repeats=getattr(config.task, "updates", 1),
     )
     # Validation takes the same items for any number of processes, as a training step does.
     n_valid = (training.validation_steps or 0) * (training.accumulation_steps if items is not None else 1)

@@ -49,13 +49,23 @@ def rows_of_pairs(batch: Any, task: str) -> dict[str, Tensor]:
     return {name: batch[name].flatten(0, 1) for name in names}
 
 
-def log_probabilities(model: nn.Module, rows: Mapping[str, Tensor]) -> LogProbabilities:
-    """The log-probabilities of pairs by a language model, in float32, or float64 where its logits are."""
+def token_log_probabilities(
+    model: nn.Module, rows: Mapping[str, Tensor], temperature: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """The log-probability of each token that has a label, `[n, length]` at the place of the one before it, in float32,
+    or float64 where the model's logits are; 0 elsewhere. And bool `[n, length]`, where there is one.
+    """
     with divided_logits(), lazy_head(unwrap(model)):
         logits, targets, _ = predicted(model, rows)
+    logits = logits if temperature == 1 else logits / temperature
     losses = unrounded_loss_of(rows_of(logits), targets.flatten(), NO_TARGET, "none").view_as(targets)
-    sums, counts = -losses.sum(1).view(-1, 2), (targets != NO_TARGET).sum(1).view(-1, 2)
-    return LogProbabilities(*sums.unbind(1), *counts.unbind(1))
+    return -losses, targets != NO_TARGET
+
+
+def log_probabilities(model: nn.Module, rows: Mapping[str, Tensor]) -> LogProbabilities:
+    """The log-probabilities of pairs by a language model, in float32, or float64 where its logits are."""
+    logs, counts = token_log_probabilities(model, rows)
+    return LogProbabilities(*logs.sum(1).view(-1, 2).unbind(1), *counts.sum(1).view(-1, 2).unbind(1))
 
 
 class _Preferences(PaddedTask):
