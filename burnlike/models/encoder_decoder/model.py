@@ -174,11 +174,16 @@ class EncoderDecoder(Module):
         self,
         prompt: Tensor,
         length: int | None = None,
+        mask_pad: Tensor | None = None,
         *,
         attention_mask: Tensor | None = None,
         start_token: int = 0,
     ) -> Reader:
-        """A Reader of second sequences of any length; see `models.generation.Reader`."""
+        """A Reader of second sequences of any length; see `models.generation.Reader`.
+
+        Padding of the first ones is where `mask_pad` is True, or `attention_mask` False or 0.
+        """
+        attention_mask = attention_mask if mask_pad is None else ~mask_pad
         gathers_as_forward(self, "encode", "decode")
         memory: Tensor | None = None
         cache = self.new_cache()
