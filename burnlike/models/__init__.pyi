@@ -1,6 +1,7 @@
 """The public names of `burnlike.models`: each is imported from where it is defined, at its first use."""
 
 from ..nn.tensor_source import TensorSource as TensorSource
+from .beams import Beams as Beams
 from .by_path.configs import PretrainedConfig as PretrainedConfig
 from .by_path.saving import save_for_transformers as save_for_transformers
 from .completions import complete as complete, stop_texts as stop_texts

@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 from ..errors import ArgumentError
 from ..ops.decode_step import MOST_ROWS
+from .beams import Beams
+from .encoder_decoder.model import EncoderDecoder
 from .generation import Completions, GenerateOptions, added_tokens, reader_of
+from .sampling import sampler_of
 
 
 def complete(
@@ -18,6 +21,7 @@ def complete(
     max_new_tokens: int,
     *,
     n_samples: int = 1,
+    beams: Beams | None = None,
     batch_size: int | None = None,
     context_length: int | None = None,
     **options: Unpack[GenerateOptions],
@@ -33,6 +37,8 @@ def complete(
     Args:
         model: as of `stream`.
         prompts: int64 `[n >= 1]` each.
+        n_samples: texts of each prompt; with beams the best ones, the best first.
+        beams: a search for likely texts in place of draws, or of the likeliest token each time.
         batch_size: rows of a batch; None for those that native steps take at once on the CPU, elsewhere for all.
         context_length: as of `stream`.
     """
@@ -42,21 +48,31 @@ def complete(
     for name, count in (("n_samples", n_samples), ("batch_size", batch_size)):
         if count is not None and count < 1:
             raise ArgumentError(f"complete: {name}: expected 1 or more, got {count}")
+    if beams is not None:
+        beams.check(n_samples, options)
     device = next((it.device for it in model.parameters()), prompts[0].device)
-    most = batch_size or (MOST_ROWS if device.type == "cpu" else len(prompts) * n_samples)
-    rows = [prompt.to(device, torch.int64) for prompt in prompts for _ in range(n_samples)]
-    order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
-    pads, batches = _padding_of(model), list[list[int]]()
-    for row in order:
-        if not batches or len(batches[-1]) == most or not (pads or len(rows[batches[-1][0]]) == len(rows[row])):
+    width = n_samples if beams is None else beams.num_beams
+    most = batch_size or (MOST_ROWS if device.type == "cpu" else len(prompts) * width)
+    copies = width if beams is not None else 1  # beams of a prompt are in one batch
+    units = [prompt.to(device, torch.int64) for prompt in prompts for _ in range(width // copies)]
+    order = sorted(range(len(units)), key=lambda unit: len(units[unit]))
+    pads, batches = _padding_of(model, options), list[list[int]]()
+    for unit in order:
+        is_full = not batches or (len(batches[-1]) + 1) * copies > max(most, copies)
+        if is_full or not (pads or len(units[batches[-1][0]]) == len(units[unit])):
             batches.append([])
-        batches[-1].append(row)
+        batches[-1].append(unit)
     parts: list[Completions] = []
     for batch in batches:
-        tokens, mask_pad = _padded([rows[row] for row in batch], pads or "left")
+        tokens, mask_pad = _padded([units[unit] for unit in batch for _ in range(copies)], pads or "left")
         reader = reader_of(model, tokens, max_new_tokens, context_length, mask_pad)
-        parts.append(added_tokens(model, reader.next_logits, reader.first, max_new_tokens, **options))
-    return _joined(parts, torch.tensor(order, device=device), options.get("pad_token", 0))
+        if beams is None:
+            parts.append(added_tokens(model, reader.next_logits, reader.first, max_new_tokens, **options))
+        else:
+            parts.append(beams.search(model, reader, max_new_tokens, n_samples, **options))
+    per_unit = 1 if beams is None else n_samples
+    rows = torch.tensor([unit * per_unit + row for unit in order for row in range(per_unit)], device=device)
+    return _joined(parts, rows, options.get("pad_token", 0))
 
 
 def stop_texts(decode: Callable[[Tensor], str], texts: Sequence[str]) -> Callable[[Tensor], Tensor]:
@@ -77,13 +93,18 @@ def stop_texts(decode: Callable[[Tensor], str], texts: Sequence[str]) -> Callabl
     return has_stopped
 
 
-def _padding_of(model: Any) -> str | None:
-    """The side on which shorter prompts are padded; None for a model that knows no padding."""
+def _padding_of(model: Any, options: GenerateOptions) -> str | None:
+    """The side on which shorter prompts are padded; None for a model that knows no padding, and for penalties that
+    would see it.
+    """
+    is_pair = isinstance(model, EncoderDecoder) or getattr(model.config, "is_encoder_decoder", False)
+    if not is_pair and sampler_of(options).reads_tokens:
+        return None
     if callable(getattr(model, "reader", None)):
         return "left" if "mask_pad" in inspect.signature(model.reader).parameters else None
     if "attention_mask" not in inspect.signature(model.forward).parameters:
         return None
-    return "right" if getattr(getattr(model, "config", None), "is_encoder_decoder", False) else "left"
+    return "right" if is_pair else "left"
 
 
 def _padded(rows: Sequence[Tensor], side: str) -> tuple[Tensor, Tensor | None]:
@@ -100,5 +121,6 @@ def _joined(parts: Sequence[Completions], order: Tensor, pad_token: int) -> Comp
     longest = max(it.tokens.shape[1] for it in parts)
     filled = [nn.functional.pad(it.tokens, (0, longest - it.tokens.shape[1]), value=pad_token) for it in parts]
     places = order.argsort()
-    lengths, finished = (torch.cat([getattr(it, name) for it in parts])[places] for name in ("lengths", "finished"))
-    return Completions(torch.cat(filled)[places], lengths, finished)
+    _, *columns = zip(*parts, strict=True)
+    others = (None if it[0] is None else torch.cat(it)[places] for it in columns)
+    return Completions(torch.cat(filled)[places], *others)

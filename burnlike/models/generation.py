@@ -6,7 +6,7 @@ A model that can go on from what it has read, by a cache or a state, has a metho
 import inspect
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, Unpack
 
 import torch
@@ -55,11 +55,13 @@ class Reader(NamedTuple):
         next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `first`, then one at
             a time; returns `[batch, vocab_size]`, of the token after them.
         longest: how many tokens a sequence may have; None for any number.
+        reorder: called with int64 `[batch]`, the row whose sequence each row is to go on with, one of the same prompt.
     """
 
     first: Tensor
     next_logits: Callable[[Tensor], Tensor]
     longest: int | None = None
+    reorder: Callable[[Tensor], None] | None = None
 
 
 def generate(
@@ -190,7 +192,15 @@ def reader_of(
         output = model(seen, **masks)
         return (output if isinstance(output, Tensor) else output.logits)[:, -1]
 
-    return Reader(tokens, next_logits, most)
+    def reorder(rows: Tensor) -> None:
+        nonlocal reader, seen
+        seen = seen[rows]
+        if reader is not None and reader.reorder is not None:
+            reader.reorder(rows)
+        else:
+            reader = None  # all is read again
+
+    return Reader(tokens, next_logits, most, reorder)
 
 
 def _own_reader(
@@ -246,7 +256,15 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
         past = getattr(output, "past_key_values", None)
         return output.logits[:, -1]
 
-    return Reader(tokens, next_logits, longest if isinstance(longest, int) and longest > 0 else None)
+    def reorder(rows: Tensor) -> None:
+        nonlocal past, seen
+        seen = seen[rows]
+        if hasattr(past, "reorder_cache"):
+            past.reorder_cache(rows)
+        else:
+            past = None  # all is read again
+
+    return Reader(tokens, next_logits, longest if isinstance(longest, int) and longest > 0 else None, reorder)
 
 
 @torch.no_grad()
@@ -273,10 +291,8 @@ def _added(
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
     may_end = bool(stop_tokens) or stop_when is not None
-    last, modes = tokens, {part: part.training for part in model.modules()}
-    seen, prompt_length = tokens, tokens.shape[1]
-    model.eval()
-    try:
+    last, seen, prompt_length = tokens, tokens, tokens.shape[1]
+    with in_evaluation(model):
         for count in range(1, max_new_tokens + 1):
             drawn = sampler.draw(next_logits(last), seen, prompt_length)
             last = drawn.to(tokens.device)[:, None]
@@ -290,6 +306,15 @@ def _added(
             yield last, finished
             if may_end and count % at_once == 0 and bool(finished.all()):
                 break
+
+
+@contextmanager
+def in_evaluation(model: nn.Module) -> Iterator[None]:
+    """Have a model in evaluation; its mode, and that of each part, is restored at the end."""
+    modes = {part: part.training for part in model.modules()}
+    model.eval()
+    try:
+        yield
     finally:
         for part, training in modes.items():
             part.training = training

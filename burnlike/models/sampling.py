@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -107,14 +107,14 @@ class Sampler:
         device, draws_on = logits.device, logits.device if self.generator is None else self.generator.device
         logits = logits.to(draws_on)
         if self.logit_bias or self.reads_tokens:
-            logits = self._changed(logits.float(), None if tokens is None else tokens.to(draws_on), prompt_length)
+            logits = self.changed(logits.float(), None if tokens is None else tokens.to(draws_on), prompt_length)
         if self.temperature < COLDEST:
             return logits.argmax(-1).to(device)
         scores = self._drawn_from(logits)
         return torch.multinomial(scores.softmax(-1), 1, generator=self.generator).squeeze(-1).to(device)
 
-    def _changed(self, logits: Tensor, tokens: Tensor | None, prompt_length: int) -> Tensor:
-        """Logits after the bias, the penalties and the processor."""
+    def changed(self, logits: Tensor, tokens: Tensor | None, prompt_length: int) -> Tensor:
+        """Logits, or log-probabilities, after the bias, the penalties and the processor; arguments as of `draw`."""
         if self.logit_bias:
             places = torch.tensor([*self.logit_bias], device=logits.device)
             biases = torch.tensor([*self.logit_bias.values()], dtype=logits.dtype, device=logits.device)
@@ -165,6 +165,11 @@ class Sampler:
             left_out = ordered > ordered.gather(-1, last)
             scores = scores.masked_fill(left_out.scatter(-1, places, left_out), -torch.inf)
         return scores
+
+
+def sampler_of(options: Mapping[str, Any]) -> Sampler:
+    """A Sampler with those of the options that are of draws."""
+    return Sampler(**{name: value for name, value in options.items() if name in SamplingOptions.__annotations__})
 
 
 def next_tokens(

@@ -133,3 +133,81 @@ def test_what_can_not_be_completed_is_refused() -> None:
         complete(model, PROMPTS[:1], 2, n_samples=0)
     with pytest.raises(ArgumentError, match="expected texts of at least one character"):
         stop_texts(str, ["a", ""])
+
+
+SEARCHES: list[dict[str, Any]] = [
+    {"num_beams": 3},
+    {"num_beams": 4, "length_penalty": 2.0},
+    {"num_beams": 4, "length_penalty": -1.0, "early_stopping": True},
+    {"num_beams": 3, "length_penalty": 0.5, "early_stopping": "never"},
+    {"num_beams": 3, "length_penalty": 0.0, "early_stopping": "never"},
+]
+
+
+@pytest.mark.parametrize("family", ["Llama", "T5", "Bart"])
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("penalties", [{}, {"repetition_penalty": 1.5, "no_repeat_ngram": 2}], ids=["", "penalties"])
+def test_beams_find_the_texts_of_transformers(family: str, search: dict[str, Any], penalties: dict[str, Any]) -> None:
+    model = small(family)
+    is_pair = model.config.is_encoder_decoder
+    stops, kept, beams = (7, 11, 15), 2, models.Beams(**search)
+    completions = complete(model, PROMPTS, 9, n_samples=kept, beams=beams, stop_tokens=stops, **penalties)
+    assert completions.scores is not None
+    theirs: dict[str, Any] = {"max_new_tokens": 9, "do_sample": False, "num_return_sequences": kept, **search}
+    theirs |= {"no_repeat_ngram_size" if name == "no_repeat_ngram" else name: it for name, it in penalties.items()}
+    theirs |= {"eos_token_id": [*stops], "pad_token_id": 0, "return_dict_in_generate": True, "output_scores": True}
+    for number, prompt in enumerate(PROMPTS):
+        output = model.generate(prompt[None], **theirs)
+        expected = output.sequences[:, 1 if is_pair else len(prompt) :]
+        rows = slice(number * kept, number * kept + kept)
+        for row, text in enumerate(expected, rows.start):
+            length = int(completions.lengths[row])
+            assert completions.tokens[row, :length].tolist() == text[:length].tolist()
+            assert {*text[length:].tolist()} <= {7}  # transformers fills with the first end where pad_token_id is 0
+        torch.testing.assert_close(completions.scores[rows], output.sequences_scores, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["DecoderLm/llama", "LstmLm", "EncoderDecoder"])
+def test_beams_of_our_models_are_the_likeliest_texts(name: str) -> None:
+    case = next(it for it in CASES if it.name == name)
+    model = model_of(case.config).float() if name.startswith("DecoderLm") else case.model().float()
+    vocab, prompt = 7, PROMPTS[2] % 7
+    every = torch.cartesian_prod(*[torch.arange(vocab)] * 3)
+    if name == "EncoderDecoder":
+        starts = torch.zeros(len(every), 1, dtype=torch.int64)
+        logits = model(prompt.expand(len(every), -1), torch.cat((starts, every[:, :-1]), 1))
+    else:
+        logits = model(torch.cat((prompt.expand(len(every), -1), every[:, :-1]), 1))
+        logits = (logits if isinstance(logits, Tensor) else logits.logits)[:, len(prompt) - 1 :]
+    sums = logits[..., :vocab].double().log_softmax(-1).gather(-1, every[..., None]).sum((1, 2))
+    best = sums.topk(3)
+    beams = models.Beams(num_beams=vocab**2)  # all texts of two tokens go on
+    completions = complete(model, [prompt], 3, n_samples=3, beams=beams)
+    assert completions.tokens.tolist() == every[best.indices].tolist()
+    assert completions.scores is not None
+    torch.testing.assert_close(completions.scores.double(), best.values / 3, rtol=1e-4, atol=1e-4)
+
+
+def test_one_beam_is_the_likeliest_token_each_time() -> None:
+    model, beams = small("Llama"), models.Beams(num_beams=1, early_stopping=True)
+    one, other = (complete(model, PROMPTS, 9, stop_tokens=(7, 11), beams=it) for it in (None, beams))
+    assert one.tokens.tolist() == other.tokens.tolist()
+
+
+def test_what_beams_do_not_have_is_refused() -> None:
+    model = LM.init()
+    with pytest.raises(ArgumentError, match="temperature: expected 0 with num_beams"):
+        complete(model, PROMPTS[:1], 2, beams=models.Beams(num_beams=2), temperature=0.5)
+    with pytest.raises(ArgumentError, match="n_samples: expected at most the 2 of num_beams, got 3"):
+        complete(model, PROMPTS[:1], 2, beams=models.Beams(num_beams=2), n_samples=3)
+    with pytest.raises(ArgumentError, match="early_stopping: expected True, False or 'never', got 'soon'"):
+        models.Beams(num_beams=2, early_stopping="soon")  # pyright: ignore[reportArgumentType]
+
+
+def test_penalties_see_no_padding() -> None:
+    model = model_of(LM)
+    prompts = [it % 7 for it in PROMPTS]
+    options: dict[str, Any] = {"repetition_penalty": 3.0, "no_repeat_ngram": 2, "presence_penalty": 1.0}
+    completions = complete(model, prompts, 6, **options)
+    for row, prompt in enumerate(prompts):
+        assert completions.tokens[row].tolist() == [*models.stream(model, prompt, 6, **options)]

@@ -28,6 +28,12 @@ class EncoderDecoderCache:
         """How many positions it has."""
         return self.layers[0].attention.key.length(2)
 
+    def reorder(self, rows: Tensor) -> None:
+        """Let each row go on with the positions of another, int64 `[batch]`, of the same memory."""
+        for layer in self.layers:
+            for cached in (layer.attention.key, layer.attention.value):
+                cached.tensor = None if cached.tensor is None else cached.tensor[rows]
+
 
 class Encoder(Module):
     """Layers that see all positions, with one bias for relative positions."""
@@ -193,7 +199,7 @@ class EncoderDecoder(Module):
             memory = self.encode(prompt, attention_mask) if memory is None else memory
             return self.decode(new, memory, attention_mask, cache)[:, -1]
 
-        return Reader(torch.full_like(prompt[:, :1], start_token), next_logits)
+        return Reader(torch.full_like(prompt[:, :1], start_token), next_logits, reorder=cache.reorder)
 
     def _encode(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")
