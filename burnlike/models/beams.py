@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import ArgumentError
 from .generation import Completions, GenerateOptions, Reader, in_evaluation
-from .sampling import Sampler, sampler_of
+from .sampling import sampler_of
 
 _NEVER = -1e9
 """The score of what is not to be chosen."""
@@ -39,9 +39,8 @@ class Beams:
         """Raise an ArgumentError for options that a search does not have."""
         if n_samples > self.num_beams:
             raise ArgumentError(f"n_samples: expected at most the {self.num_beams} of num_beams, got {n_samples}")
-        if options.get("temperature"):
-            got = options["temperature"]
-            raise ArgumentError(f"temperature: expected 0 with num_beams, as a search draws nothing, got {got}")
+        if temperature := options.get("temperature"):
+            raise ArgumentError(f"temperature: expected 0 with num_beams, as a search draws nothing, got {temperature}")
 
     @torch.no_grad()
     def search(
@@ -59,7 +58,8 @@ class Beams:
         last = tokens
         with in_evaluation(model):
             for length in range(1, max_new_tokens + 1):
-                summed = _changed(sampler, reader.next_logits(last).float(), tokens, prompt_length) + scores
+                logs = reader.next_logits(last).float().log_softmax(-1)
+                summed = sampler.changed(logs, tokens, prompt_length) + scores
                 count = min(width * max(2, 1 + len(stops)), width * summed.shape[1])
                 best, places = summed.view(len(searches), -1).topk(count)
                 first_rows = torch.arange(0, len(tokens), width, device=tokens.device)[:, None]
@@ -129,10 +129,6 @@ class _Search:
             self.is_over |= is_worse or self.beams.early_stopping is True
         self.is_over |= is_last
         return going
-
-
-def _changed(sampler: Sampler, logits: Tensor, tokens: Tensor, prompt_length: int) -> Tensor:
-    return sampler.changed(logits.log_softmax(-1), tokens, prompt_length)
 
 
 def _completions(texts: list[_Text], like: Tensor, pad_token: int) -> Completions:

@@ -121,6 +121,6 @@ def _joined(parts: Sequence[Completions], order: Tensor, pad_token: int) -> Comp
     longest = max(it.tokens.shape[1] for it in parts)
     filled = [nn.functional.pad(it.tokens, (0, longest - it.tokens.shape[1]), value=pad_token) for it in parts]
     places = order.argsort()
-    _, *columns = zip(*parts, strict=True)
-    others = (None if it[0] is None else torch.cat(it)[places] for it in columns)
+    columns = [*zip(*parts, strict=True)][1:]
+    others: Any = (None if it[0] is None else torch.cat(it)[places] for it in columns)
     return Completions(torch.cat(filled)[places], *others)

@@ -116,6 +116,9 @@ class Sampler:
     def changed(self, logits: Tensor, tokens: Tensor | None, prompt_length: int) -> Tensor:
         """Logits, or log-probabilities, after the bias, the penalties and the processor; arguments as of `draw`."""
         if self.logit_bias:
+            if (least := min(self.logit_bias)) < 0 or max(self.logit_bias) >= logits.shape[-1]:
+                got = least if least < 0 else max(self.logit_bias)
+                raise ArgumentError(f"logit_bias: expected tokens of 0 to {logits.shape[-1] - 1}, got {got}")
             places = torch.tensor([*self.logit_bias], device=logits.device)
             biases = torch.tensor([*self.logit_bias.values()], dtype=logits.dtype, device=logits.device)
             logits = logits.index_add(-1, places, biases.expand(len(logits), -1))
