@@ -216,12 +216,21 @@ def _own_reader(
         return None
     from .decoder_lm.transformers_twin import twin_of  # most programs need no tables of weights
 
-    twin = None if model.config.is_encoder_decoder else twin_of(model, tokens.shape[1] + max_new_tokens)
-    return (
-        _transformers_reader(model, tokens, mask_pad)
-        if twin is None
-        else _own_reader(twin, tokens, max_new_tokens, context_length, mask_pad)
-    )
+    twin = twin_of(model, tokens.shape[1] + max_new_tokens)
+    if twin is None:
+        return _transformers_reader(model, tokens, mask_pad)
+    if model.config.is_encoder_decoder:
+        return twin.reader(tokens, mask_pad=mask_pad, start_token=_start_token(model))
+    return _own_reader(twin, tokens, max_new_tokens, context_length, mask_pad)
+
+
+def _start_token(model: Any) -> int:
+    """The token with which the second sequences of an encoder-decoder of transformers begin."""
+    starts = (getattr(it, "decoder_start_token_id", None) for it in (model.generation_config, model.config))
+    start = next((it for it in starts if it is not None), None)
+    if start is None:
+        raise ArgumentError(f"stream: the config of this {type(model).__name__} has no decoder_start_token_id")
+    return start
 
 
 def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) -> Reader:
@@ -231,11 +240,10 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
     seen, options, mask = tokens[:, :0], {}, None if mask_pad is None else ~mask_pad
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
     if model.config.is_encoder_decoder:
-        starts = (getattr(it, "decoder_start_token_id", None) for it in (model.generation_config, model.config))
-        start = next((it for it in starts if it is not None), None)
-        if start is None:
-            raise ArgumentError(f"stream: the config of this {type(model).__name__} has no decoder_start_token_id")
-        tokens, options = torch.full_like(tokens[:, :1], start), {"encoder_outputs": None, "tokens": tokens}
+        tokens, options = (
+            torch.full_like(tokens[:, :1], _start_token(model)),
+            {"encoder_outputs": None, "tokens": tokens},
+        )
 
     def next_logits(new: Tensor) -> Tensor:
         nonlocal past, seen, mask

@@ -9,6 +9,7 @@ from torch import Tensor
 from burnlike import models
 from burnlike.errors import ArgumentError
 from burnlike.models import complete, stop_texts
+from burnlike.models.decoder_lm.transformers_twin import twin_of
 
 from .cases import CASES
 from .test_generation import LM, model_of
@@ -211,3 +212,16 @@ def test_penalties_see_no_padding() -> None:
     completions = complete(model, prompts, 6, **options)
     for row, prompt in enumerate(prompts):
         assert completions.tokens[row].tolist() == [*models.stream(model, prompt, 6, **options)]
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_t5_of_transformers_writes_by_our_layers_over_its_memory(gated: bool) -> None:
+    model = small("T5", feed_forward_proj="gated-gelu" if gated else "relu")
+    expected = model.generate(**padded(PROMPTS, "right"), max_new_tokens=8, do_sample=False, num_beams=1)[:, 1:]
+    assert isinstance(twin_of(model, 1), models.EncoderDecoder)
+    assert complete(model, PROMPTS, 8).tokens.tolist() == expected.tolist()
+    hook = model.decoder.register_forward_pre_hook(lambda *_: None)
+    assert twin_of(model, 1) is None  # what is changed computes itself
+    assert complete(model, PROMPTS, 8).tokens.tolist() == expected.tolist()
+    hook.remove()
+    assert twin_of(model.bfloat16(), 1) is None
