@@ -163,7 +163,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("net.yaml").write_text("{type: Linear, d_input: 2, d_output: 2}")
         safetensors.torch.save_file({"weight": torch.ones(2, 2), "bias": torch.ones(2)}, "net.safetensors")
         Path("lm.yaml").write_text(LM)
-        steps = ("--set", "training.epochs=1", "--set", "training.steps_per_epoch=1")
+        steps = ("--set", "training.epochs=1", "--set", "training.steps_per_epoch=6")
         assert main(["train", write_config(place).name, *steps, "--run-dir", "writer"]) == 0
         Path("begin.txt").write_text("def \n")
         save(ModuleConfig.load("lm.yaml").init(), "lm.safetensors")
