@@ -88,7 +88,7 @@ def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory:
     names: list[str] = []
     items: list[dict[str, Any]] = []
     for source in sources:
-        for place, row in _rows(source):
+        for place, row in prompt_rows(source):
             try:
                 if isinstance(row, str):
                     conversation = Conversation([{"role": "user", "content": row}])
@@ -116,7 +116,7 @@ def beginnings(run_codec: Any, sources: Sequence[Any]) -> Unlabeled:
     return Unlabeled(dataset, names, PromptBatcher(run_codec, continues=True))
 
 
-def _rows(source: Any) -> Iterator[tuple[str, Any]]:
+def prompt_rows(source: Any) -> Iterator[tuple[str, Any]]:
     """The place of each row, and the row: a text where it is a line of plain text."""
     if isinstance(source, Path) and source.suffix.lower() != _TEXT:
         yield from file_source(source)
