@@ -152,6 +152,11 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     valid_split: Name = "validation"
     split_seed: Seed = 0
 
+    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
+        from .preferences import whole_conversations
+
+        return whole_conversations(self, sources, directory)
+
 
 class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:ChatData"):
     """Conversations and instructions, as the chat template of a tokenizer writes them, with the loss on the answers.
