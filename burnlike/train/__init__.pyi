@@ -77,7 +77,13 @@ from .tasks.language_model import (
     next_token_loss as next_token_loss,
     sample as sample,
 )
-from .tasks.preferences import Dpo as Dpo, Orpo as Orpo, Reward as Reward, SimPo as SimPo
+from .tasks.preferences import (
+    Dpo as Dpo,
+    Orpo as Orpo,
+    Reward as Reward,
+    SimPo as SimPo,
+    rewards_of as rewards_of,
+)
 from .tasks.rewards import reward_function as reward_function
 from .tasks.supervised import (
     Classification as Classification,

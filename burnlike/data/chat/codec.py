@@ -93,7 +93,7 @@ def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory:
                 if isinstance(row, str):
                     conversation = Conversation([{"role": "user", "content": row}])
                 else:
-                    conversation = _format(config, row).prompt(row)
+                    conversation = format_for(config, row).prompt(row)
                 expect_texts(conversation)
             except WrongRow as error:
                 raise DataError(f"{place}: {error}") from error
@@ -139,7 +139,7 @@ def _lines_of(source: Any) -> Iterator[tuple[str, str]]:
         yield f"{name}:{number}", line
 
 
-def _format(config: ConversationsConfig[Any], row: Mapping[str, Any]) -> Format:
+def format_for(config: ConversationsConfig[Any], row: Mapping[str, Any]) -> Format:
     """The format that the config names; else the one whose first column, before the answer's, the row has."""
     wanted = getattr(config, "format", None)
     if isinstance(wanted, ChatFormatConfig):

@@ -153,6 +153,11 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     valid_split: Name = "validation"
     split_seed: Seed = 0
 
+    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
+        from .preferences import whole_conversations
+
+        return whole_conversations(self, sources, directory)
+
 
 class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".prompts:PromptData"):
     """Prompts, as the chat template of a tokenizer writes them, whose answers a model writes while it trains.
