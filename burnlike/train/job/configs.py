@@ -204,8 +204,8 @@ class TrainConfig(Config):
             )
         if isinstance(task_within(self.task), PREFERENCES) and self.distributed.pipeline > 1:
             yield "distributed.pipeline", "expected 1 for a task of preferences, whose losses need whole answers"
-        if isinstance(self.task, GrpoConfig):
-            yield from self._grpo_problems(self.task)
+        if isinstance(task := task_within(self.task), GrpoConfig):
+            yield from self._grpo_problems(task)
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if self.distributed.pipeline > 1:
@@ -239,8 +239,11 @@ class TrainConfig(Config):
     def _grpo_problems(self, task: GrpoConfig) -> Iterable[tuple[str, str]]:
         parts = max(getattr(self.distributed, name) for name in ("pipeline", "context", "tensor", "expert"))
         if parts > 1 or not (self.distributed.is_single or self.distributed.name == "ddp"):
-            yield "distributed", "expected a single process, or ddp, for Grpo: a model that is divided writes no answers"
-        if task.beta and tag_of(type(self.model)) in ("Pretrained", "DecoderLm"):
+            yield (
+                "distributed",
+                "expected a single process, or ddp, for Grpo: a model that is divided writes no answers",
+            )
+        if task is self.task and task.beta and tag_of(type(self.model)) in ("Pretrained", "DecoderLm"):
             yield "model", "expected `type: LoRA` around it for task.beta: the reference is the model without adapters"
         if task.updates > 1 and self.training.accumulation_steps > 1:
             yield "training.accumulation_steps", "expected 1 with task.updates above 1: take a larger batch_size"

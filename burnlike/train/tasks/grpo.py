@@ -14,8 +14,9 @@ from ...interop.adapters.layers import has_adapters
 from ...models.completions import complete
 from ...models.decoder_lm.transformers_twin import twin_of
 from ...models.generation import Completions, stop_tokens
+from ...module import materialize, valid
 from ...module.adapters.layers import adapters_off
-from ...module.torch_objects.wrappers import unwrap
+from ...module.torch_objects.wrappers import parametrizations_of, unwrap
 from ..learner.steps import StepOutput, evaluation_mode
 from .grpo_configs import GrpoConfig
 from .preferences import token_log_probabilities
@@ -129,9 +130,7 @@ class Grpo(PaddedTask):
             raise DataError(f"Grpo: expected batches of prompts, of data `type: Prompts`, got {got}")
         return batch["input_ids"]
 
-    def _answers(
-        self, model: nn.Module, prompts: Sequence[Tensor], batch: Any, count: int, **options: Any
-    ) -> Answers:
+    def _answers(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any, count: int, **options: Any) -> Answers:
         """`count` answers to each prompt, one after the other."""
         stops = stop_tokens(model, self._codec)
         most = self.config.max_tokens
@@ -237,7 +236,9 @@ class Grpo(PaddedTask):
         else:
             loss = (losses * counts).sum() / n_tokens.clamp(min=1)
             size = n_answers if counts.is_meta else int(n_tokens)
-        return StepOutput(loss, size, parts={name: it.to(loss.device) for name, it in parts.items()}, part_size=n_answers)
+        return StepOutput(
+            loss, size, parts={name: it.to(loss.device) for name, it in parts.items()}, part_size=n_answers
+        )
 
 
 def rows_of_answers(prompts: Sequence[Tensor], answers: Sequence[Tensor], padding: int) -> dict[str, Tensor]:
@@ -262,6 +263,8 @@ def _writer(model: nn.Module, length: int) -> nn.Module:
     if has_adapters(model):
         shared = {id(it): nn.Parameter(it.detach(), requires_grad=False) for it in model.parameters()}
         model = merge_adapters(copy.deepcopy(model, shared))
+    elif any(map(parametrizations_of, model.modules())):
+        model = materialize(valid(model))
     is_decoder = hasattr(model, "generation_config") and not getattr(model.config, "is_encoder_decoder", False)
     twin = twin_of(model, length) if is_decoder else None
     return model if twin is None else twin

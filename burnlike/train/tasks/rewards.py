@@ -131,7 +131,9 @@ class ExactAnswer:
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
         if self.config.column not in columns:
-            raise ConfigError(f"task.rewards: ExactAnswer wants the column '{self.config.column}', which the data lacks")
+            raise ConfigError(
+                f"task.rewards: ExactAnswer wants the column '{self.config.column}', which the data lacks"
+            )
         right = columns[self.config.column]
         return [float(_are_equal(self._taken(it), str(value))) for it, value in zip(completions, right, strict=True)]
 
