@@ -140,8 +140,8 @@ class _Sides:
             def on_step_end(self, *_: Any, **__: Any) -> None:
                 seen.ends.append(time.perf_counter())
 
-        def reward(completion_ids: Any, **_: Any) -> list[float]:
-            return even_tokens(completion_ids)
+        def reward(completion_ids: Any, **_: Any) -> list[float | None]:
+            return [*even_tokens(completion_ids)]
 
         model = transformers.LlamaForCausalLM.from_pretrained(self.base)
         adapted = PeftModel.from_pretrained(model, self.adapter, is_trainable=True)

@@ -5,8 +5,8 @@ the entry point group `burnlike.configs`. Nothing in a YAML file can import anyt
 """
 
 import importlib
-import re
 import os
+import re
 import sys
 import weakref
 from collections.abc import Iterable, Iterator

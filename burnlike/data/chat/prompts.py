@@ -82,11 +82,14 @@ class PromptData(ChatData):
     """Prompts in parts; see `ChatData`."""
 
     dataset_type, batcher_type = Prompts, PromptRowBatcher
-    trained_on = "answers are the model's own"
 
     def __init__(self, config: PromptsConfig, directory: Path | None = None) -> None:
         super().__init__(config, directory)
         self.facts = {**self.facts, "padding": self.template.pad_token}
+
+    @property
+    def trained_on(self) -> str:
+        return "answers are the model's own"
 
     def examples(self, count: int) -> list[str]:
         items = [self._train_rows[it] for it in range(min(count, len(self._train_rows)))]

@@ -13,7 +13,6 @@ from ...errors import CheckpointError, ConfigError, RecordMismatchError, Trainin
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
-from ..tasks.task import Task
 from ..view.callback import Callback, Callbacks, RunLog
 from ..view.renderers import Renderer, renderer_of
 from .computing import computing
@@ -74,7 +73,6 @@ class FitLoop:
         self.callbacks = Callbacks([*first, *learner.parallel.callbacks(), *callbacks])
         self._notes: list[str] = []  # from before the training begins
         self.interrupter = interrupter
-        self._task = learner.task if isinstance(learner.task, Task) else None
         self.metrics_log: MetricsLog | None = None
         self.checkpointer: Checkpointer | None = None
         self.values: dict[str, float] = {}
@@ -326,7 +324,7 @@ class FitLoop:
             "stopped_early": self.stopped_early,
             "values": dict(self.values),
             "callbacks": self.callbacks.state_dict(),
-            "task": self.learner.parallel.gather(self._task.state_dict() if self._task else {}),
+            "task": self.learner.parallel.gather(getattr(self.learner.task, "training_state", dict)()),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -345,8 +343,8 @@ class FitLoop:
                         put_states(self.train_metrics[name], states)
                     except RecordMismatchError as error:
                         raise self._of_another_release(f"metrics.{name}: {error}") from error
-            if self._task is not None and (task_states := state.get("task")):
-                self._task.load_state_dict(task_states[parallel.rank])
+            if (task_states := state.get("task")) and task_states[parallel.rank]:
+                self.learner.task.load_training_state(task_states[parallel.rank])
         self.stopped_early, self.values = state["stopped_early"], dict(state["values"])
         self.callbacks.load_state_dict(state["callbacks"])
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...data.configs import NO_TARGET
-from ...errors import ConfigError, DataError
+from ...errors import DataError
 from ...interop.adapters.adding import merge_adapters
 from ...interop.adapters.layers import has_adapters
 from ...models.completions import complete
@@ -73,11 +73,11 @@ class Grpo(PaddedTask):
     def take_data(self, data: Any) -> None:
         self._codec = getattr(data, "codec", None)
 
-    def state_dict(self) -> dict[str, Any]:
+    def training_state(self) -> dict[str, Any]:
         """The answers that the next steps still learn from; empty where they write new ones."""
         return {} if self._samples is None else self._samples._asdict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_training_state(self, state: Mapping[str, Any]) -> None:
         self._samples = Samples(**state) if state else None
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:

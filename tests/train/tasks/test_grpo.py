@@ -365,9 +365,10 @@ def test_a_training_that_stops_at_any_step_resumes_to_the_same_bits(updates: int
         assert Job(config).run(run, quiet).step == 5 * updates
     whole = dict(load_run("runs/whole").model.named_parameters())
     for step in range(1, 5 * updates):
+        interrupter = Interrupter()
+        stopped = Job(config)
         with RunDir.create(f"runs/part{step}") as run, pytest.raises(Interrupted):
-            interrupter = Interrupter()
-            Job(config).run(run, quiet, interrupter, [Stops(step, interrupter)])
+            stopped.run(run, quiet, interrupter, [Stops(step, interrupter)])
         with RunDir.open(run.path) as run:
             Job(config).run(run, quiet)
         parts = dict(load_run(run.path).model.named_parameters())
