@@ -203,6 +203,8 @@ class TrainConfig(Config):
             )
         if isinstance(task_within(self.task), PREFERENCES) and self.distributed.pipeline > 1:
             yield "distributed.pipeline", "expected 1 for a task of preferences, whose losses need whole answers"
+        if getattr(self.task, "neftune", 0.0) and (self.distributed.tensor > 1 or self.distributed.context > 1):
+            yield "task.neftune", "expected 0 where processes share layers or sequences, whose noise would differ"
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if self.distributed.pipeline > 1:
