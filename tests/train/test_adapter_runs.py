@@ -121,9 +121,16 @@ def test_another_base_is_refused(folder: Path) -> None:
     assert load_run(folder / "run").step == 6
 
 
-@pytest.mark.parametrize("name", ["ema", "dora"])
-def test_averages_and_magnitudes_are_trained_and_read(folder: Path, name: str) -> None:
-    options = {"ema": ["training.ema={decay: 0.5}"], "dora": ["model.dora=true", "model.dropout=0.1"]}[name]
+BESIDE = {
+    "ema": ["training.ema={decay: 0.5}"],
+    "dora": ["model.dora=true", "model.dropout=0.1"],
+    "bias": ["model.bias=lora_only"],
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_averages_magnitudes_and_biases_are_trained_and_read(folder: Path, name: str) -> None:
+    options = BESIDE[name]
     train(folder, name, *options, "training.epochs=1")
     final, last = load_run(folder / name), load_run(folder / name, best=False)
     shutil.rmtree(folder / name / "checkpoints")

@@ -13,7 +13,7 @@ from ...module import LoraConfig
 from ...module.adapters.layers import Dequantized, Lora, kind_of
 from ...module.adapters.reparameterization import give_back, restoring, take_over
 from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
-from .layers import AdaptedLayer, adaptable, adapted, part_from_the_rest, say_untied, tied_tables
+from .layers import AdaptedLayer, adaptable, adapted, biases_of, part_from_the_rest, say_untied, tied_tables
 
 
 class AdapterOptions(NamedTuple):
@@ -33,12 +33,14 @@ def add_adapters(
     trained: Collection[str] = (),
     *,
     stay_tied: bool = False,
+    bias: str = "none",
 ) -> None:
     """Freeze a model, and add a trainable adapter to each of the layers; modules at the paths `trained` stay trainable.
 
     Of linear layers `a` is drawn as `nn.Linear` draws its weight, of embeddings `b` from N(0, 1); the other is 0.
     A trained module that shares a parameter with others gets one of its own. With `stay_tied` it stays the same one,
-    and tied tables have one adapter; `tied_together` gives the layers and paths of that.
+    and tied tables have one adapter; `tied_together` gives the layers and paths of that. `bias` says which biases are
+    trained, too: `biases_of`.
 
     Raises:
         ModuleTreeError: a layer has an adapter, or something else computes its weight. The model is as it was.
@@ -59,6 +61,8 @@ def add_adapters(
         tensor.requires_grad_(False)
     for path in trained:
         model.get_submodule(path).requires_grad_(True)
+    for tensor in biases_of(model, bias, [it.path for it in layers], trained).values():
+        tensor.requires_grad_(True)
     for layer in layers:
         layer.lora.requires_grad_(True)  # pyright: ignore[reportOptionalMemberAccess]
 

@@ -4,7 +4,7 @@ Those of a model of transformers are tied, apart, or of another size than those 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
@@ -170,11 +170,24 @@ def _listed(candidates: Mapping[str, AdaptedLayer]) -> str:
     return f"there are {', '.join(ends[:_SHOWN])}{more}" if ends else "there are no linear layers and no embeddings"
 
 
-def trained_modules(model: nn.Module) -> Iterator[str]:
-    """The paths of the modules that are trained whole beside adapters, the outermost ones.
+def biases_of(model: nn.Module, bias: str, layers: Collection[str], saved: Collection[str]) -> dict[str, nn.Parameter]:
+    """The biases that are trained beside adapters, by their paths, in peft's words.
+
+    Args:
+        bias: `none`, `lora_only` for those of the layers at the paths `layers`, or `all`: parameters of this name.
+        saved: the paths of modules that are trained whole, whose biases are left out.
+    """
+    places = [(*path.rpartition(".")[::2], it) for path, it in model.named_parameters(remove_duplicate=False)]
+    meant = [(path, it) for path, name, it in places if name == "bias" and (bias == "all" or path in layers)]
+    names = {f"{path}.bias".removeprefix("."): it for path, it in meant if not inside_of(path, saved)}
+    return {} if bias == "none" else names
+
+
+def trained_beside(model: nn.Module) -> tuple[list[str], str]:
+    """The paths of the outermost modules that are trained whole beside adapters, and the word for the biases that are.
 
     Raises:
-        ModuleTreeError: a parameter is trained in a module of which others are not.
+        ModuleTreeError: another parameter is trained in a module of which others are not.
     """
     inside = {id(it) for layer in adapted(model).values() for it in layer.lora.parameters()}  # pyright: ignore[reportOptionalMemberAccess]
     done: list[str] = []
@@ -184,14 +197,16 @@ def trained_modules(model: nn.Module) -> Iterator[str]:
         weights = [it for it in module.parameters() if id(it) not in inside]
         if weights and all(it.requires_grad for it in weights) and len(weights) == len([*module.parameters()]) and path:
             done.append(path)
-            yield path
     whole = {id(it) for path in done for it in model.get_submodule(path).parameters()}
-    for path, tensor in model.named_parameters():
-        if tensor.requires_grad and id(tensor) not in whole and id(tensor) not in inside:
-            raise ModuleTreeError(
-                f"'{path}' is trained, and others of its module are not, for which adapters' files have no place: train"
-                " all of the module, or freeze it"
-            )
+    rest = {id(it): path for path, it in model.named_parameters() if it.requires_grad}
+    rest = {key: path for key, path in rest.items() if key not in whole | inside}
+    for bias in ("none", "lora_only", "all"):
+        if {id(it) for it in biases_of(model, bias, {*adapted(model)}, done).values()} == {*rest}:
+            return done, bias
+    raise ModuleTreeError(
+        f"'{next(iter(rest.values()))}' is trained, and others of its module are not, for which adapters' files have no"
+        " place: train all of the module, or freeze it"
+    )
 
 
 Options = TypeVar("Options", bound=Any)

@@ -38,6 +38,7 @@ _READ: dict[str, tuple[type, ...]] = {
     "layers_pattern": (list, str),
     "base_model_name_or_path": (str,),
     "task_type": (str,),
+    "bias": (str,),
 }
 """The keys that mean something here, and their types; null is as if a key were missing."""
 
@@ -47,6 +48,7 @@ _WITHOUT_EFFECT = (
 )
 """Keys that say where an adapter comes from, what the model's own layers say, or something about keys that are off."""
 
+BIASES = ("none", "all", "lora_only")
 _LONGEST_SHOWN = 80
 _SAME_BASE = (True, False, "gaussian", "orthogonal", "eva")
 """Values of `init_lora_weights` that leave the weights of the base as they are."""
@@ -141,10 +143,6 @@ def _problem(key: str, value: Any) -> str:
     if (types := _READ.get(key)) is not None:
         fits = isinstance(value, types) and isinstance(value, bool) == (types == (bool,))
         return "" if fits else f"{key}: expected {' or '.join(it.__name__ for it in types)}, got {_shown(value)}"
-    if key == "bias":
-        return (
-            "" if value == "none" else f"bias: {_shown(value)} trains the biases of the base, which is not known here"
-        )
     if key == "init_lora_weights":
         is_known = value in _SAME_BASE
         return "" if is_known else f"{key}: {_shown(value)} changes the weights of the base, which is not known here"
@@ -166,6 +164,8 @@ def _wrong_values(config: Mapping[str, Any]) -> Iterable[str]:
     for pattern in patterns if isinstance(patterns, list) else []:
         if problem := pattern_problem(pattern) if isinstance(pattern, str) else "":
             yield f"layers_pattern: {problem}"
+    if config.get("bias", "none") not in BIASES:
+        yield f"bias: expected {', '.join(BIASES)}, got {_shown(config['bias'])}"
     numbers = config.get("layers_to_transform")
     if isinstance(numbers, list) and not all(type(it) is int for it in numbers):
         yield f"layers_to_transform: expected numbers of layers, got {_shown(numbers)}"
@@ -203,7 +203,12 @@ def _by_pattern(patterns: Iterable[tuple[Pattern, Any]], path: str, default: Any
 
 
 def written_config(
-    model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str], base: str | None, task_type: str | None
+    model: nn.Module,
+    layers: Mapping[str, AdaptedLayer],
+    saved: list[str],
+    bias: str,
+    base: str | None,
+    task_type: str | None,
 ) -> dict[str, Any]:
     """The config of the adapters that a model has, in peft's keys."""
     loras = {path: it.lora for path, it in layers.items() if it.lora is not None}
@@ -226,7 +231,7 @@ def written_config(
         "modules_to_save": saved or None,
         "ensure_weight_tying": len({*together}) < len(together),
         "fan_in_fan_out": any(it.kind == "conv1d" for it in layers.values()),
-        "bias": "none",
+        "bias": bias,
         "use_dora": any(it.magnitude is not None for it in loras.values()),
         "use_rslora": False,
         "init_lora_weights": True,

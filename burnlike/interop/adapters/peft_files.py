@@ -18,6 +18,7 @@ from .layers import (
     FILLED,
     AdaptedLayer,
     adapted,
+    biases_of,
     filled_tables,
     inside_of,
     parameters_of,
@@ -25,7 +26,7 @@ from .layers import (
     shared_with_the_rest,
     tables_of,
     tied_tables,
-    trained_modules,
+    trained_beside,
 )
 from .peft_config import CONFIG_NAME, WEIGHTS_NAME, PeftConfig, read_config, written_config
 
@@ -59,13 +60,15 @@ def save_adapter(
         raise ModuleTreeError(f"{type(model).__name__} has no adapters: expected a model of `type: LoRA`")
     if len({it.lora.magnitude is None for it in layers.values() if it.lora is not None}) > 1:
         raise ModuleTreeError("some adapters are of DoRA and some are not, for which peft's files have no place")
-    saved = [*trained_modules(model)]
+    saved, bias = trained_beside(model)
     named = os.fspath(base or getattr(getattr(model, "config", None), "name_or_path", None) or "") or None
     if named is not None and os.path.isdir(os.path.expanduser(named)):
         named = os.path.abspath(os.path.expanduser(named))  # so that it is found from other folders too
-    config = written_config(model, layers, saved, named, task_type)
+    config = written_config(model, layers, saved, bias, named, task_type)
     filled = {name_of_base(name, layers): it for name, it in filled_tables(model).items()}
-    tensors = {name: it.detach().contiguous() for name, it in (filled | tensors_of(model, layers, saved)).items()}
+    whole = {name_of_base(name, layers): it for name, it in biases_of(model, bias, {*layers}, saved).items()}
+    whole |= filled | tensors_of(model, layers, saved)
+    tensors = {name: it.detach().contiguous() for name, it in whole.items()}
     seen: set[int] = set()
     for name, tensor in tensors.items():  # peft looks for all names of what is tied
         tensors[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
@@ -100,7 +103,12 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
     tables = [it for it in tables_of(model) if not inside_of(it, saved)]
     frozen = {f"{PREFIX}{name}": it for path in tables for name, it in parameters_of(model, path).items()}
     frozen = {name: it for name, it in frozen.items() if name in stored}
+    bias = config.get("bias", "none")
+    biases = biases_of(model, bias, [it.path for it in wanted], saved)
+    if there and (frozen_bias := next((name for name, it in biases.items() if not it.requires_grad), "")):
+        raise ModuleTreeError(f"{config.path}: trains '{frozen_bias}', which the model freezes: set its bias to {bias}")
     shapes = shapes_of(model, wanted, saved, count)
+    shapes |= sizes_of(model, {f"{PREFIX}{name}": it for name, it in biases.items()}, count)
     check_tensors(model, shapes | sizes_of(model, frozen, count), stored, record)
     for name in (it for it in frozen if it.endswith(".weight")):
         check_base(name, frozen[name], stored, record)
@@ -110,9 +118,10 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
         resize_tables(model, count)
         wanted, saved, stay_tied = config.places(model)  # the tables may be other layers now
     if not there:
-        add_adapters(model, wanted, saved, stay_tied=stay_tied)
+        add_adapters(model, wanted, saved, stay_tied=stay_tied, bias=bias)
         there = adapted(model)
-    targets = tensors_of(model, there, saved)
+    biases = biases_of(model, bias, [*there], saved)
+    targets = {f"{PREFIX}{name}": it for name, it in biases.items()} | tensors_of(model, there, saved)
     _fill({name: it for name, it in targets.items() if name in shapes}, stored, record)
     now = {f"{PREFIX}{name}": it for path in tables for name, it in parameters_of(model, path).items()}
     if _fill({name: now[name] for name in frozen}, stored, record):

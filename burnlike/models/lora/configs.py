@@ -40,6 +40,8 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
             tied to another is trained apart from it.
         ensure_weight_tying: tied tables of tokens of a model of transformers stay one: all are trained whole, or have
             one adapter, if one of them is meant.
+        bias: the biases that are trained too: `lora_only` those of the layers with matrices, `all` every parameter of
+            this name.
         dtype: of the matrices; None is that of the weights, float32 for those of 16 bits.
         quantize: round the weights of linear layers to 8 bits, or to 4 bits of normal numbers (QLoRA).
         adapter: a directory of peft's files, or a run, whose adapters are trained on; the fields above say the same. If
@@ -55,6 +57,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     rslora: bool = False
     modules_to_save: Names | None = None
     ensure_weight_tying: bool = False
+    bias: Literal["none", "all", "lora_only"] = "none"
     dtype: FloatName | None = None
     quantize: Literal["int8", "nf4"] | None = None
     adapter: FilePath | None = None

@@ -63,7 +63,7 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         kept |= {name for name, _ in model.named_parameters() if name.startswith(tuple(whole))}
         rounded = quantize_(model, config.quantize, skip=kept)
         origins.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
-    add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying)
+    add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying, bias=config.bias)
     if adapter is not None and not any(it.is_meta for it in model.parameters()):
         load_adapter(model, adapter)
     counts = [

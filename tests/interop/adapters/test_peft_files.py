@@ -112,7 +112,7 @@ def test_layers_are_chosen_as_peft_chooses_them() -> None:
     ("change", "message"),
     [
         ({"lora_bias": True}, "lora_bias: 'True' is not known here"),
-        ({"bias": "all"}, "bias: 'all' trains the biases of the base"),
+        ({"bias": "some"}, "bias: expected none, all, lora_only, got 'some'"),
         ({"init_lora_weights": "pissa"}, "changes the weights of the base"),
         ({"peft_type": "IA3"}, "peft_type: expected LORA, got 'IA3'"),
         ({"trainable_token_indices": [1]}, "trainable_token_indices"),
