@@ -1,6 +1,7 @@
 """Adds low-rank adapters to the layers of a model, and merges them into its weights."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from ...module import LoraConfig
 from ...module.adapters.layers import Dequantized, Lora, kind_of
 from ...module.adapters.reparameterization import give_back, restoring, take_over
 from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
+from .first_values import first_factors
 from .layers import AdaptedLayer, adaptable, adapted, biases_of, part_from_the_rest, say_untied, tied_tables
 
 
@@ -25,6 +27,7 @@ class AdapterOptions(NamedTuple):
     dora: bool = False
     rslora: bool = False
     dtype: FloatName | None = None
+    start: str = "default"
 
 
 def add_adapters(
@@ -38,13 +41,14 @@ def add_adapters(
     """Freeze a model, and add a trainable adapter to each of the layers; modules at the paths `trained` stay trainable.
 
     Of linear layers `a` is drawn as `nn.Linear` draws its weight, of embeddings `b` from N(0, 1); the other is 0.
+    Linear layers with another `start` have the values of `first_factors`; with `residual` they are to be read.
     A trained module that shares a parameter with others gets one of its own. With `stay_tied` it stays the same one,
     and tied tables have one adapter; `tied_together` gives the layers and paths of that. `bias` says which biases are
     trained, too: `biases_of`.
 
     Raises:
         ModuleTreeError: a layer has an adapter, or something else computes its weight. The model is as it was.
-        ArgumentError: dropout is meant for a layer whose code reads its weight itself.
+        ArgumentError: dropout is meant for a layer whose code reads its weight itself, or a start is not for a layer.
     """
     before = [restoring(layer.module) for layer in layers]
     tied, shared = {it.path for it in tied_tables(model)} if stay_tied else set[str](), None
@@ -52,10 +56,15 @@ def add_adapters(
         for layer, options in layers.items():
             lora = _add(layer, options, shared if layer.path in tied else None)
             shared = lora if layer.path in tied else shared
+        _check_alone(model, layers)
     except BaseException:  # also of Ctrl-C: a model with half of its adapters would train without a word
         for restore in before:
             restore()
         raise
+    with torch.no_grad():
+        for layer, options in layers.items():
+            if layer.lora.is_residual and options.start != "residual":  # pyright: ignore[reportOptionalMemberAccess]
+                layer.weight.sub_(layer.lora.delta())  # pyright: ignore[reportOptionalMemberAccess]
     part_from_the_rest(model, [trained] if stay_tied else [[path] for path in trained])
     for tensor in model.parameters():
         tensor.requires_grad_(False)
@@ -95,8 +104,36 @@ def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> L
         else:
             bound = 1 / math.sqrt(lora.a.shape[0])
             lora.a.uniform_(-bound, bound)
+            _start(layer, lora, options.start)
     take_over(layer.module, "weight", lora)
     return lora
+
+
+def _start(layer: AdaptedLayer, lora: Lora, start: str) -> None:
+    """Give an adapter of a linear layer its first values, if these are not the usual ones."""
+    lora.is_residual = start not in ("default", "gaussian", "orthogonal")
+    if start in ("default", "residual") or layer.weight.is_meta:
+        return
+    weight = dequantized(layer.weight)
+    weight = weight if layer.kind == "linear" else weight.mT
+    try:
+        down, up = first_factors(start, weight, lora.a.shape[1], lora.scale)
+    except ArgumentError as error:
+        raise ArgumentError(f"'{layer.path}': {error}") from error
+    lora.a.copy_(down.mT)
+    lora.b.copy_(up.mT)
+
+
+def _check_alone(model: nn.Module, layers: Mapping[AdaptedLayer, AdapterOptions]) -> None:
+    """Refuse to take from a weight what an adapter begins with, where other layers have this weight, too."""
+    places = Counter(id(it) for _, it in model.named_parameters(remove_duplicate=False))
+    for layer, options in layers.items():
+        lora = layer.lora
+        if lora is not None and lora.is_residual and places[id(layer.weight)] > 1:
+            raise ArgumentError(
+                f"targets: '{layer.path}' shares its weight with another layer, which {options.start} would change:"
+                " leave it out, or train with the start default"
+            )
 
 
 @torch.no_grad()

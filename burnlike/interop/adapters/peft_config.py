@@ -144,8 +144,8 @@ def _problem(key: str, value: Any) -> str:
         fits = isinstance(value, types) and isinstance(value, bool) == (types == (bool,))
         return "" if fits else f"{key}: expected {' or '.join(it.__name__ for it in types)}, got {_shown(value)}"
     if key == "init_lora_weights":
-        is_known = value in _SAME_BASE
-        return "" if is_known else f"{key}: {_shown(value)} changes the weights of the base, which is not known here"
+        hint = "let peft convert it as it saves it (path_initial_model_for_weight_conversion)"
+        return "" if value in _SAME_BASE else f"{key}: {_shown(value)} changes the weights of the base: {hint}"
     if key in _WITHOUT_EFFECT or value in (False, {}, [], ""):
         return ""
     return f"{_shown(key)[1:-1]}: {str(value)[:80]!r} is not known here{nearest(key, [*_READ])}"

@@ -60,6 +60,11 @@ def save_adapter(
         raise ModuleTreeError(f"{type(model).__name__} has no adapters: expected a model of `type: LoRA`")
     if len({it.lora.magnitude is None for it in layers.values() if it.lora is not None}) > 1:
         raise ModuleTreeError("some adapters are of DoRA and some are not, for which peft's files have no place")
+    if any(it.lora.is_residual for it in layers.values() if it.lora is not None):
+        raise ModuleTreeError(
+            "the adapters began with a part of the weights (`start`), so that peft would add them to another base"
+            " than the model's: merge them, or train with another start"
+        )
     saved, bias = trained_beside(model)
     named = os.fspath(base or getattr(getattr(model, "config", None), "name_or_path", None) or "") or None
     if named is not None and os.path.isdir(os.path.expanduser(named)):

@@ -1,5 +1,6 @@
 """The config of a model with low-rank adapters. Imports no torch."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+_STARTS = r"default|gaussian|orthogonal|pissa|pissa_niter_\d{1,3}|olora|residual"
+_OTHER_STARTS = {
+    "loftq": "loftq needs weights that are rounded as bitsandbytes does, which burnlike lacks; take pissa or olora",
+    "eva": "eva needs the inputs of all layers on the data before the training, which are not computed; take pissa",
+}
 Names = tuple[Annotated[str, Meta(min_length=1)], ...]
 
 
@@ -34,6 +40,9 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
             gives the logits; or a regular expression for whole paths.
         dropout: share of a layer's input that its matrices are not given in training.
         dora: train the magnitudes of a layer's outputs apart from their directions (Liu et al. 2024).
+        start: first values of the matrices of linear layers: `default`, as of `nn.Linear` and 0; `gaussian`;
+            `orthogonal`; `pissa`, `pissa_niter_N` or `olora`, the largest part of the weight, which loses it (and a run
+            leaves the whole model). `residual` is of runs, whose weights have lost it.
         rslora: multiply by alpha / sqrt(rank) (Kalajdzievski 2023).
         modules_to_save: ends of the paths of modules that are trained whole. None: those beside the body of a model of
             transformers that the task needs, such as the `classifier` of a classification. A table of tokens that is
@@ -54,6 +63,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     targets: Names | Annotated[str, Meta(min_length=1)] = "all-linear"
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     dora: bool = False
+    start: str = "default"
     rslora: bool = False
     modules_to_save: Names | None = None
     ensure_weight_tying: bool = False
@@ -67,6 +77,14 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
             yield "of", "expected a model without adapters, got LoRA again"
         if not self.targets:
             yield "targets", "expected layers, such as [q_proj, v_proj], or all-linear"
+        if self.start in _OTHER_STARTS:
+            yield "start", _OTHER_STARTS[self.start]
+        elif not re.fullmatch(_STARTS, self.start):
+            yield "start", f"expected {_STARTS.replace('|', ', ')}, got '{self.start}'"
+        if self.takes_part_of_weights and self.quantize is not None:
+            yield "start", f"expected no {self.start} with quantize, since rounded weights can't lose a part of theirs"
+        if self.start != "default" and self.adapter is not None:
+            yield "start", "expected none with `adapter`, which has the first values"
         if isinstance(self.targets, str) and (problem := pattern_problem(self.targets)):
             yield "targets", f"{problem}; or a list of ends of paths"
 
@@ -81,7 +99,12 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     @property
     def has_base_elsewhere(self) -> bool:
         """True if the model without adapters is read from a directory that has its weights."""
-        return isinstance(self.of, PretrainedConfig) and self.of.weights == "read"
+        return isinstance(self.of, PretrainedConfig) and self.of.weights == "read" and not self.takes_part_of_weights
+
+    @property
+    def takes_part_of_weights(self) -> bool:
+        """True if the weights lose what the matrices begin with."""
+        return self.start not in ("default", "gaussian", "orthogonal")
 
     @property
     def input_counts(self) -> tuple[int, int | None] | None:
@@ -111,7 +134,8 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     def without_weights(self, run: Path) -> "LoRAConfig":
         if self.has_base_elsewhere and not list(run.glob("model.safetensors*")):
             return self.replace(adapter=self._with_tables(run))  # of which a run keeps the adapters alone
-        return self.replace(of=self.of.without_weights(run), adapter=None)
+        start = "residual" if self.takes_part_of_weights else "default"
+        return self.replace(of=self.of.without_weights(run), adapter=None, start=start)
 
     def _with_tables(self, run: Path) -> str | None:
         """The adapters that the model began with, or those of its run, if they decide how many tokens it has."""

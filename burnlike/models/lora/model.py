@@ -49,7 +49,9 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     inside = tuple(f"{path}." for path in saved)
     drawn = {it.rpartition(".")[0] for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(inside)}
     saved += sorted(drawn)  # frozen, they would be noise
-    options = AdapterOptions(config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype)
+    options = AdapterOptions(
+        config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype, config.start
+    )
     try:
         layers = dict.fromkeys(select(model, config.targets, saved=saved).values(), options)
     except (ModuleTreeError, ArgumentError) as error:
@@ -63,7 +65,10 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         kept |= {name for name, _ in model.named_parameters() if name.startswith(tuple(whole))}
         rounded = quantize_(model, config.quantize, skip=kept)
         origins.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
-    add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying, bias=config.bias)
+    try:
+        add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying, bias=config.bias)
+    except ArgumentError as error:
+        raise ConfigError(str(error)) from error
     if adapter is not None and not any(it.is_meta for it in model.parameters()):
         load_adapter(model, adapter)
     counts = [

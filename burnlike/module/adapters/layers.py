@@ -38,6 +38,7 @@ class Lora(Reparameterization):
         transposed: whether the weight is `[d_output, d_input]`, and `a` `[d_input, rank]`: the product is transposed.
         dropout: the share of the layer's input that the adapter is not given in training; needs a layer in `calls`.
         magnitude: `[d_output]`, of DoRA; else None.
+        is_residual: True if the base lost what the factors began with, so that it is no model by itself.
     """
 
     reparameterization_name = "lora"
@@ -57,7 +58,7 @@ class Lora(Reparameterization):
         self.a = nn.Parameter(torch.empty(first, config.rank, dtype=dtype, device=weight.device).normal_(0, std))
         self.b = nn.Parameter(torch.zeros(config.rank, second, dtype=dtype, device=weight.device))
         self.scale = config.alpha / config.rank
-        self.transposed, self.dropout = transposed, dropout
+        self.transposed, self.dropout, self.is_residual = transposed, dropout, False
         self.magnitude = nn.Parameter(self._norm(dequantized(weight.detach()).to(dtype))) if dora else None
 
     def forward(self, base: Tensor) -> Tensor:
@@ -238,14 +239,20 @@ def adapters_off(module: nn.Module) -> AbstractContextManager[None]:
     """Let a module compute without its adapters, as the model that they were added to; its values stay.
 
     Raises:
-        ModuleTreeError: there are none, one is a DoRA, or parameters beside them are trained: then the model before
-            the training is not to be had from this one.
+        ModuleTreeError: there are none, one is a DoRA or began with a part of the weights, or parameters beside them
+            are trained: then the model before the training is not to be had from this one.
     """
     loras = [part for part in module.modules() if isinstance(part, Lora)]
     factors = {id(it) for lora in loras for it in (lora.a, lora.b)}
     trained = [name for name, it in module.named_parameters() if it.requires_grad and id(it) not in factors]
-    if not loras or trained or any(it.magnitude is not None for it in loras):
-        what = "a DoRA" if loras and not trained else f"'{trained[0]}'" if trained else "none"
+    if not loras or trained or any(it.magnitude is not None or it.is_residual for it in loras):
+        what = (
+            "a DoRA, or one that began with a part of the weights (start)"
+            if loras and not trained
+            else f"'{trained[0]}'"
+            if trained
+            else "none"
+        )
         raise ModuleTreeError(
             f"{own_class(module).__name__} computes as before its training only where nothing but LoRA adapters is"
             f" trained, got {what}"

@@ -9,13 +9,15 @@ import peft
 import pytest
 import torch
 from peft.optimizers import create_loraplus_optimizer
-from torch import nn
+from torch import Tensor, nn
 
-from burnlike.errors import ModuleTreeError
+from burnlike.errors import ArgumentError, ModuleTreeError, RecordFormatError
 from burnlike.interop import load_adapter, merge_adapters, save_adapter
 from burnlike.interop.adapters.adding import AdapterOptions, add_adapters
+from burnlike.interop.adapters.first_values import first_factors
 from burnlike.interop.adapters.layers import select
 from burnlike.module import ParamGroup
+from burnlike.module.adapters.layers import adapters_off
 from burnlike.optim import AdamWConfig, GradientsParams, OptimizerGroupConfig
 
 X = torch.randn(5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -94,3 +96,86 @@ def test_biases_that_a_model_freezes_are_not_read_into_it(tmp_path: Path) -> Non
     model[3].bias.requires_grad_(True)
     with pytest.raises(ModuleTreeError, match=r"'0\.bias' is trained, and others"):
         save_adapter(model, tmp_path / "other")
+
+
+def weight_and_layer() -> tuple[Tensor, Any]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 10))
+    weight = model[0].weight.detach().clone()
+    config = peft.LoraConfig(r=4, lora_alpha=12, target_modules=["0"])
+    return weight, peft.get_peft_model(model, config).base_model.model[0]
+
+
+@pytest.mark.parametrize("start", ["pissa", "olora", "pissa_niter_2"])
+def test_starts_of_weights_are_those_of_peft(start: str) -> None:
+    weight, layer = weight_and_layer()
+    torch.manual_seed(1)
+    layer.olora_init("default") if start == "olora" else layer.pissa_init("default", start)
+    torch.manual_seed(1)
+    down, up = first_factors(start, weight, 4, 3.0)
+    torch.testing.assert_close(down, layer.lora_A.default.weight.detach(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(up, layer.lora_B.default.weight.detach(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(weight - 3 * up @ down, layer.base_layer.weight.detach(), rtol=0, atol=1e-6)
+
+
+def test_orthogonal_matrices_are_those_of_peft_and_multiply_to_0() -> None:
+    weight, layer = weight_and_layer()
+    torch.manual_seed(1)
+    layer.orthogonal_init("default")
+    torch.manual_seed(1)
+    down, up = first_factors("orthogonal", weight, 4, 3.0)
+    assert torch.equal(down, layer.lora_A.default.weight)
+    assert torch.equal(up, layer.lora_B.default.weight)
+    assert (up @ down).abs().max() < 1e-7
+    with pytest.raises(ArgumentError, match="expected an even rank for orthogonal, got 3"):
+        first_factors("orthogonal", weight, 3, 3.0)
+
+
+@pytest.mark.parametrize("start", ["gaussian", "orthogonal", "pissa", "olora", "pissa_niter_2"])
+@pytest.mark.parametrize("options", [{}, {"dora": True}, {"rslora": True}])
+def test_no_start_changes_what_a_model_computes(start: str, options: Any, tmp_path: Path) -> None:
+    base, model = network(), network()
+    add_adapters(model, dict.fromkeys(select(model, ("0", "3")).values(), AdapterOptions(2, 6, start=start, **options)))
+    torch.testing.assert_close(model(X), base(X), rtol=1e-12, atol=1e-13)
+    is_residual = start not in ("gaussian", "orthogonal")
+    assert torch.equal(model[0].parametrizations.weight.original, base[0].weight) != is_residual
+    assert (model[0].parametrizations.weight[0].delta() != 0).any() == is_residual or start == "orthogonal"
+    if not is_residual:
+        return
+    with pytest.raises(ModuleTreeError, match="would add them to another base"):
+        save_adapter(model, tmp_path)
+    if not options.get("dora"):
+        with pytest.raises(ModuleTreeError, match="computes as before its training only where"):
+            adapters_off(model)
+    torch.testing.assert_close(merge_adapters(model)(X), base(X), rtol=1e-12, atol=1e-13)
+
+
+def test_a_start_that_a_layer_does_not_have_changes_nothing() -> None:
+    model = network()
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ArgumentError, match=r"'3': start: pissa has at most rank 4 of a weight \[4, 8\], got 5"):
+        add_adapters(model, dict.fromkeys(select(model, ("0", "3")).values(), AdapterOptions(5, 6, start="pissa")))
+    model[3] = nn.Linear(6, 8).double()
+    model[3].weight = model[0].weight
+    with pytest.raises(ArgumentError, match="'0' shares its weight with another layer, which olora would change"):
+        add_adapters(model, dict.fromkeys(select(model, ("0",)).values(), AdapterOptions(2, 6, start="olora")))
+    assert all(torch.equal(it, before[name]) for name, it in model.state_dict().items() if not name.startswith("3"))
+
+
+@pytest.mark.parametrize("start", ["pissa", "olora"])
+def test_what_peft_converted_as_it_saved_it_is_read(tmp_path: Path, start: str) -> None:
+    config = peft.LoraConfig(r=2, lora_alpha=6, target_modules=["0"], init_lora_weights=start)
+    theirs = peft.get_peft_model(network().float(), config)
+    theirs.peft_config["default"].init_lora_weights = True
+    theirs.save_pretrained(str(tmp_path / "first"))
+    theirs.peft_config["default"].init_lora_weights = start
+    optimizer = torch.optim.SGD((it for it in theirs.parameters() if it.requires_grad), lr=0.01)
+    theirs(X.float()).square().sum().backward()
+    optimizer.step()
+    theirs.save_pretrained(str(tmp_path / "raw"))
+    ours = network().float()
+    with pytest.raises(RecordFormatError, match=f"'{start}' changes the weights of the base: let peft convert"):
+        load_adapter(ours, tmp_path / "raw")
+    theirs.save_pretrained(str(tmp_path / "out"), path_initial_model_for_weight_conversion=str(tmp_path / "first"))
+    load_adapter(ours, tmp_path / "out")
+    torch.testing.assert_close(ours(X.float()), theirs(X.float()), rtol=1e-4, atol=1e-5)
