@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -48,7 +48,8 @@ def add_adapters(
 
     Raises:
         ModuleTreeError: a layer has an adapter, or something else computes its weight. The model is as it was.
-        ArgumentError: dropout is meant for a layer whose code reads its weight itself, or a start is not for a layer.
+        ArgumentError: dropout is meant for a layer whose code reads its weight itself, or a start or DoRA for one that
+            has none.
     """
     before = [restoring(layer.module) for layer in layers]
     tied, shared = {it.path for it in tied_tables(model)} if stay_tied else set[str](), None
@@ -89,12 +90,14 @@ def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> L
         raise ArgumentError(f"dropout: {kind.__name__} '{layer.path}' reads its weight itself, and takes no dropout")
     if getattr(layer.module, "max_norm", None) is not None:
         raise ArgumentError(f"targets: the embedding '{layer.path}' has a max_norm, which changes its weight")
+    if layer.kind == "convolution" and (problem := _convolution_problem(layer.module, options)):
+        raise ArgumentError(f"targets: the convolution '{layer.path}' {problem}")
     if shared is not None:
         take_over(layer.module, "weight", shared)
         return shared
     dtype = options.dtype or ("float32" if weight.dtype.itemsize < 4 else None)
     config = LoraConfig(rank=options.rank, alpha=options.alpha, dtype=dtype)
-    lora = Lora(config, weight, transposed=layer.kind == "linear", dropout=options.dropout, dora=options.dora)
+    lora = Lora(config, weight, transposed=layer.kind in _OUTPUTS_FIRST, dropout=options.dropout, dora=options.dora)
     if options.rslora:
         lora.scale = options.alpha / math.sqrt(options.rank)
     with torch.no_grad():
@@ -107,6 +110,16 @@ def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> L
             _start(layer, lora, options.start)
     take_over(layer.module, "weight", lora)
     return lora
+
+
+_OUTPUTS_FIRST = ("linear", "convolution")
+
+
+def _convolution_problem(layer: Any, options: AdapterOptions) -> str:
+    """The reason why a convolution takes no adapter; empty if it does."""
+    if layer.groups > 1 or {*layer.dilation} != {1} or layer.padding_mode != "zeros":
+        return "has groups, dilation or a padding mode, with which peft's adapters are no part of its weight"
+    return "takes LoRA alone, with the start default" if options.dora or options.start != "default" else ""
 
 
 def _start(layer: AdaptedLayer, lora: Lora, start: str) -> None:

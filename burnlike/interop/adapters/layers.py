@@ -27,7 +27,7 @@ class AdaptedLayer(NamedTuple):
 
     path: str
     module: nn.Module
-    kind: Literal["linear", "conv1d", "embedding"]
+    kind: Literal["linear", "conv1d", "embedding", "convolution"]
 
     @property
     def weight(self) -> Tensor:
@@ -43,7 +43,7 @@ class AdaptedLayer(NamedTuple):
 
 
 def adaptable(model: nn.Module) -> dict[str, AdaptedLayer]:
-    """The linear layers and embeddings, of torch, transformers and ours, by their paths."""
+    """The linear layers and embeddings, of torch, transformers and ours, and torch's convolutions, by their paths."""
     kinds = ((path, module, _kind(own_class(module))) for path, module in model.named_modules())
     return {path: AdaptedLayer(path, module, kind) for path, module, kind in kinds if kind is not None}
 
@@ -68,6 +68,8 @@ def _kind(layer: type) -> Any:
         return "conv1d" if issubclass(layer, Linear) else "embedding"  # weights are `[d_input, d_output]`
     if (kind := kind_of(layer)) is not None:
         return kind
+    if issubclass(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        return "convolution"
     return "linear" if issubclass(layer, nn.Linear) else "embedding" if issubclass(layer, nn.Embedding) else None
 
 
@@ -109,7 +111,8 @@ def select(
     candidates, modules = adaptable(model), module_paths(model)
     if targets == ALL_LINEAR or [*targets] == [ALL_LINEAR]:
         left_out = output_layers(model) | {it for it in candidates if inside_of(it, saved)}
-        linear_layers = {path: it for path, it in candidates.items() if it.kind != "embedding" and path not in left_out}
+        linear = {path: it for path, it in candidates.items() if it.kind in ("linear", "conv1d")}
+        linear_layers = {path: it for path, it in linear.items() if path not in left_out}
         if not linear_layers:
             raise ModuleTreeError(f"targets: {type(model).__name__} has no linear layer: {_listed(candidates)}")
         return {path: it for path, it in linear_layers.items() if not left_aside(path)}
@@ -133,6 +136,13 @@ def select(
             raise ModuleTreeError(f"targets: '{others[0]}' is a {kind}, which takes no adapter; {_listed(candidates)}")
         chosen |= {*fitting}
     return {path: it for path, it in candidates.items() if path in chosen and not left_aside(path)}
+
+
+def weights_of_experts(model: nn.Module) -> list[str]:
+    """The last names of the weights that experts have in one tensor `[n_experts, ...]`, which takes no adapter."""
+    parts = [part for path, part in model.named_modules() if "expert" in f"{path}.{own_class(part).__name__}".lower()]
+    tensors = (pair for part in parts for pair in part.named_parameters(recurse=False))
+    return [*dict.fromkeys(name for name, it in tensors if it.dim() == 3)]
 
 
 def inside_of(path: str, names: Iterable[str]) -> bool:

@@ -253,14 +253,14 @@ def shapes_of(
     weights = sizes_of(model, {f"{PREFIX}{it.path}.weight": it.weight for it in layers}, count)
     for layer, options in layers.items():
         path = f"{PREFIX}{layer.path}"
-        outputs, inputs = weights[f"{path}.weight"]
+        outputs, inputs, *kernel = weights[f"{path}.weight"]
         if layer.kind == "embedding":
             shapes[f"{path}.lora_embedding_A"] = (options.rank, outputs)
             shapes[f"{path}.lora_embedding_B"] = (inputs, options.rank)
         else:
             outputs, inputs = (inputs, outputs) if layer.kind == "conv1d" else (outputs, inputs)
-            shapes[f"{path}.lora_A.weight"] = (options.rank, inputs)
-            shapes[f"{path}.lora_B.weight"] = (outputs, options.rank)
+            shapes[f"{path}.lora_A.weight"] = (options.rank, inputs, *kernel)
+            shapes[f"{path}.lora_B.weight"] = (outputs, options.rank, *([1] * len(kernel)))
         if options.dora:
             shapes[f"{path}.lora_magnitude_vector"] = (inputs if layer.kind == "embedding" else outputs,)
     for path in saved:
@@ -343,7 +343,11 @@ def _places(layers: Mapping[str, AdaptedLayer]) -> dict[str, Tensor]:
         is_swapped = layer.kind == "linear" and not lora.transposed
         down, up = (lora.b.mT, lora.a.mT) if is_swapped else (lora.a, lora.b)
         first, second = ("lora_embedding_A", "lora_embedding_B") if layer.kind == "embedding" else _LINEAR
-        tensors[f"{PREFIX}{path}.{first}"], tensors[f"{PREFIX}{path}.{second}"] = down.mT, up.mT
+        down, up = down.mT, up.mT
+        if layer.kind == "convolution":
+            inside = layer.weight.shape[1:]
+            down, up = down.view(-1, *inside), up.view(*up.shape, *([1] * len(inside[1:])))
+        tensors[f"{PREFIX}{path}.{first}"], tensors[f"{PREFIX}{path}.{second}"] = down, up
         if lora.magnitude is not None:
             tensors[f"{PREFIX}{path}.lora_magnitude_vector"] = lora.magnitude
     return tensors

@@ -11,12 +11,14 @@ from ...errors import ArgumentError, ConfigError, ModuleTreeError
 from ...interop.adapters.adding import AdapterOptions, add_adapters
 from ...interop.adapters.layers import (
     ABOUT,
+    ALL_LINEAR,
     AdaptedLayer,
     module_paths,
     output_layers,
     select,
     tied_tables,
     tied_together,
+    weights_of_experts,
 )
 from ...interop.adapters.peft_files import load_adapter, resize_for_adapter
 from ...interop.quantize import quantize_
@@ -75,6 +77,8 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         sum(it.numel() for it in model.parameters() if it.requires_grad or not trained) for trained in (True, False)
     ]
     more = f", and all of {', '.join(saved)}" if saved else ""
+    if config.targets in (ALL_LINEAR, (ALL_LINEAR,)) and (experts := weights_of_experts(model)):
+        more += f"; none of the experts' {', '.join(experts)}, which are no linear layers"
     origins.append(f"adapters  of {len(layers)} layers{more}: {counts[0]:,} of {counts[1]:,} parameters are trained")
     vars(model)["burnlike_origin"] = tuple(origins)
     vars(model)[ABOUT] = about(config)

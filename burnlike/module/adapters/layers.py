@@ -49,12 +49,16 @@ class Lora(Reparameterization):
     def __init__(
         self, config: LoraConfig, weight: Tensor, *, transposed: bool = False, dropout: float = 0.0, dora: bool = False
     ) -> None:
-        """For `weight`, `[d_0, d_1]` in whatever layout; but for DoRA only shape, element type and device matter."""
+        """For `weight`, `[d_0, d_1]` in whatever layout; but for DoRA only shape, element type and device matter.
+
+        That of a convolution is `[d_output, d_input, *kernel]`, and `transposed`.
+        """
         super().__init__()
         own_dtype = weight.dtype if weight.dtype in _COMPUTED_IN else torch.get_default_dtype()
         dtype = own_dtype if config.dtype is None else getattr(torch, config.dtype)
         std = 1 / config.rank if config.init_std is None else config.init_std
-        first, second = reversed(weight.shape) if transposed else weight.shape
+        shape = weight.flatten(1).shape if weight.dim() > 2 else weight.shape
+        first, second = reversed(shape) if transposed else shape
         self.a = nn.Parameter(torch.empty(first, config.rank, dtype=dtype, device=weight.device).normal_(0, std))
         self.b = nn.Parameter(torch.zeros(config.rank, second, dtype=dtype, device=weight.device))
         self.scale = config.alpha / config.rank
@@ -63,6 +67,8 @@ class Lora(Reparameterization):
 
     def forward(self, base: Tensor) -> Tensor:
         base = dequantized(base)
+        if base.dim() > 2:
+            return self(base.flatten(1)).view(base.shape)
         if self.transposed:
             effective = torch.addmm(base.mT.to(self.a.dtype), self.a, self.b, alpha=self.scale).mT
         else:

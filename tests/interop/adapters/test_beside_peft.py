@@ -8,6 +8,7 @@ from typing import Any
 import peft
 import pytest
 import torch
+import transformers
 from peft.optimizers import create_loraplus_optimizer
 from torch import Tensor, nn
 
@@ -16,9 +17,12 @@ from burnlike.interop import load_adapter, merge_adapters, save_adapter
 from burnlike.interop.adapters.adding import AdapterOptions, add_adapters
 from burnlike.interop.adapters.first_values import first_factors
 from burnlike.interop.adapters.layers import select
+from burnlike.models import LoRAConfig, PretrainedConfig
 from burnlike.module import ParamGroup
 from burnlike.module.adapters.layers import adapters_off
 from burnlike.optim import AdamWConfig, GradientsParams, OptimizerGroupConfig
+
+from ...models.by_path.directories import saved
 
 X = torch.randn(5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 pytestmark = pytest.mark.filterwarnings("ignore")  # of peft
@@ -179,3 +183,73 @@ def test_what_peft_converted_as_it_saved_it_is_read(tmp_path: Path, start: str) 
     theirs.save_pretrained(str(tmp_path / "out"), path_initial_model_for_weight_conversion=str(tmp_path / "first"))
     load_adapter(ours, tmp_path / "out")
     torch.testing.assert_close(ours(X.float()), theirs(X.float()), rtol=1e-4, atol=1e-5)
+
+
+class Convolutions(nn.Module):
+    """Two convolutions; the kernel of the first is larger than 1."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.two = nn.Conv2d(3, 6, (3, 2), stride=2, padding=1, **options)
+        self.one = nn.Conv1d(6, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.one(self.two(x).tanh().flatten(2))
+
+
+def test_adapters_of_convolutions_are_those_of_peft(tmp_path: Path) -> None:
+    def make() -> Any:
+        torch.manual_seed(0)
+        return Convolutions().double()
+
+    x = torch.randn(2, 3, 7, 8, dtype=torch.float64)
+    config = peft.LoraConfig(r=2, lora_alpha=6, target_modules=["one", "two"], init_lora_weights=False)
+    theirs, ours = peft.get_peft_model(make(), config), make()
+    theirs.save_pretrained(str(tmp_path / "theirs"))
+    load_adapter(ours, tmp_path / "theirs")
+    for one in (theirs, ours):
+        one(x).square().sum().backward()
+    expected = theirs(x)
+    torch.testing.assert_close(ours(x), expected, rtol=1e-12, atol=1e-13)
+    lora = ours.two.parametrizations.weight[0]
+    wrapped = theirs.base_model.model.two
+    grad = wrapped.lora_A.default.weight.grad.flatten(1)
+    torch.testing.assert_close(lora.a.grad.mT, grad, rtol=1e-10, atol=1e-11)
+    torch.testing.assert_close(lora.b.grad.mT, wrapped.lora_B.default.weight.grad[..., 0, 0], rtol=1e-10, atol=1e-11)
+    save_adapter(ours, tmp_path / "ours")
+    again = peft.PeftModel.from_pretrained(make(), tmp_path / "ours")
+    torch.testing.assert_close(again(x), expected, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(merge_adapters(ours)(x), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("options", "made", "message"),
+    [
+        ({"groups": 3}, {}, "has groups, dilation or a padding mode"),
+        ({"dilation": 2}, {}, "has groups, dilation or a padding mode"),
+        ({"padding_mode": "circular"}, {}, "has groups, dilation or a padding mode"),
+        ({}, {"dora": True}, "takes LoRA alone, with the start default"),
+        ({}, {"start": "pissa"}, "takes LoRA alone, with the start default"),
+        ({}, {"dropout": 0.1}, "reads its weight itself, and takes no dropout"),
+    ],
+)
+def test_convolutions_that_take_no_adapter_are_named(options: Any, made: Any, message: str) -> None:
+    model = Convolutions(**options)
+    with pytest.raises(ArgumentError, match=f"'two' {message}"):
+        add_adapters(model, dict.fromkeys(select(model, ("two",)).values(), AdapterOptions(2, 6, **made)))
+    assert not any(it.requires_grad is False for it in model.parameters())
+
+
+def test_all_linear_means_no_convolutions() -> None:
+    model = nn.Sequential(nn.Conv1d(3, 4, 1), nn.Flatten(), nn.Linear(8, 2))
+    assert [*select(model, "all-linear")] == ["2"]
+
+
+MIXTRAL: dict[str, Any] = {"num_local_experts": 3, "num_experts_per_tok": 2, "num_key_value_heads": 1}
+
+
+def test_all_linear_of_a_mixture_says_what_it_leaves_out(tmp_path: Path) -> None:
+    saved(tmp_path / "base", transformers.MixtralForCausalLM, **MIXTRAL)
+    model = LoRAConfig(of=PretrainedConfig(path=str(tmp_path / "base")), rank=2).init("cpu")
+    (line,) = (it for it in vars(model)["burnlike_origin"] if it.startswith("adapters"))
+    assert "; none of the experts' gate_up_proj, down_proj, which are no linear layers: " in line
