@@ -11,7 +11,7 @@ from torch import nn
 from ..._dtypes import FloatName
 from ...errors import ArgumentError, ModuleTreeError
 from ...module import LoraConfig
-from ...module.adapters.layers import Dequantized, Lora, kind_of
+from ...module.adapters.layers import Dequantized, ExpertsLora, Lora, kind_of
 from ...module.adapters.reparameterization import give_back, restoring, take_over
 from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from .first_values import first_factors
@@ -78,11 +78,11 @@ def add_adapters(
 
 
 def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> Lora:
-    list_of = parametrizations_of(layer.module).get("weight")
+    list_of = parametrizations_of(layer.module).get(layer.name)
     if list_of is not None:
         if len(list_of._modules) != 1 or not isinstance(list_of._modules["0"], Dequantized):
             raise ModuleTreeError(f"'{layer.path}' has a parametrized weight already: fold it in, or leave it out")
-        give_back(layer.module, "weight")
+        give_back(layer.module, layer.name)
     kind, weight = own_class(layer.module), layer.weight
     # Dropout of the adapter's input needs the layer's product split in two, which these kinds of layers allow.
     is_computed = kind_of(kind) not in (None, "embedding") or kind.__module__.startswith("burnlike.nn.linear")
@@ -92,23 +92,28 @@ def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> L
         raise ArgumentError(f"targets: the embedding '{layer.path}' has a max_norm, which changes its weight")
     if layer.kind == "convolution" and (problem := _convolution_problem(layer.module, options)):
         raise ArgumentError(f"targets: the convolution '{layer.path}' {problem}")
+    if layer.kind == "experts" and (options.dora or options.start != "default"):
+        raise ArgumentError(f"target_parameters: '{layer.path}' takes LoRA alone, with the start default")
     if shared is not None:
-        take_over(layer.module, "weight", shared)
+        take_over(layer.module, layer.name, shared)
         return shared
     dtype = options.dtype or ("float32" if weight.dtype.itemsize < 4 else None)
     config = LoraConfig(rank=options.rank, alpha=options.alpha, dtype=dtype)
-    lora = Lora(config, weight, transposed=layer.kind in _OUTPUTS_FIRST, dropout=options.dropout, dora=options.dora)
+    if layer.kind == "experts":
+        lora = ExpertsLora(config, weight, transposed=not getattr(layer.module, "is_transposed", False))
+    else:
+        lora = Lora(config, weight, transposed=layer.kind in _OUTPUTS_FIRST, dropout=options.dropout, dora=options.dora)
     if options.rslora:
         lora.scale = options.alpha / math.sqrt(options.rank)
     with torch.no_grad():
         if layer.kind == "embedding":
             lora.a.zero_()
             lora.b.normal_()
-        else:
+        elif layer.kind != "experts":
             bound = 1 / math.sqrt(lora.a.shape[0])
             lora.a.uniform_(-bound, bound)
             _start(layer, lora, options.start)
-    take_over(layer.module, "weight", lora)
+    take_over(layer.module, layer.name, lora)
     return lora
 
 
@@ -158,11 +163,11 @@ def merge_adapters(model: nn.Module) -> nn.Module:
     """
     layers = adapted(model)
     for layer in adaptable(model).values():
-        list_of = parametrizations_of(layer.module).get("weight")
+        list_of = parametrizations_of(layer.module).get(layer.name)
         if layer.path not in layers and list_of is not None and isinstance(list_of._modules["0"], Dequantized):
             weight = dequantized(list_of.original)
-            give_back(layer.module, "weight")
-            layer.module._parameters["weight"] = nn.Parameter(weight, requires_grad=False)
+            give_back(layer.module, layer.name)
+            layer.module._parameters[layer.name] = nn.Parameter(weight, requires_grad=False)
     merged: dict[tuple[int, int], nn.Parameter] = {}
     for layer in layers.values():
         base, key = layer.weight, (id(layer.weight), id(layer.lora))
@@ -170,8 +175,8 @@ def merge_adapters(model: nn.Module) -> nn.Module:
             effective = layer.lora(base)  # pyright: ignore[reportOptionalCall]
             kept = dequantized(base).dtype if is_quantized(base) else base.dtype
             merged[key] = nn.Parameter(effective.to(kept).contiguous(), requires_grad=False)
-        give_back(layer.module, "weight")
-        layer.module._parameters["weight"] = merged[key]
+        give_back(layer.module, layer.name)
+        layer.module._parameters[layer.name] = merged[key]
     say_untied(model)
     for tensor in model.parameters():
         if tensor.is_floating_point():

@@ -23,21 +23,22 @@ _SHOWN = 12
 
 
 class AdaptedLayer(NamedTuple):
-    """A layer whose `weight` has an adapter, or can have one."""
+    """A layer whose `weight` has an adapter, or can have one; or weights of experts, whose last name is in the path."""
 
     path: str
     module: nn.Module
-    kind: Literal["linear", "conv1d", "embedding", "convolution"]
+    kind: Literal["linear", "conv1d", "embedding", "convolution", "experts"]
+    name: str = "weight"
 
     @property
     def weight(self) -> Tensor:
         """The tensor that is held, without an adapter."""
-        list_of = parametrizations_of(self.module).get("weight")
-        return self.module._parameters["weight"] if list_of is None else list_of.original  # pyright: ignore[reportReturnType]
+        list_of = parametrizations_of(self.module).get(self.name)
+        return self.module._parameters[self.name] if list_of is None else list_of.original  # pyright: ignore[reportReturnType]
 
     @property
     def lora(self) -> Lora | None:
-        list_of = parametrizations_of(self.module).get("weight")
+        list_of = parametrizations_of(self.module).get(self.name)
         parametrization = None if list_of is None else list_of._modules["0"]
         return parametrization if isinstance(parametrization, Lora) else None
 
@@ -50,7 +51,29 @@ def adaptable(model: nn.Module) -> dict[str, AdaptedLayer]:
 
 def adapted(model: nn.Module) -> dict[str, AdaptedLayer]:
     """The layers with an adapter, by their paths."""
-    return {path: layer for path, layer in adaptable(model).items() if layer.lora is not None}
+    return {path: layer for path, layer in (adaptable(model) | experts_of(model)).items() if layer.lora is not None}
+
+
+def experts_of(model: nn.Module) -> dict[str, AdaptedLayer]:
+    """The weights that experts have in one tensor, by their paths; those with an adapter last, as they got it."""
+    layers: dict[str, AdaptedLayer] = {}
+    for path, module in model.named_modules():
+        if "expert" in f"{path}.{own_class(module).__name__}".lower() and "parametrizations" not in path.split("."):
+            tensors = {name: it for name, it in module._parameters.items() if it is not None}
+            tensors |= {name: it.original for name, it in parametrizations_of(module).items()}
+            names = [name for name, it in tensors.items() if it.dim() == 3]
+            layers |= {f"{path}.{name}": AdaptedLayer(f"{path}.{name}", module, "experts", name) for name in names}
+    return layers
+
+
+def select_experts(model: nn.Module, ends: Collection[str]) -> dict[str, AdaptedLayer]:
+    """The weights of experts whose paths have one of some ends; a ModuleTreeError if none has."""
+    layers = experts_of(model)
+    for end in ends:
+        if not any(map(_fitting([end]), layers)):
+            names = ", ".join(dict.fromkeys(it.name for it in layers.values())) or "none"
+            raise ModuleTreeError(f"target_parameters: no weights of experts '{end}'; there are {names}")
+    return {path: it for path, it in layers.items() if _fitting(ends)(path)}
 
 
 def module_paths(model: nn.Module) -> list[str]:
@@ -136,13 +159,6 @@ def select(
             raise ModuleTreeError(f"targets: '{others[0]}' is a {kind}, which takes no adapter; {_listed(candidates)}")
         chosen |= {*fitting}
     return {path: it for path, it in candidates.items() if path in chosen and not left_aside(path)}
-
-
-def weights_of_experts(model: nn.Module) -> list[str]:
-    """The last names of the weights that experts have in one tensor `[n_experts, ...]`, which takes no adapter."""
-    parts = [part for path, part in model.named_modules() if "expert" in f"{path}.{own_class(part).__name__}".lower()]
-    tensors = (pair for part in parts for pair in part.named_parameters(recurse=False))
-    return [*dict.fromkeys(name for name, it in tensors if it.dim() == 3)]
 
 
 def inside_of(path: str, names: Iterable[str]) -> bool:

@@ -14,7 +14,7 @@ from ..._patterns import Pattern, pattern_problem
 from ..._regular_file import read_regular
 from ...errors import RecordFormatError, RecordIOError, nearest
 from .adding import AdapterOptions
-from .layers import ALL_LINEAR, AdaptedLayer, module_paths, select, tied_together
+from .layers import ALL_LINEAR, AdaptedLayer, module_paths, select, select_experts, tied_together
 
 CONFIG_NAME, WEIGHTS_NAME = "adapter_config.json", "adapter_model.safetensors"
 _MOST_BYTES, _MOST_PATTERNS, _HIGHEST = 4 << 20, 4096, 1 << 30
@@ -27,6 +27,7 @@ _READ: dict[str, tuple[type, ...]] = {
     "lora_alpha": (int, float),
     "lora_dropout": (int, float),
     "target_modules": (list, str),
+    "target_parameters": (list,),
     "exclude_modules": (list, str),
     "use_rslora": (bool,),
     "use_dora": (bool,),
@@ -86,9 +87,11 @@ class PeftConfig(NamedTuple):
 
     def _layers(self, model: nn.Module) -> dict[AdaptedLayer, AdapterOptions]:
         numbers, patterns = self.get("layers_to_transform"), self.get("layers_pattern", ())
-        chosen = select(
+        targets, parameters = self.get("target_modules", ()), self.get("target_parameters", ())
+        chosen = select_experts(model, parameters) if parameters else {}
+        chosen |= select(
             model,
-            self.get("target_modules", ()),
+            targets,
             exclude=self.get("exclude_modules", ()),
             saved=self.get("modules_to_save", ()),
             layers=None if numbers in (None, []) else [numbers] if isinstance(numbers, int) else numbers,
@@ -152,9 +155,9 @@ def _problem(key: str, value: Any) -> str:
 
 
 def _wrong_values(config: Mapping[str, Any]) -> Iterable[str]:
-    if not config.get("target_modules"):
+    if not config.get("target_modules") and not config.get("target_parameters"):
         yield "target_modules: expected the layers with an adapter"
-    for key in ("target_modules", "exclude_modules", "modules_to_save", "layers_pattern"):
+    for key in ("target_modules", "target_parameters", "exclude_modules", "modules_to_save", "layers_pattern"):
         names = config.get(key)
         if isinstance(names, list) and not all(isinstance(it, str) and it for it in names):
             yield f"{key}: expected names, got {_shown(names)}"
@@ -227,7 +230,8 @@ def written_config(
         "rank_pattern": {f"^{re.escape(path)}": it for path, it in ranks.items() if it != rank},
         "alpha_pattern": {f"^{re.escape(path)}": it for path, it in alphas.items() if it != alpha},
         "lora_dropout": _most([it.dropout for it in loras.values()]),
-        "target_modules": _targets(model, layers, saved),
+        "target_modules": _targets(model, {path: it for path, it in layers.items() if it.kind != "experts"}, saved),
+        "target_parameters": [path for path, it in layers.items() if it.kind == "experts"] or None,
         "modules_to_save": saved or None,
         "ensure_weight_tying": len({*together}) < len(together),
         "fan_in_fan_out": any(it.kind == "conv1d" for it in layers.values()),
@@ -241,6 +245,8 @@ def written_config(
 def _targets(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str]) -> list[str] | str:
     """Ends of paths that mean just these layers, or else a regular expression."""
     ends = sorted({path.rpartition(".")[2] for path in layers})
+    if not ends:
+        return []
     if not any(it.isdigit() for it in ends):
         paths = {path for path in module_paths(model) if path in ends or path.endswith(tuple(f".{it}" for it in ends))}
         if paths == {*layers}:

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +200,7 @@ def stored_names(record: Record) -> dict[str, str]:
     for stored in record.tensors:
         if ".original_module." in stored:
             continue  # of before a module was trained whole: nothing computes with it
-        name = stored.replace(".base_layer.", ".").replace(".modules_to_save.", ".")
+        name = re.sub(r"\.base_layer\.(?!(base_layer\.)*lora_)", ".", stored).replace(".modules_to_save.", ".")
         # Older versions of peft have one more word.
         name = name.removesuffix(".weight") if name.endswith("lora_magnitude_vector.weight") else name
         if name not in names or name == stored:
@@ -253,6 +254,13 @@ def shapes_of(
     weights = sizes_of(model, {f"{PREFIX}{it.path}.weight": it.weight for it in layers}, count)
     for layer, options in layers.items():
         path = f"{PREFIX}{layer.path}"
+        if layer.kind == "experts":
+            count, outputs, inputs = layer.weight.shape
+            is_swapped = getattr(layer.module, "is_transposed", False)
+            outputs, inputs, place = *((inputs, outputs) if is_swapped else (outputs, inputs)), _place(layer, layers)
+            shapes[f"{place}.lora_A.weight"] = (options.rank * count, inputs)
+            shapes[f"{place}.lora_B.weight"] = (outputs, options.rank * count)
+            continue
         outputs, inputs, *kernel = weights[f"{path}.weight"]
         if layer.kind == "embedding":
             shapes[f"{path}.lora_embedding_A"] = (options.rank, outputs)
@@ -339,6 +347,13 @@ def _places(layers: Mapping[str, AdaptedLayer]) -> dict[str, Tensor]:
     for path, layer in layers.items():
         lora = layer.lora
         assert lora is not None
+        if layer.kind == "experts":
+            place = _place(layer, layers.values())
+            tensors[f"{place}.lora_A.weight"], tensors[f"{place}.lora_B.weight"] = (
+                lora.a.flatten(0, 1),
+                lora.b.flatten(1),
+            )
+            continue
         # Of a layer of torch that `apply_lora` gave its adapter, the factors are those of the weight as it is held.
         is_swapped = layer.kind == "linear" and not lora.transposed
         down, up = (lora.b.mT, lora.a.mT) if is_swapped else (lora.a, lora.b)
@@ -351,6 +366,13 @@ def _places(layers: Mapping[str, AdaptedLayer]) -> dict[str, Tensor]:
         if lora.magnitude is not None:
             tensors[f"{PREFIX}{path}.lora_magnitude_vector"] = lora.magnitude
     return tensors
+
+
+def _place(layer: AdaptedLayer, layers: Iterable[AdaptedLayer]) -> str:
+    """The path at which peft has the adapter of weights of experts: one of a module that has several is in the next."""
+    names = [it.name for it in layers if it.module is layer.module]
+    inner = len(names) - 1 - names.index(layer.name)
+    return f"{PREFIX}{layer.path.rpartition('.')[0]}{'.base_layer' * inner}"
 
 
 def name_of_base(name: str, layers: Mapping[str, AdaptedLayer]) -> str:

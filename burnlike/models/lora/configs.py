@@ -38,6 +38,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
         alpha: the product is multiplied by alpha / rank.
         targets: the layers: ends of their paths, such as `[q_proj, v_proj]`; `all-linear`, but for the layer that
             gives the logits; or a regular expression for whole paths.
+        target_parameters: ends of the paths of weights that experts have in one tensor, such as `[gate_up_proj]`.
         dropout: share of a layer's input that its matrices are not given in training.
         dora: train the magnitudes of a layer's outputs apart from their directions (Liu et al. 2024).
         start: first values of the matrices of linear layers: `default`, as of `nn.Linear` and 0; `gaussian`;
@@ -61,6 +62,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     rank: Size = 8
     alpha: Positive = 16.0
     targets: Names | Annotated[str, Meta(min_length=1)] = "all-linear"
+    target_parameters: Names = ()
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     dora: bool = False
     start: str = "default"
@@ -75,7 +77,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     def validate(self) -> Iterable[tuple[str, str]]:
         if isinstance(self.of, LoRAConfig):
             yield "of", "expected a model without adapters, got LoRA again"
-        if not self.targets:
+        if not self.targets and not self.target_parameters:
             yield "targets", "expected layers, such as [q_proj, v_proj], or all-linear"
         if self.start in _OTHER_STARTS:
             yield "start", _OTHER_STARTS[self.start]

@@ -13,12 +13,13 @@ from ...interop.adapters.layers import (
     ABOUT,
     ALL_LINEAR,
     AdaptedLayer,
+    experts_of,
     module_paths,
     output_layers,
     select,
+    select_experts,
     tied_tables,
     tied_together,
-    weights_of_experts,
 )
 from ...interop.adapters.peft_files import load_adapter, resize_for_adapter
 from ...interop.quantize import quantize_
@@ -55,7 +56,8 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype, config.start
     )
     try:
-        layers = dict.fromkeys(select(model, config.targets, saved=saved).values(), options)
+        chosen = select(model, config.targets, saved=saved) | select_experts(model, config.target_parameters)
+        layers = dict.fromkeys(chosen.values(), options)
     except (ModuleTreeError, ArgumentError) as error:
         raise ConfigError(str(error)) from error
     if config.ensure_weight_tying:
@@ -77,8 +79,9 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         sum(it.numel() for it in model.parameters() if it.requires_grad or not trained) for trained in (True, False)
     ]
     more = f", and all of {', '.join(saved)}" if saved else ""
-    if config.targets in (ALL_LINEAR, (ALL_LINEAR,)) and (experts := weights_of_experts(model)):
-        more += f"; none of the experts' {', '.join(experts)}, which are no linear layers"
+    experts = {it.name: None for path, it in experts_of(model).items() if path not in chosen}
+    if config.targets in (ALL_LINEAR, (ALL_LINEAR,)) and experts:
+        more += f"; none of the experts' {', '.join(experts)} (target_parameters)"
     origins.append(f"adapters  of {len(layers)} layers{more}: {counts[0]:,} of {counts[1]:,} parameters are trained")
     vars(model)["burnlike_origin"] = tuple(origins)
     vars(model)[ABOUT] = about(config)

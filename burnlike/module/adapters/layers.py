@@ -68,7 +68,7 @@ class Lora(Reparameterization):
     def forward(self, base: Tensor) -> Tensor:
         base = dequantized(base)
         if base.dim() > 2:
-            return self(base.flatten(1)).view(base.shape)
+            return self(base.flatten(1)).view(base.shape).to(base.dtype)  # that of what a layer reads
         if self.transposed:
             effective = torch.addmm(base.mT.to(self.a.dtype), self.a, self.b, alpha=self.scale).mT
         else:
@@ -132,6 +132,31 @@ class Lora(Reparameterization):
 
     def _norm(self, weight: Tensor) -> Tensor:
         return torch.linalg.vector_norm(weight, dim=1 if self.transposed else 0)
+
+
+class ExpertsLora(Lora):
+    """The weight of experts in one tensor, plus scale times a product of factors for each.
+
+    Attributes:
+        a: `[n_experts, rank, d_input]`.
+        b: `[d_output, rank, n_experts]`, zeros; both lie as peft stores them.
+        transposed: whether the weight is `[n_experts, d_output, d_input]`, and not `[n_experts, d_input, d_output]`.
+    """
+
+    def __init__(self, config: LoraConfig, weight: Tensor, *, transposed: bool) -> None:
+        """For `weight`, of which only shape, element type and device matter."""
+        count, first, second = weight.shape
+        super().__init__(config, weight[0], transposed=transposed)
+        outputs, inputs = (first, second) if transposed else (second, first)
+        options: Any = {"dtype": self.a.dtype, "device": weight.device}
+        bound = inputs**-0.5  # as nn.Linear draws
+        self.a = nn.Parameter(torch.empty(count, config.rank, inputs, **options).uniform_(-bound, bound))
+        self.b = nn.Parameter(torch.zeros(outputs, config.rank, count, **options))
+
+    def forward(self, base: Tensor) -> Tensor:
+        up = self.b.permute(2, 0, 1)
+        factors = (up, self.a) if self.transposed else (self.a.mT, up.mT)
+        return torch.baddbmm(base.to(self.a.dtype), *factors, alpha=self.scale).to(base.dtype)
 
 
 class Dequantized(Reparameterization):

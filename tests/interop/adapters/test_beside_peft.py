@@ -21,8 +21,9 @@ from burnlike.models import LoRAConfig, PretrainedConfig
 from burnlike.module import ParamGroup
 from burnlike.module.adapters.layers import adapters_off
 from burnlike.optim import AdamWConfig, GradientsParams, OptimizerGroupConfig
+from burnlike.record import open_record
 
-from ...models.by_path.directories import saved
+from ...models.by_path.directories import SIZES, VOCABULARY, saved
 
 X = torch.randn(5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 pytestmark = pytest.mark.filterwarnings("ignore")  # of peft
@@ -252,4 +253,42 @@ def test_all_linear_of_a_mixture_says_what_it_leaves_out(tmp_path: Path) -> None
     saved(tmp_path / "base", transformers.MixtralForCausalLM, **MIXTRAL)
     model = LoRAConfig(of=PretrainedConfig(path=str(tmp_path / "base")), rank=2).init("cpu")
     (line,) = (it for it in vars(model)["burnlike_origin"] if it.startswith("adapters"))
-    assert "; none of the experts' gate_up_proj, down_proj, which are no linear layers: " in line
+    assert "; none of the experts' gate_up_proj, down_proj (target_parameters): " in line
+
+
+def mixture(kind: str) -> Any:
+    torch.manual_seed(0)
+    if kind == "gpt_oss":  # whose experts have [d_input, d_output]
+        config: Any = transformers.GptOssConfig(vocab_size=VOCABULARY, head_dim=8, **SIZES, **MIXTRAL)
+        model: Any = transformers.GptOssForCausalLM(config)
+    else:
+        model = transformers.MixtralForCausalLM(transformers.MixtralConfig(vocab_size=VOCABULARY, **SIZES, **MIXTRAL))
+    with torch.no_grad():
+        for it in model.parameters():
+            it.copy_(0.3 * torch.randn_like(it))
+    model.set_experts_implementation("eager")  # the others have no float64
+    return model.double()
+
+
+@pytest.mark.parametrize("kind", ["mixtral", "gpt_oss"])
+@pytest.mark.parametrize("ends", [["gate_up_proj"], ["experts.gate_up_proj", "experts.down_proj"]])
+def test_adapters_of_experts_are_those_of_peft(tmp_path: Path, kind: str, ends: list[str]) -> None:
+    tokens = torch.arange(12)[None] % VOCABULARY
+    options = {"target_modules": ["q_proj"], "target_parameters": ends, "rank_pattern": {}, "init_lora_weights": False}
+    theirs, ours = peft.get_peft_model(mixture(kind), peft.LoraConfig(r=2, lora_alpha=6, **options)), mixture(kind)
+    before = ours(tokens).logits
+    theirs.save_pretrained(str(tmp_path / "theirs"))
+    load_adapter(ours, tmp_path / "theirs")
+    expected = theirs(tokens).logits
+    torch.testing.assert_close(ours(tokens).logits, expected, rtol=1e-9, atol=1e-10)
+    assert not torch.allclose(before, expected)
+    save_adapter(ours, tmp_path / "ours")
+    names = [open_record(tmp_path / each / "adapter_model.safetensors").tensors.keys() for each in ("theirs", "ours")]
+    assert {*names[0]} == {*names[1]}
+    again = peft.PeftModel.from_pretrained(mixture(kind), tmp_path / "ours")
+    torch.testing.assert_close(again(tokens).logits, expected, rtol=1e-9, atol=1e-10)
+    for one in (theirs, ours):
+        one(tokens).logits.square().sum().backward()
+    grads = [{it.grad.norm().item() for it in one.parameters() if it.requires_grad} for one in (theirs, ours)]
+    assert sorted(grads[0]) == pytest.approx(sorted(grads[1]), rel=1e-8)
+    torch.testing.assert_close(merge_adapters(ours)(tokens).logits, expected, rtol=1e-9, atol=1e-10)
