@@ -116,6 +116,19 @@ def test_a_resumed_run_ends_in_the_same_bits(folder: Path, start: str) -> None:
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+def test_adapters_of_experts_are_a_runs(folder: Path, tmp_path: Path) -> None:
+    experts = {"num_local_experts": 3, "num_experts_per_tok": 2, "num_key_value_heads": 1}
+    llama(tmp_path / "base", transformers.MixtralForCausalLM, **experts)
+    options = [f"model.of={{type: Pretrained, path: {tmp_path / 'base'}}}", "model.targets=[q_proj]"]
+    train(folder, "experts", "~model.of", *options, "model.target_parameters=[down_proj]", "training.epochs=1")
+    expected = logits(load_run(folder / "experts").model)
+    shutil.rmtree(folder / "experts" / "checkpoints")
+    assert torch.equal(logits(load_run(folder / "experts").model), expected)
+    assert main(["merge", str(folder / "experts"), "--out", str(tmp_path / "merged")]) == 0
+    merged = transformers.MixtralForCausalLM.from_pretrained(tmp_path / "merged").eval()
+    torch.testing.assert_close(logits(merged), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

@@ -16,12 +16,13 @@ from burnlike.errors import ArgumentError, ModuleTreeError, RecordFormatError
 from burnlike.interop import load_adapter, merge_adapters, save_adapter
 from burnlike.interop.adapters.adding import AdapterOptions, add_adapters
 from burnlike.interop.adapters.first_values import first_factors
-from burnlike.interop.adapters.layers import select
+from burnlike.interop.adapters.layers import select, select_experts
 from burnlike.models import LoRAConfig, PretrainedConfig
 from burnlike.module import ParamGroup
 from burnlike.module.adapters.layers import adapters_off
 from burnlike.optim import AdamWConfig, GradientsParams, OptimizerGroupConfig
 from burnlike.record import open_record
+from burnlike.train import LanguageModelConfig
 
 from ...models.by_path.directories import SIZES, VOCABULARY, saved
 
@@ -292,3 +293,37 @@ def test_adapters_of_experts_are_those_of_peft(tmp_path: Path, kind: str, ends: 
     grads = [{it.grad.norm().item() for it in one.parameters() if it.requires_grad} for one in (theirs, ours)]
     assert sorted(grads[0]) == pytest.approx(sorted(grads[1]), rel=1e-8)
     torch.testing.assert_close(merge_adapters(ours)(tokens).logits, expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_adapters_of_experts_are_trained_in_fused_models_of_any_type(tmp_path: Path, dtype: Any) -> None:
+    saved(tmp_path / "base", transformers.MixtralForCausalLM, **MIXTRAL)
+    tokens, found = torch.arange(12)[None] % VOCABULARY, []
+    for is_fused in (False, True):
+        of = PretrainedConfig(path=str(tmp_path / "base"), dtype=dtype, fuse=is_fused)
+        model = LoRAConfig(of=of, rank=2, targets=(), target_parameters=("gate_up_proj", "down_proj")).init("cpu")
+        generator = torch.Generator().manual_seed(3)
+        with torch.no_grad():
+            for it in (it for it in model.parameters() if it.requires_grad):
+                it.copy_(0.3 * torch.randn(it.shape, generator=generator))
+        found.append(LanguageModelConfig().init().train_step(model, tokens).loss)
+        found[-1].backward()
+        trained = [it for it in model.parameters() if it.requires_grad]
+        assert len(trained) == 8
+        assert all(it.grad.norm() > 0 for it in trained)
+        with torch.no_grad():
+            assert merge_adapters(model)(tokens).logits.dtype == getattr(torch, dtype)
+    torch.testing.assert_close(*found, rtol=1e-5 if dtype == "float32" else 2e-2, atol=0)
+
+
+def test_experts_that_are_no_tensor_or_take_more_than_lora_are_named() -> None:
+    model = mixture("mixtral")
+    with pytest.raises(ModuleTreeError, match=r"no weights of experts 'w1'; there are gate_up_proj, down_proj"):
+        select_experts(model, ["w1"])
+    layers = select_experts(model, ["down_proj"]).values()
+    for options in ({"dora": True}, {"start": "pissa"}):
+        with pytest.raises(ArgumentError, match="takes LoRA alone, with the start default"):
+            add_adapters(model, dict.fromkeys(layers, AdapterOptions(2, 6, **options)))
+    with pytest.raises(ArgumentError, match="dropout"):
+        add_adapters(model, dict.fromkeys(layers, AdapterOptions(2, 6, 0.1)))
+    assert all(it.requires_grad for it in model.parameters())
