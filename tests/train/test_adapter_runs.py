@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from burnlike.cli.main import main
-from burnlike.errors import RecordMismatchError
+from burnlike.config import ModuleConfig
+from burnlike.errors import ConfigError, RecordMismatchError
 from burnlike.interop import load_adapter, save_adapter
 from burnlike.models import DecoderLmConfig, PretrainedConfig, save_pretrained
 from burnlike.record import open_record
@@ -96,15 +97,62 @@ def test_a_run_leaves_adapters_and_no_base(folder: Path) -> None:
     assert logits(load_run(run, step=2).model).shape == (1, 8, 32)
 
 
-def test_a_resumed_run_ends_in_the_same_bits(folder: Path) -> None:
-    shutil.copytree(folder / "run", folder / "again")
+@pytest.mark.parametrize("start", ["default", "orthogonal", "pissa_niter_2"])
+def test_a_resumed_run_ends_in_the_same_bits(folder: Path, start: str) -> None:
+    name, options = f"start-{start}", [f"model.start={start}"]
+    train(folder, name, *options)
+    shutil.copytree(folder / name, folder / f"{name}-again")
     for step in (4, 6):
-        shutil.rmtree(folder / "again" / "checkpoints" / f"step-{step:08}")
-    shutil.rmtree(folder / "again" / "adapter")
-    with closing(RunDir.open(folder / "again")) as run:
-        Job(config(folder)).run(run, PlainRenderer(io.StringIO()))
-    files = [folder / name / "adapter" / "adapter_model.safetensors" for name in ("run", "again")]
+        shutil.rmtree(folder / f"{name}-again" / "checkpoints" / f"step-{step:08}")
+    ends = [path.relative_to(folder / name) for path in (folder / name).glob("**/*model.safetensors")]
+    ends = [it for it in ends if "checkpoints" not in it.parts]
+    for path in ends:
+        (folder / f"{name}-again" / path).unlink()
+    with closing(RunDir.open(folder / f"{name}-again")) as run:
+        Job(config(folder, *options)).run(run, PlainRenderer(io.StringIO()))
+    has_adapter = not start.startswith("pissa")  # else peft's files would be of another base
+    assert [str(it) for it in ends] == ["adapter/adapter_model.safetensors" if has_adapter else "model.safetensors"]
+    files = [folder / each / ends[0] for each in (name, f"{name}-again")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_adapters_of_experts_are_a_runs(folder: Path, tmp_path: Path) -> None:
+    experts = {"num_local_experts": 3, "num_experts_per_tok": 2, "num_key_value_heads": 1}
+    llama(tmp_path / "base", transformers.MixtralForCausalLM, **experts)
+    options = [f"model.of={{type: Pretrained, path: {tmp_path / 'base'}}}", "model.targets=[q_proj]"]
+    train(folder, "experts", "~model.of", *options, "model.target_parameters=[down_proj]", "training.epochs=1")
+    expected = logits(load_run(folder / "experts").model)
+    shutil.rmtree(folder / "experts" / "checkpoints")
+    assert torch.equal(logits(load_run(folder / "experts").model), expected)
+    assert main(["merge", str(folder / "experts"), "--out", str(tmp_path / "merged")]) == 0
+    merged = transformers.MixtralForCausalLM.from_pretrained(tmp_path / "merged").eval()
+    torch.testing.assert_close(logits(merged), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["model.start=loftq"], "loftq needs weights that are rounded as bitsandbytes does"),
+        (["model.start=eva"], "eva needs the inputs of all layers"),
+        (["model.start=best"], "expected default, gaussian, orthogonal, pissa"),
+        (["model.start=pissa", "model.quantize=nf4"], "expected no pissa with quantize"),
+        (["model.start=pissa", "distributed={strategy: fsdp2}"], "expected default where processes share a model"),
+        (["model.start=olora", "init_from={path: a.safetensors}"], "olora begins with weights of the same names"),
+    ],
+)
+def test_starts_that_can_not_be_are_named(folder: Path, overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config(folder, *overrides)
+
+
+def test_a_run_that_began_with_weights_is_merged(folder: Path, tmp_path: Path) -> None:
+    train(folder, "merging", "model.start=pissa", "training.epochs=1", "output.precision=float32")
+    expected = logits(load_run(folder / "merging").model)
+    shutil.rmtree(folder / "merging" / "checkpoints")
+    assert main(["merge", str(folder / "merging"), "--out", str(tmp_path / "merged")]) == 0
+    merged: Any = ModuleConfig.load(tmp_path / "merged" / "model.yaml")
+    merged = merged.init_from(open_record(tmp_path / "merged" / "model.safetensors"), "cpu").eval()
+    torch.testing.assert_close(logits(merged), expected)
 
 
 def test_another_base_is_refused(folder: Path) -> None:
@@ -121,9 +169,18 @@ def test_another_base_is_refused(folder: Path) -> None:
     assert load_run(folder / "run").step == 6
 
 
-@pytest.mark.parametrize("name", ["ema", "dora"])
-def test_averages_and_magnitudes_are_trained_and_read(folder: Path, name: str) -> None:
-    options = {"ema": ["training.ema={decay: 0.5}"], "dora": ["model.dora=true", "model.dropout=0.1"]}[name]
+BESIDE = {
+    "ema": ["training.ema={decay: 0.5}"],
+    "dora": ["model.dora=true", "model.dropout=0.1"],
+    "bias": ["model.bias=lora_only"],
+    "pissa": ["model.start=pissa", "output.precision=float32"],
+    "orthogonal": ["model.start=orthogonal"],
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_averages_magnitudes_and_biases_are_trained_and_read(folder: Path, name: str) -> None:
+    options = BESIDE[name]
     train(folder, name, *options, "training.epochs=1")
     final, last = load_run(folder / name), load_run(folder / name, best=False)
     shutil.rmtree(folder / name / "checkpoints")

@@ -32,6 +32,7 @@ from burnlike.train import (
     Interrupter,
     Job,
     LanguageModel,
+    LanguageModelConfig,
     Learner,
     MetricsLog,
     PlainRenderer,
@@ -242,12 +243,24 @@ def test_next_token_loss_is_the_cross_entropy_of_the_shifted_tokens() -> None:
     assert loss.loss.item() == pytest.approx(expected)
 
 
+def test_labels_of_a_language_model_are_smoothed_in_training_alone() -> None:
+    table = nn.Embedding(10, 10, dtype=torch.float64)
+    batch, task = torch.randint(0, 10, (3, 5)), LanguageModel(LanguageModelConfig(label_smoothing=0.2))
+    logs = table.weight[batch[:, :-1]].log_softmax(-1)
+    right = -logs.gather(-1, batch[:, 1:, None]).mean()
+    assert task.valid_step(table, batch).loss.item() == pytest.approx(right.item())
+    smoothed = 0.8 * right - 0.2 * logs.mean()  # of all tokens, Szegedy et al. 2016, section 7
+    assert task.train_step(table, batch).loss.item() == pytest.approx(smoothed.item())
+
+
 def test_a_models_own_loss_is_used() -> None:
     class Own(nn.Module):
         def loss(self, batch: Tensor) -> StepOutput:
             return StepOutput(batch.sum(), 7)
 
     assert LanguageModel().train_step(Own(), torch.ones(3)) == StepOutput(torch.tensor(3.0), 7)
+    with pytest.raises(ConfigError, match=r"task\.label_smoothing: Own has a loss of its own; leave it out"):
+        LanguageModel(LanguageModelConfig(label_smoothing=0.1)).train_step(Own(), torch.ones(3))
     table, batch = nn.Embedding(10, 10), torch.randint(0, 10, (3, 5))  # has none of its own
     found, expected = LanguageModel().train_step(table, batch), next_token_loss(table, batch)
     assert (found.loss.item(), found.size) == (expected.loss.item(), 12)

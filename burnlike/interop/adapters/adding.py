@@ -1,8 +1,9 @@
 """Adds low-rank adapters to the layers of a model, and merges them into its weights."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -10,10 +11,11 @@ from torch import nn
 from ..._dtypes import FloatName
 from ...errors import ArgumentError, ModuleTreeError
 from ...module import LoraConfig
-from ...module.adapters.layers import Dequantized, Lora, kind_of
+from ...module.adapters.layers import Dequantized, ExpertsLora, Lora, kind_of
 from ...module.adapters.reparameterization import give_back, restoring, take_over
 from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
-from .layers import AdaptedLayer, adaptable, adapted, part_from_the_rest, say_untied, tied_tables
+from .first_values import first_factors
+from .layers import AdaptedLayer, adaptable, adapted, biases_of, part_from_the_rest, say_untied, tied_tables
 
 
 class AdapterOptions(NamedTuple):
@@ -25,6 +27,7 @@ class AdapterOptions(NamedTuple):
     dora: bool = False
     rslora: bool = False
     dtype: FloatName | None = None
+    start: str = "default"
 
 
 def add_adapters(
@@ -33,16 +36,20 @@ def add_adapters(
     trained: Collection[str] = (),
     *,
     stay_tied: bool = False,
+    bias: str = "none",
 ) -> None:
     """Freeze a model, and add a trainable adapter to each of the layers; modules at the paths `trained` stay trainable.
 
     Of linear layers `a` is drawn as `nn.Linear` draws its weight, of embeddings `b` from N(0, 1); the other is 0.
+    Linear layers with another `start` have the values of `first_factors`; with `residual` they are to be read.
     A trained module that shares a parameter with others gets one of its own. With `stay_tied` it stays the same one,
-    and tied tables have one adapter; `tied_together` gives the layers and paths of that.
+    and tied tables have one adapter; `tied_together` gives the layers and paths of that. `bias` says which biases are
+    trained, too: `biases_of`.
 
     Raises:
         ModuleTreeError: a layer has an adapter, or something else computes its weight. The model is as it was.
-        ArgumentError: dropout is meant for a layer whose code reads its weight itself.
+        ArgumentError: dropout is meant for a layer whose code reads its weight itself, or a start or DoRA for one that
+            has none.
     """
     before = [restoring(layer.module) for layer in layers]
     tied, shared = {it.path for it in tied_tables(model)} if stay_tied else set[str](), None
@@ -50,25 +57,32 @@ def add_adapters(
         for layer, options in layers.items():
             lora = _add(layer, options, shared if layer.path in tied else None)
             shared = lora if layer.path in tied else shared
+        _check_alone(model, layers)
     except BaseException:  # also of Ctrl-C: a model with half of its adapters would train without a word
         for restore in before:
             restore()
         raise
+    with torch.no_grad():
+        for layer, options in layers.items():
+            if layer.lora.is_residual and options.start != "residual":  # pyright: ignore[reportOptionalMemberAccess]
+                layer.weight.sub_(layer.lora.delta())  # pyright: ignore[reportOptionalMemberAccess]
     part_from_the_rest(model, [trained] if stay_tied else [[path] for path in trained])
     for tensor in model.parameters():
         tensor.requires_grad_(False)
     for path in trained:
         model.get_submodule(path).requires_grad_(True)
+    for tensor in biases_of(model, bias, [it.path for it in layers], trained).values():
+        tensor.requires_grad_(True)
     for layer in layers:
         layer.lora.requires_grad_(True)  # pyright: ignore[reportOptionalMemberAccess]
 
 
 def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> Lora:
-    list_of = parametrizations_of(layer.module).get("weight")
+    list_of = parametrizations_of(layer.module).get(layer.name)
     if list_of is not None:
         if len(list_of._modules) != 1 or not isinstance(list_of._modules["0"], Dequantized):
             raise ModuleTreeError(f"'{layer.path}' has a parametrized weight already: fold it in, or leave it out")
-        give_back(layer.module, "weight")
+        give_back(layer.module, layer.name)
     kind, weight = own_class(layer.module), layer.weight
     # Dropout of the adapter's input needs the layer's product split in two, which these kinds of layers allow.
     is_computed = kind_of(kind) not in (None, "embedding") or kind.__module__.startswith("burnlike.nn.linear")
@@ -76,23 +90,68 @@ def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> L
         raise ArgumentError(f"dropout: {kind.__name__} '{layer.path}' reads its weight itself, and takes no dropout")
     if getattr(layer.module, "max_norm", None) is not None:
         raise ArgumentError(f"targets: the embedding '{layer.path}' has a max_norm, which changes its weight")
+    if layer.kind == "convolution" and (problem := _convolution_problem(layer.module, options)):
+        raise ArgumentError(f"targets: the convolution '{layer.path}' {problem}")
+    if layer.kind == "experts" and (options.dora or options.start != "default"):
+        raise ArgumentError(f"target_parameters: '{layer.path}' takes LoRA alone, with the start default")
     if shared is not None:
-        take_over(layer.module, "weight", shared)
+        take_over(layer.module, layer.name, shared)
         return shared
     dtype = options.dtype or ("float32" if weight.dtype.itemsize < 4 else None)
     config = LoraConfig(rank=options.rank, alpha=options.alpha, dtype=dtype)
-    lora = Lora(config, weight, transposed=layer.kind == "linear", dropout=options.dropout, dora=options.dora)
+    if layer.kind == "experts":
+        lora = ExpertsLora(config, weight, transposed=not getattr(layer.module, "is_transposed", False))
+    else:
+        lora = Lora(config, weight, transposed=layer.kind in _OUTPUTS_FIRST, dropout=options.dropout, dora=options.dora)
     if options.rslora:
         lora.scale = options.alpha / math.sqrt(options.rank)
     with torch.no_grad():
         if layer.kind == "embedding":
             lora.a.zero_()
             lora.b.normal_()
-        else:
+        elif layer.kind != "experts":
             bound = 1 / math.sqrt(lora.a.shape[0])
             lora.a.uniform_(-bound, bound)
-    take_over(layer.module, "weight", lora)
+            _start(layer, lora, options.start)
+    take_over(layer.module, layer.name, lora)
     return lora
+
+
+_OUTPUTS_FIRST = ("linear", "convolution")
+
+
+def _convolution_problem(layer: Any, options: AdapterOptions) -> str:
+    """The reason why a convolution takes no adapter; empty if it does."""
+    if layer.groups > 1 or {*layer.dilation} != {1} or layer.padding_mode != "zeros":
+        return "has groups, dilation or a padding mode, with which peft's adapters are no part of its weight"
+    return "takes LoRA alone, with the start default" if options.dora or options.start != "default" else ""
+
+
+def _start(layer: AdaptedLayer, lora: Lora, start: str) -> None:
+    """Give an adapter of a linear layer its first values, if these are not the usual ones."""
+    lora.is_residual = start not in ("default", "gaussian", "orthogonal")
+    if start in ("default", "residual") or layer.weight.is_meta:
+        return
+    weight = dequantized(layer.weight)
+    weight = weight if layer.kind == "linear" else weight.mT
+    try:
+        down, up = first_factors(start, weight, lora.a.shape[1], lora.scale)
+    except ArgumentError as error:
+        raise ArgumentError(f"'{layer.path}': {error}") from error
+    lora.a.copy_(down.mT)
+    lora.b.copy_(up.mT)
+
+
+def _check_alone(model: nn.Module, layers: Mapping[AdaptedLayer, AdapterOptions]) -> None:
+    """Refuse to take from a weight what an adapter begins with, where other layers have this weight, too."""
+    places = Counter(id(it) for _, it in model.named_parameters(remove_duplicate=False))
+    for layer, options in layers.items():
+        lora = layer.lora
+        if lora is not None and lora.is_residual and places[id(layer.weight)] > 1:
+            raise ArgumentError(
+                f"targets: '{layer.path}' shares its weight with another layer, which {options.start} would change:"
+                " leave it out, or train with the start default"
+            )
 
 
 @torch.no_grad()
@@ -104,11 +163,11 @@ def merge_adapters(model: nn.Module) -> nn.Module:
     """
     layers = adapted(model)
     for layer in adaptable(model).values():
-        list_of = parametrizations_of(layer.module).get("weight")
+        list_of = parametrizations_of(layer.module).get(layer.name)
         if layer.path not in layers and list_of is not None and isinstance(list_of._modules["0"], Dequantized):
             weight = dequantized(list_of.original)
-            give_back(layer.module, "weight")
-            layer.module._parameters["weight"] = nn.Parameter(weight, requires_grad=False)
+            give_back(layer.module, layer.name)
+            layer.module._parameters[layer.name] = nn.Parameter(weight, requires_grad=False)
     merged: dict[tuple[int, int], nn.Parameter] = {}
     for layer in layers.values():
         base, key = layer.weight, (id(layer.weight), id(layer.lora))
@@ -116,8 +175,8 @@ def merge_adapters(model: nn.Module) -> nn.Module:
             effective = layer.lora(base)  # pyright: ignore[reportOptionalCall]
             kept = dequantized(base).dtype if is_quantized(base) else base.dtype
             merged[key] = nn.Parameter(effective.to(kept).contiguous(), requires_grad=False)
-        give_back(layer.module, "weight")
-        layer.module._parameters["weight"] = merged[key]
+        give_back(layer.module, layer.name)
+        layer.module._parameters[layer.name] = merged[key]
     say_untied(model)
     for tensor in model.parameters():
         if tensor.is_floating_point():

@@ -4,7 +4,7 @@ Those of a model of transformers are tied, apart, or of another size than those 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
@@ -23,34 +23,57 @@ _SHOWN = 12
 
 
 class AdaptedLayer(NamedTuple):
-    """A layer whose `weight` has an adapter, or can have one."""
+    """A layer whose `weight` has an adapter, or can have one; or weights of experts, whose last name is in the path."""
 
     path: str
     module: nn.Module
-    kind: Literal["linear", "conv1d", "embedding"]
+    kind: Literal["linear", "conv1d", "embedding", "convolution", "experts"]
+    name: str = "weight"
 
     @property
     def weight(self) -> Tensor:
         """The tensor that is held, without an adapter."""
-        list_of = parametrizations_of(self.module).get("weight")
-        return self.module._parameters["weight"] if list_of is None else list_of.original  # pyright: ignore[reportReturnType]
+        list_of = parametrizations_of(self.module).get(self.name)
+        return self.module._parameters[self.name] if list_of is None else list_of.original  # pyright: ignore[reportReturnType]
 
     @property
     def lora(self) -> Lora | None:
-        list_of = parametrizations_of(self.module).get("weight")
+        list_of = parametrizations_of(self.module).get(self.name)
         parametrization = None if list_of is None else list_of._modules["0"]
         return parametrization if isinstance(parametrization, Lora) else None
 
 
 def adaptable(model: nn.Module) -> dict[str, AdaptedLayer]:
-    """The linear layers and embeddings, of torch, transformers and ours, by their paths."""
+    """The linear layers and embeddings, of torch, transformers and ours, and torch's convolutions, by their paths."""
     kinds = ((path, module, _kind(own_class(module))) for path, module in model.named_modules())
     return {path: AdaptedLayer(path, module, kind) for path, module, kind in kinds if kind is not None}
 
 
 def adapted(model: nn.Module) -> dict[str, AdaptedLayer]:
     """The layers with an adapter, by their paths."""
-    return {path: layer for path, layer in adaptable(model).items() if layer.lora is not None}
+    return {path: layer for path, layer in (adaptable(model) | experts_of(model)).items() if layer.lora is not None}
+
+
+def experts_of(model: nn.Module) -> dict[str, AdaptedLayer]:
+    """The weights that experts have in one tensor, by their paths; those with an adapter last, as they got it."""
+    layers: dict[str, AdaptedLayer] = {}
+    for path, module in model.named_modules():
+        if "expert" in f"{path}.{own_class(module).__name__}".lower() and "parametrizations" not in path.split("."):
+            tensors = {name: it for name, it in module._parameters.items() if it is not None}
+            tensors |= {name: it.original for name, it in parametrizations_of(module).items()}
+            names = [name for name, it in tensors.items() if it.dim() == 3]
+            layers |= {f"{path}.{name}": AdaptedLayer(f"{path}.{name}", module, "experts", name) for name in names}
+    return layers
+
+
+def select_experts(model: nn.Module, ends: Collection[str]) -> dict[str, AdaptedLayer]:
+    """The weights of experts whose paths have one of some ends; a ModuleTreeError if none has."""
+    layers = experts_of(model)
+    for end in ends:
+        if not any(map(_fitting([end]), layers)):
+            names = ", ".join(dict.fromkeys(it.name for it in layers.values())) or "none"
+            raise ModuleTreeError(f"target_parameters: no weights of experts '{end}'; there are {names}")
+    return {path: it for path, it in layers.items() if _fitting(ends)(path)}
 
 
 def module_paths(model: nn.Module) -> list[str]:
@@ -68,6 +91,8 @@ def _kind(layer: type) -> Any:
         return "conv1d" if issubclass(layer, Linear) else "embedding"  # weights are `[d_input, d_output]`
     if (kind := kind_of(layer)) is not None:
         return kind
+    if issubclass(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        return "convolution"
     return "linear" if issubclass(layer, nn.Linear) else "embedding" if issubclass(layer, nn.Embedding) else None
 
 
@@ -109,7 +134,8 @@ def select(
     candidates, modules = adaptable(model), module_paths(model)
     if targets == ALL_LINEAR or [*targets] == [ALL_LINEAR]:
         left_out = output_layers(model) | {it for it in candidates if inside_of(it, saved)}
-        linear_layers = {path: it for path, it in candidates.items() if it.kind != "embedding" and path not in left_out}
+        linear = {path: it for path, it in candidates.items() if it.kind in ("linear", "conv1d")}
+        linear_layers = {path: it for path, it in linear.items() if path not in left_out}
         if not linear_layers:
             raise ModuleTreeError(f"targets: {type(model).__name__} has no linear layer: {_listed(candidates)}")
         return {path: it for path, it in linear_layers.items() if not left_aside(path)}
@@ -170,11 +196,24 @@ def _listed(candidates: Mapping[str, AdaptedLayer]) -> str:
     return f"there are {', '.join(ends[:_SHOWN])}{more}" if ends else "there are no linear layers and no embeddings"
 
 
-def trained_modules(model: nn.Module) -> Iterator[str]:
-    """The paths of the modules that are trained whole beside adapters, the outermost ones.
+def biases_of(model: nn.Module, bias: str, layers: Collection[str], saved: Collection[str]) -> dict[str, nn.Parameter]:
+    """The biases that are trained beside adapters, by their paths, in peft's words.
+
+    Args:
+        bias: `none`, `lora_only` for those of the layers at the paths `layers`, or `all`: parameters of this name.
+        saved: the paths of modules that are trained whole, whose biases are left out.
+    """
+    places = [(*path.rpartition(".")[::2], it) for path, it in model.named_parameters(remove_duplicate=False)]
+    meant = [(path, it) for path, name, it in places if name == "bias" and (bias == "all" or path in layers)]
+    names = {f"{path}.bias".removeprefix("."): it for path, it in meant if not inside_of(path, saved)}
+    return {} if bias == "none" else names
+
+
+def trained_beside(model: nn.Module) -> tuple[list[str], str]:
+    """The paths of the outermost modules that are trained whole beside adapters, and the word for the biases that are.
 
     Raises:
-        ModuleTreeError: a parameter is trained in a module of which others are not.
+        ModuleTreeError: another parameter is trained in a module of which others are not.
     """
     inside = {id(it) for layer in adapted(model).values() for it in layer.lora.parameters()}  # pyright: ignore[reportOptionalMemberAccess]
     done: list[str] = []
@@ -184,14 +223,16 @@ def trained_modules(model: nn.Module) -> Iterator[str]:
         weights = [it for it in module.parameters() if id(it) not in inside]
         if weights and all(it.requires_grad for it in weights) and len(weights) == len([*module.parameters()]) and path:
             done.append(path)
-            yield path
     whole = {id(it) for path in done for it in model.get_submodule(path).parameters()}
-    for path, tensor in model.named_parameters():
-        if tensor.requires_grad and id(tensor) not in whole and id(tensor) not in inside:
-            raise ModuleTreeError(
-                f"'{path}' is trained, and others of its module are not, for which adapters' files have no place: train"
-                " all of the module, or freeze it"
-            )
+    rest = {id(it): path for path, it in model.named_parameters() if it.requires_grad}
+    rest = {key: path for key, path in rest.items() if key not in whole | inside}
+    for bias in ("none", "lora_only", "all"):
+        if {id(it) for it in biases_of(model, bias, {*adapted(model)}, done).values()} == {*rest}:
+            return done, bias
+    raise ModuleTreeError(
+        f"'{next(iter(rest.values()))}' is trained, and others of its module are not, for which adapters' files have no"
+        " place: train all of the module, or freeze it"
+    )
 
 
 Options = TypeVar("Options", bound=Any)

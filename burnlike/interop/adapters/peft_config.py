@@ -14,7 +14,7 @@ from ..._patterns import Pattern, pattern_problem
 from ..._regular_file import read_regular
 from ...errors import RecordFormatError, RecordIOError, nearest
 from .adding import AdapterOptions
-from .layers import ALL_LINEAR, AdaptedLayer, module_paths, select, tied_together
+from .layers import ALL_LINEAR, AdaptedLayer, module_paths, select, select_experts, tied_together
 
 CONFIG_NAME, WEIGHTS_NAME = "adapter_config.json", "adapter_model.safetensors"
 _MOST_BYTES, _MOST_PATTERNS, _HIGHEST = 4 << 20, 4096, 1 << 30
@@ -27,6 +27,7 @@ _READ: dict[str, tuple[type, ...]] = {
     "lora_alpha": (int, float),
     "lora_dropout": (int, float),
     "target_modules": (list, str),
+    "target_parameters": (list,),
     "exclude_modules": (list, str),
     "use_rslora": (bool,),
     "use_dora": (bool,),
@@ -38,6 +39,7 @@ _READ: dict[str, tuple[type, ...]] = {
     "layers_pattern": (list, str),
     "base_model_name_or_path": (str,),
     "task_type": (str,),
+    "bias": (str,),
 }
 """The keys that mean something here, and their types; null is as if a key were missing."""
 
@@ -47,6 +49,7 @@ _WITHOUT_EFFECT = (
 )
 """Keys that say where an adapter comes from, what the model's own layers say, or something about keys that are off."""
 
+BIASES = ("none", "all", "lora_only")
 _LONGEST_SHOWN = 80
 _SAME_BASE = (True, False, "gaussian", "orthogonal", "eva")
 """Values of `init_lora_weights` that leave the weights of the base as they are."""
@@ -84,9 +87,11 @@ class PeftConfig(NamedTuple):
 
     def _layers(self, model: nn.Module) -> dict[AdaptedLayer, AdapterOptions]:
         numbers, patterns = self.get("layers_to_transform"), self.get("layers_pattern", ())
-        chosen = select(
+        targets, parameters = self.get("target_modules", ()), self.get("target_parameters", ())
+        chosen = select_experts(model, parameters) if parameters else {}
+        chosen |= select(
             model,
-            self.get("target_modules", ()),
+            targets,
             exclude=self.get("exclude_modules", ()),
             saved=self.get("modules_to_save", ()),
             layers=None if numbers in (None, []) else [numbers] if isinstance(numbers, int) else numbers,
@@ -141,22 +146,18 @@ def _problem(key: str, value: Any) -> str:
     if (types := _READ.get(key)) is not None:
         fits = isinstance(value, types) and isinstance(value, bool) == (types == (bool,))
         return "" if fits else f"{key}: expected {' or '.join(it.__name__ for it in types)}, got {_shown(value)}"
-    if key == "bias":
-        return (
-            "" if value == "none" else f"bias: {_shown(value)} trains the biases of the base, which is not known here"
-        )
     if key == "init_lora_weights":
-        is_known = value in _SAME_BASE
-        return "" if is_known else f"{key}: {_shown(value)} changes the weights of the base, which is not known here"
+        hint = "let peft convert it as it saves it (path_initial_model_for_weight_conversion)"
+        return "" if value in _SAME_BASE else f"{key}: {_shown(value)} changes the weights of the base: {hint}"
     if key in _WITHOUT_EFFECT or value in (False, {}, [], ""):
         return ""
     return f"{_shown(key)[1:-1]}: {str(value)[:80]!r} is not known here{nearest(key, [*_READ])}"
 
 
 def _wrong_values(config: Mapping[str, Any]) -> Iterable[str]:
-    if not config.get("target_modules"):
+    if not config.get("target_modules") and not config.get("target_parameters"):
         yield "target_modules: expected the layers with an adapter"
-    for key in ("target_modules", "exclude_modules", "modules_to_save", "layers_pattern"):
+    for key in ("target_modules", "target_parameters", "exclude_modules", "modules_to_save", "layers_pattern"):
         names = config.get(key)
         if isinstance(names, list) and not all(isinstance(it, str) and it for it in names):
             yield f"{key}: expected names, got {_shown(names)}"
@@ -166,6 +167,8 @@ def _wrong_values(config: Mapping[str, Any]) -> Iterable[str]:
     for pattern in patterns if isinstance(patterns, list) else []:
         if problem := pattern_problem(pattern) if isinstance(pattern, str) else "":
             yield f"layers_pattern: {problem}"
+    if config.get("bias", "none") not in BIASES:
+        yield f"bias: expected {', '.join(BIASES)}, got {_shown(config['bias'])}"
     numbers = config.get("layers_to_transform")
     if isinstance(numbers, list) and not all(type(it) is int for it in numbers):
         yield f"layers_to_transform: expected numbers of layers, got {_shown(numbers)}"
@@ -203,7 +206,12 @@ def _by_pattern(patterns: Iterable[tuple[Pattern, Any]], path: str, default: Any
 
 
 def written_config(
-    model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str], base: str | None, task_type: str | None
+    model: nn.Module,
+    layers: Mapping[str, AdaptedLayer],
+    saved: list[str],
+    bias: str,
+    base: str | None,
+    task_type: str | None,
 ) -> dict[str, Any]:
     """The config of the adapters that a model has, in peft's keys."""
     loras = {path: it.lora for path, it in layers.items() if it.lora is not None}
@@ -222,11 +230,12 @@ def written_config(
         "rank_pattern": {f"^{re.escape(path)}": it for path, it in ranks.items() if it != rank},
         "alpha_pattern": {f"^{re.escape(path)}": it for path, it in alphas.items() if it != alpha},
         "lora_dropout": _most([it.dropout for it in loras.values()]),
-        "target_modules": _targets(model, layers, saved),
+        "target_modules": _targets(model, {path: it for path, it in layers.items() if it.kind != "experts"}, saved),
+        "target_parameters": [path for path, it in layers.items() if it.kind == "experts"] or None,
         "modules_to_save": saved or None,
         "ensure_weight_tying": len({*together}) < len(together),
         "fan_in_fan_out": any(it.kind == "conv1d" for it in layers.values()),
-        "bias": "none",
+        "bias": bias,
         "use_dora": any(it.magnitude is not None for it in loras.values()),
         "use_rslora": False,
         "init_lora_weights": True,
@@ -236,6 +245,8 @@ def written_config(
 def _targets(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str]) -> list[str] | str:
     """Ends of paths that mean just these layers, or else a regular expression."""
     ends = sorted({path.rpartition(".")[2] for path in layers})
+    if not ends:
+        return []
     if not any(it.isdigit() for it in ends):
         paths = {path for path in module_paths(model) if path in ends or path.endswith(tuple(f".{it}" for it in ends))}
         if paths == {*layers}:

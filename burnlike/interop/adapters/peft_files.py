@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from .layers import (
     FILLED,
     AdaptedLayer,
     adapted,
+    biases_of,
     filled_tables,
     inside_of,
     parameters_of,
@@ -25,7 +27,7 @@ from .layers import (
     shared_with_the_rest,
     tables_of,
     tied_tables,
-    trained_modules,
+    trained_beside,
 )
 from .peft_config import CONFIG_NAME, WEIGHTS_NAME, PeftConfig, read_config, written_config
 
@@ -59,13 +61,20 @@ def save_adapter(
         raise ModuleTreeError(f"{type(model).__name__} has no adapters: expected a model of `type: LoRA`")
     if len({it.lora.magnitude is None for it in layers.values() if it.lora is not None}) > 1:
         raise ModuleTreeError("some adapters are of DoRA and some are not, for which peft's files have no place")
-    saved = [*trained_modules(model)]
+    if any(it.lora.is_residual for it in layers.values() if it.lora is not None):
+        raise ModuleTreeError(
+            "the adapters began with a part of the weights (`start`), so that peft would add them to another base"
+            " than the model's: merge them, or train with another start"
+        )
+    saved, bias = trained_beside(model)
     named = os.fspath(base or getattr(getattr(model, "config", None), "name_or_path", None) or "") or None
     if named is not None and os.path.isdir(os.path.expanduser(named)):
         named = os.path.abspath(os.path.expanduser(named))  # so that it is found from other folders too
-    config = written_config(model, layers, saved, named, task_type)
+    config = written_config(model, layers, saved, bias, named, task_type)
     filled = {name_of_base(name, layers): it for name, it in filled_tables(model).items()}
-    tensors = {name: it.detach().contiguous() for name, it in (filled | tensors_of(model, layers, saved)).items()}
+    whole = {name_of_base(name, layers): it for name, it in biases_of(model, bias, {*layers}, saved).items()}
+    whole |= filled | tensors_of(model, layers, saved)
+    tensors = {name: it.detach().contiguous() for name, it in whole.items()}
     seen: set[int] = set()
     for name, tensor in tensors.items():  # peft looks for all names of what is tied
         tensors[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
@@ -100,7 +109,12 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
     tables = [it for it in tables_of(model) if not inside_of(it, saved)]
     frozen = {f"{PREFIX}{name}": it for path in tables for name, it in parameters_of(model, path).items()}
     frozen = {name: it for name, it in frozen.items() if name in stored}
+    bias = config.get("bias", "none")
+    biases = biases_of(model, bias, [it.path for it in wanted], saved)
+    if there and (frozen_bias := next((name for name, it in biases.items() if not it.requires_grad), "")):
+        raise ModuleTreeError(f"{config.path}: trains '{frozen_bias}', which the model freezes: set its bias to {bias}")
     shapes = shapes_of(model, wanted, saved, count)
+    shapes |= sizes_of(model, {f"{PREFIX}{name}": it for name, it in biases.items()}, count)
     check_tensors(model, shapes | sizes_of(model, frozen, count), stored, record)
     for name in (it for it in frozen if it.endswith(".weight")):
         check_base(name, frozen[name], stored, record)
@@ -110,9 +124,10 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
         resize_tables(model, count)
         wanted, saved, stay_tied = config.places(model)  # the tables may be other layers now
     if not there:
-        add_adapters(model, wanted, saved, stay_tied=stay_tied)
+        add_adapters(model, wanted, saved, stay_tied=stay_tied, bias=bias)
         there = adapted(model)
-    targets = tensors_of(model, there, saved)
+    biases = biases_of(model, bias, [*there], saved)
+    targets = {f"{PREFIX}{name}": it for name, it in biases.items()} | tensors_of(model, there, saved)
     _fill({name: it for name, it in targets.items() if name in shapes}, stored, record)
     now = {f"{PREFIX}{name}": it for path in tables for name, it in parameters_of(model, path).items()}
     if _fill({name: now[name] for name in frozen}, stored, record):
@@ -185,7 +200,7 @@ def stored_names(record: Record) -> dict[str, str]:
     for stored in record.tensors:
         if ".original_module." in stored:
             continue  # of before a module was trained whole: nothing computes with it
-        name = stored.replace(".base_layer.", ".").replace(".modules_to_save.", ".")
+        name = re.sub(r"\.base_layer\.(?!(base_layer\.)*lora_)", ".", stored).replace(".modules_to_save.", ".")
         # Older versions of peft have one more word.
         name = name.removesuffix(".weight") if name.endswith("lora_magnitude_vector.weight") else name
         if name not in names or name == stored:
@@ -239,14 +254,21 @@ def shapes_of(
     weights = sizes_of(model, {f"{PREFIX}{it.path}.weight": it.weight for it in layers}, count)
     for layer, options in layers.items():
         path = f"{PREFIX}{layer.path}"
-        outputs, inputs = weights[f"{path}.weight"]
+        if layer.kind == "experts":
+            count, outputs, inputs = layer.weight.shape
+            is_swapped = getattr(layer.module, "is_transposed", False)
+            outputs, inputs, place = *((inputs, outputs) if is_swapped else (outputs, inputs)), _place(layer, layers)
+            shapes[f"{place}.lora_A.weight"] = (options.rank * count, inputs)
+            shapes[f"{place}.lora_B.weight"] = (outputs, options.rank * count)
+            continue
+        outputs, inputs, *kernel = weights[f"{path}.weight"]
         if layer.kind == "embedding":
             shapes[f"{path}.lora_embedding_A"] = (options.rank, outputs)
             shapes[f"{path}.lora_embedding_B"] = (inputs, options.rank)
         else:
             outputs, inputs = (inputs, outputs) if layer.kind == "conv1d" else (outputs, inputs)
-            shapes[f"{path}.lora_A.weight"] = (options.rank, inputs)
-            shapes[f"{path}.lora_B.weight"] = (outputs, options.rank)
+            shapes[f"{path}.lora_A.weight"] = (options.rank, inputs, *kernel)
+            shapes[f"{path}.lora_B.weight"] = (outputs, options.rank, *([1] * len(kernel)))
         if options.dora:
             shapes[f"{path}.lora_magnitude_vector"] = (inputs if layer.kind == "embedding" else outputs,)
     for path in saved:
@@ -325,14 +347,32 @@ def _places(layers: Mapping[str, AdaptedLayer]) -> dict[str, Tensor]:
     for path, layer in layers.items():
         lora = layer.lora
         assert lora is not None
+        if layer.kind == "experts":
+            place = _place(layer, layers.values())
+            tensors[f"{place}.lora_A.weight"], tensors[f"{place}.lora_B.weight"] = (
+                lora.a.flatten(0, 1),
+                lora.b.flatten(1),
+            )
+            continue
         # Of a layer of torch that `apply_lora` gave its adapter, the factors are those of the weight as it is held.
         is_swapped = layer.kind == "linear" and not lora.transposed
         down, up = (lora.b.mT, lora.a.mT) if is_swapped else (lora.a, lora.b)
         first, second = ("lora_embedding_A", "lora_embedding_B") if layer.kind == "embedding" else _LINEAR
-        tensors[f"{PREFIX}{path}.{first}"], tensors[f"{PREFIX}{path}.{second}"] = down.mT, up.mT
+        down, up = down.mT, up.mT
+        if layer.kind == "convolution":
+            inside = layer.weight.shape[1:]
+            down, up = down.view(-1, *inside), up.view(*up.shape, *([1] * len(inside[1:])))
+        tensors[f"{PREFIX}{path}.{first}"], tensors[f"{PREFIX}{path}.{second}"] = down, up
         if lora.magnitude is not None:
             tensors[f"{PREFIX}{path}.lora_magnitude_vector"] = lora.magnitude
     return tensors
+
+
+def _place(layer: AdaptedLayer, layers: Iterable[AdaptedLayer]) -> str:
+    """The path at which peft has the adapter of weights of experts: one of a module that has several is in the next."""
+    names = [it.name for it in layers if it.module is layer.module]
+    inner = len(names) - 1 - names.index(layer.name)
+    return f"{PREFIX}{layer.path.rpartition('.')[0]}{'.base_layer' * inner}"
 
 
 def name_of_base(name: str, layers: Mapping[str, AdaptedLayer]) -> str:

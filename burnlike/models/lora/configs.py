@@ -1,5 +1,6 @@
 """The config of a model with low-rank adapters. Imports no torch."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+_STARTS = r"default|gaussian|orthogonal|pissa|pissa_niter_\d{1,3}|olora|residual"
+_OTHER_STARTS = {
+    "loftq": "loftq needs weights that are rounded as bitsandbytes does, which burnlike lacks; take pissa or olora",
+    "eva": "eva needs the inputs of all layers on the data before the training, which are not computed; take pissa",
+}
 Names = tuple[Annotated[str, Meta(min_length=1)], ...]
 
 
@@ -32,14 +38,20 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
         alpha: the product is multiplied by alpha / rank.
         targets: the layers: ends of their paths, such as `[q_proj, v_proj]`; `all-linear`, but for the layer that
             gives the logits; or a regular expression for whole paths.
+        target_parameters: ends of the paths of weights that experts have in one tensor, such as `[gate_up_proj]`.
         dropout: share of a layer's input that its matrices are not given in training.
         dora: train the magnitudes of a layer's outputs apart from their directions (Liu et al. 2024).
+        start: first values of the matrices of linear layers: `default`, as of `nn.Linear` and 0; `gaussian`;
+            `orthogonal`; `pissa`, `pissa_niter_N` or `olora`, the largest part of the weight, which loses it (and a run
+            leaves the whole model). `residual` is of runs, whose weights have lost it.
         rslora: multiply by alpha / sqrt(rank) (Kalajdzievski 2023).
         modules_to_save: ends of the paths of modules that are trained whole. None: those beside the body of a model of
             transformers that the task needs, such as the `classifier` of a classification. A table of tokens that is
             tied to another is trained apart from it.
         ensure_weight_tying: tied tables of tokens of a model of transformers stay one: all are trained whole, or have
             one adapter, if one of them is meant.
+        bias: the biases that are trained too: `lora_only` those of the layers with matrices, `all` every parameter of
+            this name.
         dtype: of the matrices; None is that of the weights, float32 for those of 16 bits.
         quantize: round the weights of linear layers to 8 bits, or to 4 bits of normal numbers (QLoRA).
         adapter: a directory of peft's files, or a run, whose adapters are trained on; the fields above say the same. If
@@ -50,11 +62,14 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     rank: Size = 8
     alpha: Positive = 16.0
     targets: Names | Annotated[str, Meta(min_length=1)] = "all-linear"
+    target_parameters: Names = ()
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     dora: bool = False
+    start: str = "default"
     rslora: bool = False
     modules_to_save: Names | None = None
     ensure_weight_tying: bool = False
+    bias: Literal["none", "all", "lora_only"] = "none"
     dtype: FloatName | None = None
     quantize: Literal["int8", "nf4"] | None = None
     adapter: FilePath | None = None
@@ -62,8 +77,16 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     def validate(self) -> Iterable[tuple[str, str]]:
         if isinstance(self.of, LoRAConfig):
             yield "of", "expected a model without adapters, got LoRA again"
-        if not self.targets:
+        if not self.targets and not self.target_parameters:
             yield "targets", "expected layers, such as [q_proj, v_proj], or all-linear"
+        if self.start in _OTHER_STARTS:
+            yield "start", _OTHER_STARTS[self.start]
+        elif not re.fullmatch(_STARTS, self.start):
+            yield "start", f"expected {_STARTS.replace('|', ', ')}, got '{self.start}'"
+        if self.takes_part_of_weights and self.quantize is not None:
+            yield "start", f"expected no {self.start} with quantize, since rounded weights can't lose a part of theirs"
+        if self.start != "default" and self.adapter is not None:
+            yield "start", "expected none with `adapter`, which has the first values"
         if isinstance(self.targets, str) and (problem := pattern_problem(self.targets)):
             yield "targets", f"{problem}; or a list of ends of paths"
 
@@ -78,7 +101,12 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     @property
     def has_base_elsewhere(self) -> bool:
         """True if the model without adapters is read from a directory that has its weights."""
-        return isinstance(self.of, PretrainedConfig) and self.of.weights == "read"
+        return isinstance(self.of, PretrainedConfig) and self.of.weights == "read" and not self.takes_part_of_weights
+
+    @property
+    def takes_part_of_weights(self) -> bool:
+        """True if the weights lose what the matrices begin with."""
+        return self.start not in ("default", "gaussian", "orthogonal")
 
     @property
     def input_counts(self) -> tuple[int, int | None] | None:
@@ -108,7 +136,8 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     def without_weights(self, run: Path) -> "LoRAConfig":
         if self.has_base_elsewhere and not list(run.glob("model.safetensors*")):
             return self.replace(adapter=self._with_tables(run))  # of which a run keeps the adapters alone
-        return self.replace(of=self.of.without_weights(run), adapter=None)
+        start = "residual" if self.takes_part_of_weights else "default"
+        return self.replace(of=self.of.without_weights(run), adapter=None, start=start)
 
     def _with_tables(self, run: Path) -> str | None:
         """The adapters that the model began with, or those of its run, if they decide how many tokens it has."""

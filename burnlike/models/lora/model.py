@@ -11,10 +11,13 @@ from ...errors import ArgumentError, ConfigError, ModuleTreeError
 from ...interop.adapters.adding import AdapterOptions, add_adapters
 from ...interop.adapters.layers import (
     ABOUT,
+    ALL_LINEAR,
     AdaptedLayer,
+    experts_of,
     module_paths,
     output_layers,
     select,
+    select_experts,
     tied_tables,
     tied_together,
 )
@@ -49,9 +52,12 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     inside = tuple(f"{path}." for path in saved)
     drawn = {it.rpartition(".")[0] for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(inside)}
     saved += sorted(drawn)  # frozen, they would be noise
-    options = AdapterOptions(config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype)
+    options = AdapterOptions(
+        config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype, config.start
+    )
     try:
-        layers = dict.fromkeys(select(model, config.targets, saved=saved).values(), options)
+        chosen = select(model, config.targets, saved=saved) | select_experts(model, config.target_parameters)
+        layers = dict.fromkeys(chosen.values(), options)
     except (ModuleTreeError, ArgumentError) as error:
         raise ConfigError(str(error)) from error
     if config.ensure_weight_tying:
@@ -63,13 +69,19 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         kept |= {name for name, _ in model.named_parameters() if name.startswith(tuple(whole))}
         rounded = quantize_(model, config.quantize, skip=kept)
         origins.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
-    add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying)
+    try:
+        add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying, bias=config.bias)
+    except ArgumentError as error:
+        raise ConfigError(str(error)) from error
     if adapter is not None and not any(it.is_meta for it in model.parameters()):
         load_adapter(model, adapter)
     counts = [
         sum(it.numel() for it in model.parameters() if it.requires_grad or not trained) for trained in (True, False)
     ]
     more = f", and all of {', '.join(saved)}" if saved else ""
+    experts = {it.name: None for path, it in experts_of(model).items() if path not in chosen}
+    if config.targets in (ALL_LINEAR, (ALL_LINEAR,)) and experts:
+        more += f"; none of the experts' {', '.join(experts)} (target_parameters)"
     origins.append(f"adapters  of {len(layers)} layers{more}: {counts[0]:,} of {counts[1]:,} parameters are trained")
     vars(model)["burnlike_origin"] = tuple(origins)
     vars(model)[ABOUT] = about(config)

@@ -38,6 +38,7 @@ class Lora(Reparameterization):
         transposed: whether the weight is `[d_output, d_input]`, and `a` `[d_input, rank]`: the product is transposed.
         dropout: the share of the layer's input that the adapter is not given in training; needs a layer in `calls`.
         magnitude: `[d_output]`, of DoRA; else None.
+        is_residual: True if the base lost what the factors began with, so that it is no model by itself.
     """
 
     reparameterization_name = "lora"
@@ -48,20 +49,26 @@ class Lora(Reparameterization):
     def __init__(
         self, config: LoraConfig, weight: Tensor, *, transposed: bool = False, dropout: float = 0.0, dora: bool = False
     ) -> None:
-        """For `weight`, `[d_0, d_1]` in whatever layout; but for DoRA only shape, element type and device matter."""
+        """For `weight`, `[d_0, d_1]` in whatever layout; but for DoRA only shape, element type and device matter.
+
+        That of a convolution is `[d_output, d_input, *kernel]`, and `transposed`.
+        """
         super().__init__()
         own_dtype = weight.dtype if weight.dtype in _COMPUTED_IN else torch.get_default_dtype()
         dtype = own_dtype if config.dtype is None else getattr(torch, config.dtype)
         std = 1 / config.rank if config.init_std is None else config.init_std
-        first, second = reversed(weight.shape) if transposed else weight.shape
+        shape = weight.flatten(1).shape if weight.dim() > 2 else weight.shape
+        first, second = reversed(shape) if transposed else shape
         self.a = nn.Parameter(torch.empty(first, config.rank, dtype=dtype, device=weight.device).normal_(0, std))
         self.b = nn.Parameter(torch.zeros(config.rank, second, dtype=dtype, device=weight.device))
         self.scale = config.alpha / config.rank
-        self.transposed, self.dropout = transposed, dropout
+        self.transposed, self.dropout, self.is_residual = transposed, dropout, False
         self.magnitude = nn.Parameter(self._norm(dequantized(weight.detach()).to(dtype))) if dora else None
 
     def forward(self, base: Tensor) -> Tensor:
         base = dequantized(base)
+        if base.dim() > 2:
+            return self(base.flatten(1)).view(base.shape).to(base.dtype)  # that of what a layer reads
         if self.transposed:
             effective = torch.addmm(base.mT.to(self.a.dtype), self.a, self.b, alpha=self.scale).mT
         else:
@@ -125,6 +132,31 @@ class Lora(Reparameterization):
 
     def _norm(self, weight: Tensor) -> Tensor:
         return torch.linalg.vector_norm(weight, dim=1 if self.transposed else 0)
+
+
+class ExpertsLora(Lora):
+    """The weight of experts in one tensor, plus scale times a product of factors for each.
+
+    Attributes:
+        a: `[n_experts, rank, d_input]`.
+        b: `[d_output, rank, n_experts]`, zeros; both lie as peft stores them.
+        transposed: whether the weight is `[n_experts, d_output, d_input]`, and not `[n_experts, d_input, d_output]`.
+    """
+
+    def __init__(self, config: LoraConfig, weight: Tensor, *, transposed: bool) -> None:
+        """For `weight`, of which only shape, element type and device matter."""
+        count, first, second = weight.shape
+        super().__init__(config, weight[0], transposed=transposed)
+        outputs, inputs = (first, second) if transposed else (second, first)
+        options: Any = {"dtype": self.a.dtype, "device": weight.device}
+        bound = inputs**-0.5  # as nn.Linear draws
+        self.a = nn.Parameter(torch.empty(count, config.rank, inputs, **options).uniform_(-bound, bound))
+        self.b = nn.Parameter(torch.zeros(outputs, config.rank, count, **options))
+
+    def forward(self, base: Tensor) -> Tensor:
+        up = self.b.permute(2, 0, 1)
+        factors = (up, self.a) if self.transposed else (self.a.mT, up.mT)
+        return torch.baddbmm(base.to(self.a.dtype), *factors, alpha=self.scale).to(base.dtype)
 
 
 class Dequantized(Reparameterization):
@@ -238,14 +270,20 @@ def adapters_off(module: nn.Module) -> AbstractContextManager[None]:
     """Let a module compute without its adapters, as the model that they were added to; its values stay.
 
     Raises:
-        ModuleTreeError: there are none, one is a DoRA, or parameters beside them are trained: then the model before
-            the training is not to be had from this one.
+        ModuleTreeError: there are none, one is a DoRA or began with a part of the weights, or parameters beside them
+            are trained: then the model before the training is not to be had from this one.
     """
     loras = [part for part in module.modules() if isinstance(part, Lora)]
     factors = {id(it) for lora in loras for it in (lora.a, lora.b)}
     trained = [name for name, it in module.named_parameters() if it.requires_grad and id(it) not in factors]
-    if not loras or trained or any(it.magnitude is not None for it in loras):
-        what = "a DoRA" if loras and not trained else f"'{trained[0]}'" if trained else "none"
+    if not loras or trained or any(it.magnitude is not None or it.is_residual for it in loras):
+        what = (
+            "a DoRA, or one that began with a part of the weights (start)"
+            if loras and not trained
+            else f"'{trained[0]}'"
+            if trained
+            else "none"
+        )
         raise ModuleTreeError(
             f"{own_class(module).__name__} computes as before its training only where nothing but LoRA adapters is"
             f" trained, got {what}"

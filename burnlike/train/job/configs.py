@@ -206,6 +206,16 @@ class TrainConfig(Config):
             yield "distributed.pipeline", "expected 1 for a task of preferences, whose losses need whole answers"
         if isinstance(task := task_within(self.task), GrpoConfig):
             yield from self._grpo_problems(task)
+        model: Any = self.model
+        if getattr(model, "takes_part_of_weights", False):
+            if not {*self.distributed.kinds} <= {"none", "ddp"}:
+                yield "model.start", f"expected default where processes share a model, got {model.start}"
+            if isinstance(self.init_from, InitFromConfig):
+                yield "init_from", f"expected a path alone: {model.start} begins with weights of the same names"
+        if getattr(task_within(self.task), "neftune", 0.0) and (
+            self.distributed.tensor > 1 or self.distributed.context > 1
+        ):
+            yield "task.neftune", "expected 0 where processes share layers or sequences, whose noise would differ"
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if self.distributed.pipeline > 1:

@@ -28,6 +28,7 @@ from ...errors import ArgumentError, CheckpointError, ConfigError, DataError, Ru
 from ...interop import load_adapter, save_adapter
 from ...interop.adapters.layers import ABOUT, filled_tables
 from ...module import ParamGroup
+from ...module.adapters.layers import Lora
 from ...optim import SgdConfig
 from ...record import Precision, Record, SafetensorsRecorder, load
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
@@ -61,6 +62,8 @@ def write_weights(
     with adapters.
     """
     about, has_files = vars(model).get(ABOUT), not has_base(model)
+    if has_files and any(isinstance(it, Lora) and it.is_residual for it in model.modules()):
+        about = None  # peft's files would be of another base
     record = Record.of(model)
     if about is not None and empty is not None:
         kept = frozenset(filled_tables(model)).union(*parallel.gather(kept_paths(model)))

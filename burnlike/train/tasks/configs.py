@@ -40,12 +40,17 @@ class LanguageModelConfig(TaskConfig["LanguageModel"], tag="LanguageModel", buil
         prompt: how the sample that is drawn at the end begins.
         sample_length: tokens of the sample; 0 draws none.
         temperature: of the sampling; 0 always takes the likeliest token.
+        label_smoothing: share of the target that is spread over all tokens in the training; what is measured has none.
+        neftune: noise on the vectors of tokens in training, uniform within neftune / sqrt(length * d_model) (NEFTune,
+            Jain et al. 2023); 5 to 15 are usual.
     """
 
     head = "CausalLM"
     prompt: Annotated[str, Meta(min_length=1)] = "\n"
     sample_length: Annotated[int, Meta(ge=0), _SAMPLE] = 400
     temperature: NotNegative = 0.8
+    label_smoothing: Smoothing = 0.0
+    neftune: NotNegative = 0.0
 
 
 class ClassificationConfig(TaskConfig["Classification"], tag="Classification", builds=".supervised"):

@@ -1,6 +1,7 @@
 """LanguageModel: each token of a text from those before it; its loss, a baseline, and samples."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError
 from ...models.generation import stop_tokens, stream
+from ...module.printing.values import type_text
 from ...module.torch_objects.wrappers import unwrap
 from ...nn.divided_sequence import divided
 from ...ops._divided import divided_logits, rows_of
@@ -17,7 +19,7 @@ from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from ..parallel.single_process import SingleProcess
 from .configs import LanguageModelConfig
-from .task import Task
+from .task import MeasuredTask
 from .token_batches import expect_apart, predicted
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ _LARGEST_TABLE = 4096
 """The table has as many numbers as the square of this."""
 
 
-class LanguageModel(Task):
+class LanguageModel(MeasuredTask):
     """Cross-entropy of each token given those before it, in nats; see `next_token_loss`.
 
     Batches are `[n, length + 1]` int64 tokens, or mappings of `input_ids`, `labels` and more: see `token_batches`. A
@@ -62,10 +64,17 @@ class LanguageModel(Task):
         if unwrap(model) not in self._apart and expect_apart(model, batch, parallel):
             self._apart.add(unwrap(model))
 
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
         self._expect_apart(model, batch)
-        has_loss = callable(getattr(type(model), "loss", None))
-        return model.loss(batch) if has_loss else next_token_loss(model, batch)  # pyright: ignore[reportCallIssue]
+        with noisy_tokens(model, self.config.neftune if is_training else 0.0):
+            return self._loss(model, batch, is_training=is_training)
+
+    def _loss(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
+        if not callable(getattr(type(model), "loss", None)):
+            return next_token_loss(model, batch, self.smoothing(is_training=is_training))
+        if self.config.label_smoothing:
+            raise ConfigError(f"task.label_smoothing: {type_text(unwrap(model))} has a loss of its own; leave it out")
+        return model.loss(batch)  # pyright: ignore[reportCallIssue]
 
     @torch.no_grad()
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -132,7 +141,36 @@ class LanguageModel(Task):
         return lines
 
 
-def next_token_loss(model: nn.Module, batch: Any) -> StepOutput:
+@contextmanager
+def noisy_tokens(model: nn.Module, alpha: float) -> Iterator[None]:
+    """Add noise to the vectors of tokens of a model in training: uniform, within alpha / sqrt(length * d_model)
+    (NEFTune, Jain et al. 2023, arXiv:2310.05914, algorithm 1).
+
+    The length is that of the batch, with padding. Raises a ConfigError if the model has no table of tokens.
+    """
+    if not alpha:
+        yield
+        return
+    module: Any = unwrap(model)
+    ask = getattr(module, "get_input_embeddings", None)
+    table = ask() if callable(ask) else getattr(module, "embedding", None)
+    if not isinstance(table, nn.Module):
+        raise ConfigError(f"task.neftune: {type_text(module)} has no table of tokens to add noise to; leave it out")
+
+    def with_noise(layer: nn.Module, _: Any, vectors: Tensor) -> Tensor:
+        if not layer.training:
+            return vectors
+        largest = alpha / (vectors.shape[1] * vectors.shape[2]) ** 0.5
+        return vectors + torch.empty_like(vectors).uniform_(-largest, largest)
+
+    hook = table.register_forward_hook(with_noise)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def next_token_loss(model: nn.Module, batch: Any, label_smoothing: float = 0.0) -> StepOutput:
     """Cross-entropy of each token given those before it, in nats.
 
     In training, a model that says `has_balance` is called `with_balance=True`, which adds what keeps the experts of a
@@ -141,10 +179,12 @@ def next_token_loss(model: nn.Module, batch: Any) -> StepOutput:
     Args:
         model: `[batch, n] -> [batch, n, vocab_size]` logits, or an object with such `logits`.
         batch: see `token_batches`.
+        label_smoothing: share of the target that is spread over all tokens.
     """
     with divided_logits():
         logits, targets, balance = predicted(model, batch)
-    loss = unrounded_loss(rows_of(logits), targets.flatten(), ignore_index=NO_TARGET)
+    rows, goals = rows_of(logits), targets.flatten()
+    loss = unrounded_loss(rows, goals, ignore_index=NO_TARGET, label_smoothing=label_smoothing)
     loss = loss if balance is None else loss + balance
     counts_all = (isinstance(batch, Tensor) and divided(unwrap(model)) is None) or targets.is_meta
     size = targets.numel() if counts_all else int((targets != NO_TARGET).sum())

@@ -112,9 +112,9 @@ def test_layers_are_chosen_as_peft_chooses_them() -> None:
     ("change", "message"),
     [
         ({"lora_bias": True}, "lora_bias: 'True' is not known here"),
-        ({"bias": "all"}, "bias: 'all' trains the biases of the base"),
+        *(({"peft_type": it}, f"peft_type: expected LORA, got '{it}'") for it in ("IA3", "VERA", "LOHA")),
+        ({"bias": "some"}, "bias: expected none, all, lora_only, got 'some'"),
         ({"init_lora_weights": "pissa"}, "changes the weights of the base"),
-        ({"peft_type": "IA3"}, "peft_type: expected LORA, got 'IA3'"),
         ({"trainable_token_indices": [1]}, "trainable_token_indices"),
         ({"r": 0}, "r: expected a whole number > 0, got 0"),
         ({"r": "8"}, "r: expected int, got '8'"),

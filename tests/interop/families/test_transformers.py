@@ -1,5 +1,6 @@
 """Fused models of each family of transformers, torchvision and timm: outputs, losses and packed documents."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from transformers.models.auto import configuration_auto, modeling_auto
 
 from burnlike.errors import ConfigError
@@ -199,3 +201,15 @@ def test_no_classifier_of_torchvision_is_left_out() -> None:
 )
 def test_members_of_families(names: list[str]) -> None:
     assert sweep(*names).count(": ok, ") == len(names)
+
+
+KNOWN_WEIGHTS = {"self.router_aux_loss_coef", "self.aux_loss_coef", "self.config.text_config.router_aux_loss_coef"}
+
+
+def test_every_weight_of_the_balance_of_experts_is_known():
+    weights: dict[str, set[str]] = {}
+    for path in Path(transformers.__file__).parent.glob("models/*/modeling_*.py"):
+        for weight in re.findall(r"loss \+?= (?:loss \+ )?([\w.]+) \* aux_loss", path.read_text()):
+            weights.setdefault(weight, set()).add(path.parent.name)
+    assert {*weights} == KNOWN_WEIGHTS
+    assert {"mixtral", "qwen3_moe", "deepseek_v4", "gpt_oss"} <= weights["self.router_aux_loss_coef"]

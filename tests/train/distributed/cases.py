@@ -104,6 +104,7 @@ class Row:
     Attributes:
         model: the config; a decoder is trained on tokens, another one on classes.
         loss: of a Learner; None: of the task that the model is for.
+        smoothing: of the labels of a decoder.
         change: what is done to the model before.
         options: of the TrainingConfig.
         learner: options of the Learner, as its `precision`.
@@ -115,6 +116,7 @@ class Row:
 
     model: Any = DECODER
     loss: Callable[[nn.Module, Any], StepOutput] | None = None
+    smoothing: float = 0.0
     change: Callable[[nn.Module], nn.Module] | None = None
     clipping: GradientClipping | None = None
     optimizer: Callable[[nn.Module, GradientClipping | None], Any] | None = None
@@ -129,6 +131,7 @@ class Row:
 ROWS: Mapping[str, Row] = {
     "plain": Row(),
     "uneven": Row(items=17),  # the last batch has one item, so that other processes have none
+    "smoothed": Row(smoothing=0.1, items=17),
     "masked mean": Row(loss=_masked_mean, items=17),
     "parts uneven": Row(items=15),  # of the last batch one process has four items, and another one three
     "tied": Row(DECODER.replace(tied=True)),
@@ -275,7 +278,8 @@ def _learner(row: Row, parallel: Any) -> Learner[Any]:
     model = model if row.change is None else row.change(model)
     make = row.optimizer or (lambda _, clipping: AdamWConfig(epsilon=1e-3, grad_clipping=clipping).init())
     optimizer = make(model, row.clipping)
-    task = (ClassificationConfig() if row.model is BATCH_NORM else LanguageModelConfig(sample_length=0)).init()
+    language = LanguageModelConfig(sample_length=0, label_smoothing=row.smoothing)
+    task = (ClassificationConfig() if row.model is BATCH_NORM else language).init()
     step = {"task": task} if row.loss is None else {"loss": row.loss}
     options = {**step, "metrics": {"Accuracy": metrics.AccuracyConfig().init()}, "parallel": parallel}
     rate = None if isinstance(optimizer, torch.optim.Optimizer) else 1e-2
