@@ -90,6 +90,7 @@ class ConversationsConfig(DatasetConfig[Built]):
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None
     system: Name | None
     max_length: Size
+    new_tokens: tuple[Name, ...]
 
     def file_problems(self) -> Iterable[tuple[str, str]]:
         if problem := tokenizer_problem(self.tokenizer):
@@ -131,6 +132,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
         validation_fraction: how large that share is.
         train_split, valid_split: names of the parts of a directory.
         split_seed: by which the share is drawn.
+        new_tokens: as of `Chat`.
 
     Raises:
         DataError: by `init`: a file is missing or damaged, a row is no pair, or nothing is left to learn.
@@ -151,6 +153,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Seed = 0
+    new_tokens: tuple[Name, ...] = ()
 
 
 class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:ChatData"):
@@ -176,6 +179,8 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
         validation_fraction: how large that share is.
         train_split, valid_split: names of the parts of a directory.
         split_seed: by which the share is drawn, and conversations are packed.
+        new_tokens: texts that are one token each, which the tokenizer gets if it lacks them; besides those of
+            `model.new_tokens`.
 
     Raises:
         DataError: by `init`: a file is missing or damaged, a row is not of the format, the tokenizer has no template,
@@ -196,3 +201,4 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Seed = 0
+    new_tokens: tuple[Name, ...] = ()

@@ -12,14 +12,17 @@ from ...interop.adapters.adding import AdapterOptions, add_adapters
 from ...interop.adapters.layers import (
     ABOUT,
     AdaptedLayer,
+    inside_of,
     module_paths,
     output_layers,
     select,
     tied_tables,
     tied_together,
+    token_tables,
 )
 from ...interop.adapters.peft_files import load_adapter, resize_for_adapter
 from ...interop.quantize import quantize_
+from ..by_path.build import give_tokens, numbers_of
 from ..by_path.configs import PretrainedConfig
 from .configs import LoRAConfig, adapter_in
 
@@ -45,6 +48,9 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     adapter = None if config.adapter is None else adapter_in(Path(config.adapter).expanduser())
     if adapter is not None:
         resize_for_adapter(model, adapter)
+    numbers, origins = numbers_of(config.new_tokens), [*getattr(model, "burnlike_origin", ())]
+    if numbers:
+        origins.append(give_tokens(model, numbers))
     saved = _saved(config, model)
     inside = tuple(f"{path}." for path in saved)
     drawn = {it.rpartition(".")[0] for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(inside)}
@@ -56,20 +62,29 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         raise ConfigError(str(error)) from error
     if config.ensure_weight_tying:
         layers, saved = _together(model, layers, saved)
-    origins: list[str] = [*getattr(model, "burnlike_origin", ())]
     if config.quantize is not None:
         whole = [f"{path}." for path in saved]
         kept = {f"{path}.weight" for path in output_layers(model)}
         kept |= {name for name, _ in model.named_parameters() if name.startswith(tuple(whole))}
         rounded = quantize_(model, config.quantize, skip=kept)
         origins.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
-    add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying)
+    tokens = [(tables, numbers) for tables in token_tables(model, saved)] if numbers else []
+    if tokens and any(inside_of(it.path, saved) for it in tied_tables(model)):  # peft can't read such files
+        tied = ", ".join(it.path for it in tied_tables(model))
+        raise ConfigError(f"modules_to_save: expected all or none of {tied}, which are tied, beside new_tokens")
+    try:
+        add_adapters(
+            model, layers, saved, stay_tied=config.ensure_weight_tying, tokens=tokens, token_dtype=config.dtype
+        )
+    except (ModuleTreeError, ArgumentError) as error:
+        raise ConfigError(str(error)) from error
     if adapter is not None and not any(it.is_meta for it in model.parameters()):
         load_adapter(model, adapter)
     counts = [
         sum(it.numel() for it in model.parameters() if it.requires_grad or not trained) for trained in (True, False)
     ]
     more = f", and all of {', '.join(saved)}" if saved else ""
+    more += f", {len(numbers)} rows of {', '.join(it.path for tables, _ in tokens for it in tables)}" if tokens else ""
     origins.append(f"adapters  of {len(layers)} layers{more}: {counts[0]:,} of {counts[1]:,} parameters are trained")
     vars(model)["burnlike_origin"] = tuple(origins)
     vars(model)[ABOUT] = about(config)
