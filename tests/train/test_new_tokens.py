@@ -168,3 +168,14 @@ def test_other_exports_have_the_rows(folder: Path, target: str) -> None:
         pytest.importorskip("onnx")
     train("run")
     assert main(["export", "run", "--to", target, "--out", f"out.{target}"]) == 0
+
+
+def test_special_tokens_of_the_user_are_written_where_they_are_named(folder: Path) -> None:
+    longer_tokenizer = transformers.AutoTokenizer.from_pretrained("base")
+    longer_tokenizer.add_tokens(["<|tool|>", "<|end tool|>"], special_tokens=True)
+    longer_tokenizer.save_pretrained("base")
+    loaded = load_run(train("run"))
+    codec = loaded.config.data.codec(loaded.facts, loaded.directory)
+    tokens = codec.encode(f"{CALL}</s>")
+    assert codec.decode(tokens) == CALL
+    assert tokens.tolist()[-1] == longer_tokenizer.eos_token_id

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from ...config import Config, DatasetConfig, field
 from ...config.bounds import Size
@@ -104,12 +104,16 @@ class ConversationsConfig(DatasetConfig[Built]):
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .codec import prompts
 
-        return prompts(self, sources, directory)
+        return prompts(self._with_tokens(facts), sources, directory)
 
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "ChatCodec":
         from .codec import codec
 
-        return codec(self, directory)
+        return codec(self._with_tokens(facts), directory)
+
+    def _with_tokens(self, facts: Mapping[str, Any]) -> Self:
+        """The config with the new tokens of the model, too, which a run has kept."""
+        return self.replace(new_tokens=tuple(facts.get("new_tokens", ())))
 
 
 class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences", builds=".preferences:PreferenceData"):
