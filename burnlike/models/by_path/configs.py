@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 Attention = Literal["eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3"]
 _OF_TRANSFORMERS = ("attention", "options", "fuse", "new_tokens")
 FROM_TOKENIZER = "from_tokenizer"
-NewTokens = Literal["from_tokenizer"] | tuple[Annotated[str, Meta(min_length=1)] | Annotated[int, Meta(ge=0)], ...]
+NewTokens = (
+    Literal["from_tokenizer"] | tuple[Annotated[str, Meta(min_length=1)] | Annotated[int, Meta(ge=0, lt=2**31)], ...]
+)
 
 
 class PretrainedConfig(ModuleConfig["nn.Module"], tag="Pretrained", builds=".build:pretrained"):
