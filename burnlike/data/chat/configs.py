@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from ...config import Config, DatasetConfig, field
 from ...config.bounds import Size
@@ -91,6 +91,7 @@ class ConversationsConfig(DatasetConfig[Built]):
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None
     system: Name | None
     max_length: Size
+    new_tokens: tuple[Name, ...]
 
     def file_problems(self) -> Iterable[tuple[str, str]]:
         if problem := tokenizer_problem(self.tokenizer):
@@ -104,12 +105,16 @@ class ConversationsConfig(DatasetConfig[Built]):
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .codec import prompts
 
-        return prompts(self, sources, directory)
+        return prompts(self._with_tokens(facts), sources, directory)
 
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "ChatCodec":
         from .codec import codec
 
-        return codec(self, directory)
+        return codec(self._with_tokens(facts), directory)
+
+    def _with_tokens(self, facts: Mapping[str, Any]) -> Self:
+        """The config with the new tokens of the model, too, which a run has kept."""
+        return self.replace(new_tokens=tuple(facts.get("new_tokens", ())))
 
 
 class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences", builds=".preferences:PreferenceData"):
@@ -132,6 +137,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
         validation_fraction: how large that share is.
         train_split, valid_split: names of the parts of a directory.
         split_seed: by which the share is drawn.
+        new_tokens: as of `Chat`.
 
     Raises:
         DataError: by `init`: a file is missing or damaged, a row is no pair, or nothing is left to learn.
@@ -152,6 +158,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Seed = 0
+    new_tokens: tuple[Name, ...] = ()
 
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .preferences import whole_conversations
@@ -216,6 +223,8 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
         validation_fraction: how large that share is.
         train_split, valid_split: names of the parts of a directory.
         split_seed: by which the share is drawn, and conversations are packed.
+        new_tokens: texts that are one token each, which the tokenizer gets if it lacks them; besides those of
+            `model.new_tokens`.
 
     Raises:
         DataError: by `init`: a file is missing or damaged, a row is not of the format, the tokenizer has no template,
@@ -236,3 +245,4 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Seed = 0
+    new_tokens: tuple[Name, ...] = ()

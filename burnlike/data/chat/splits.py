@@ -64,6 +64,7 @@ class ChatData(Splits):
         rows = {name: self._read(sources) for name, sources in by_split.items()}
         super().__init__(*self._split(rows, self._fingerprint_of(by_split)))
         self.facts = {"format": self.format.name, "vocab_size": self.vocab_size}
+        self.facts |= {"new_tokens": self.template.new_tokens} if self.template.new_tokens else {}
         self.files = self.template.files
 
     def _format_of(self, source: Source) -> Format:
@@ -215,7 +216,7 @@ class ChatData(Splits):
             for place, file in enumerate(source.files)
         }
         facts = self._config.to_dict()
-        for name in ("path", "tokenizer", "validation_path", "chat_template"):
+        for name in ("path", "tokenizer", "validation_path", "chat_template", "new_tokens"):
             facts.pop(name, None)
         tokenizer = self.template.tokenizer.backend_tokenizer.to_str()
         return FileFingerprint(files, facts, self.template.text, tokenizer)

@@ -19,7 +19,7 @@ from ...errors import DataError
 from .configs import TEMPLATES
 from .filling import OverLimitError, filler
 from .formats import Conversation, Messages
-from .tokenizers import built_in, read_tokenizer, tokenizer_files
+from .tokenizers import add_tokens, built_in, read_tokenizer, tokenizer_files
 
 TOKENIZER_FOLDER, TEMPLATE_NAME = "tokenizer", "chat_template.jinja"
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -62,25 +62,36 @@ class ChatTemplate:
     Attributes:
         tokenizer: of transformers.
         name: of the template, for a person.
-        files: it is read from, by the names that a run keeps them by.
+        files: it is read from, by the names that a run keeps them by, or the content of one that has new tokens.
+        new_tokens: their numbers, by their texts.
         pad_token: what rows are filled up with.
     """
 
-    def __init__(self, directory: Path, template: str | None, system: str | None = None) -> None:
+    def __init__(
+        self, directory: Path, template: str | None, system: str | None = None, new_tokens: Sequence[str] = ()
+    ) -> None:
         """Read a tokenizer and its template.
 
         Args:
             directory: with the tokenizer's files.
             template: the name of one of burnlike's, or the path of a Jinja file; None: the tokenizer's own.
             system: what conversations begin with that have no system message.
+            new_tokens: texts that are one token each, which the tokenizer gets if it lacks them.
 
         Raises:
             DataError: a file is missing or damaged, or there is no template.
         """
         self.tokenizer = read_tokenizer(directory)
-        self.files = {f"{TOKENIZER_FOLDER}/{name}": file for name, file in tokenizer_files(directory).items()}
+        vocabulary = self.tokenizer.get_vocab()
+        self.files: dict[str, Path | bytes] = {
+            f"{TOKENIZER_FOLDER}/{name}": file for name, file in tokenizer_files(directory).items()
+        }
         if template is not None and template not in TEMPLATES:
             self.files[TEMPLATE_NAME] = Path(template).expanduser()
+        self.new_tokens = add_tokens(self.tokenizer, new_tokens)
+        if any(name not in vocabulary for name in new_tokens):
+            content = self.tokenizer.backend_tokenizer.to_str(pretty=True)
+            self.files[f"{TOKENIZER_FOLDER}/tokenizer.json"] = content.encode()
         self.eos_token: int | None = self.tokenizer.eos_token_id
         added = self.tokenizer.added_tokens_decoder.items()
         self.special = {*self.tokenizer.all_special_ids, *(number for number, it in added if it.special)}
