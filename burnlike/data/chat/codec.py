@@ -76,7 +76,7 @@ def template_of(config: ConversationsConfig[Any], directory: Path | None = None)
         tokenizer = kept
         if named is not None and named not in TEMPLATES:
             named = str(directory / TEMPLATE_NAME)
-    return ChatTemplate(tokenizer, named, config.system)
+    return ChatTemplate(tokenizer, named, config.system, config.thoughts)
 
 
 _TEXT = ".txt"

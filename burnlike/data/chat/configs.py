@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RowFormat = Literal["messages", "prompt_completion", "alpaca", "sharegpt"]
 Loss = Literal["answers", "all", "last_answer"]
+Thoughts = Literal["train", "leave_out"]
 OnLong = Literal["truncate", "drop", "error"]
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 TEMPLATES = ("chatml", "alpaca", "plain")
@@ -89,6 +90,7 @@ class ConversationsConfig(DatasetConfig[Built]):
     tokenizer: FilePath
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None
     system: Name | None
+    thoughts: Thoughts
     max_length: Size
 
     def file_problems(self) -> Iterable[tuple[str, str]]:
@@ -125,6 +127,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
         tokenizer: a directory with the files of a tokenizer of transformers, such as that of a model.
         chat_template: `chatml`, `alpaca`, `plain` or the path of a Jinja template, in place of the tokenizer's.
         system: what a conversation begins with that has no system message.
+        thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
         max_length: tokens of a conversation.
         on_long: whether a longer pair is cut at its ends (`truncate`), left out (`drop`), or an error.
         validation_path: a file or directory for validation; None takes the part `validation` of `path`, or a share.
@@ -144,6 +147,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     tokenizer: FilePath
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
+    thoughts: Thoughts = "train"
     max_length: Size = 1024
     on_long: OnLong = "truncate"
     validation_path: FilePath | None = None
@@ -168,6 +172,7 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
         chat_template: `chatml`, `alpaca`, `plain` (the messages, one after the other) or the path of a Jinja template,
             in place of the tokenizer's.
         system: what a conversation begins with that has no system message.
+        thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
         loss: on which tokens: of the `answers`, `all` of them, or of the `last_answer`.
         max_length: tokens of a conversation, and of a row of several.
         on_long: whether a longer one is cut at its end (`truncate`), left out (`drop`), or an error.
@@ -188,6 +193,7 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
     loss: Loss = "answers"
+    thoughts: Thoughts = "train"
     max_length: Size = 1024
     on_long: OnLong = "truncate"
     packing: bool = False

@@ -11,12 +11,13 @@ from torch import Tensor
 from ...errors import DataError
 from ..configs import NO_TARGET
 from ..sources.rows import pieces
+from ..sources.splits import drawn
 from .configs import PreferencesConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .files import Source
 from .formats import Conversation, Messages, WrongRow, answer_of, expect_texts, format_named, messages_in, turn
 from .splits import AT_ONCE, ChatData
-from .templates import Encoded, WrongConversation
+from .templates import WrongConversation
 
 ANSWERS = ("chosen", "rejected")
 _PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
@@ -66,6 +67,9 @@ class PairTokens(ConversationTokens):
 
     def __len__(self) -> int:
         return len(self.margins)
+
+    def drawn(self, fraction: float, seed: int) -> tuple[list[int], list[int]]:
+        return drawn(len(self), fraction, seed)
 
     def lengths(self) -> Tensor:
         return super().lengths().view(-1, 2).amax(1)
@@ -134,7 +138,8 @@ class PreferenceData(ChatData):
                 if wrong := [it for it in pair if isinstance(it, WrongConversation)]:
                     self._note(f"{place}: {wrong[0]}")
                     continue
-                kept = [row for it in pair if isinstance(it, Encoded) and (row := self._kept(place, it)) is not None]
+                good = [it[0] for it in pair if not isinstance(it, WrongConversation)]  # one row: of the last answer
+                kept = [row for it in good if (row := self._kept(place, it)) is not None]
                 if len(kept) == len(ANSWERS):
                     for answer in kept:
                         rows.append(answer)
