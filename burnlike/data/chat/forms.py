@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 from .formats import Messages
@@ -71,12 +70,12 @@ class MessageForm:
     def _call_form(self) -> tuple[bool, bool] | None:
         """Whether arguments are JSON, and the content is none where it is empty; None: it writes no calls."""
         forms: dict[tuple[bool, bool], str] = {}
-        for form in product((False, True), repeat=2):
+        for form in ((False, False), (False, True), (True, False), (True, True)):
             text = self._render([self._with_content(USER), self._with_calls(CALLS, *form)]) or ""
             is_wrong = any(it in text for it in ("'burn_k': 'burn_v'", '\\"burn', "None"))
             if "burn_c" in text and "burn_v" in text and not is_wrong:
                 forms[form] = text
-        return min(forms, key=lambda it: len(forms[it]), default=None)  # a longer one ends an empty answer, too
+        return min(forms, key=lambda it: (it[0], len(forms[it])), default=None)  # a longer one has an empty answer
 
     def _writes(self, text: str, answer: Mapping[str, Any]) -> bool:
         return text in (self._render([self._with_content(it) for it in (USER, answer)]) or "")

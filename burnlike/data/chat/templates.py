@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain, islice, takewhile
+from itertools import chain, islice, product, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +51,7 @@ class WrongConversation(ValueError):
     """Why a template can't write a conversation, or its answers are not to be found."""
 
 
+_SYSTEM = {"role": "system", "content": "a"}
 _RESULT = {"role": "tool", "name": "c", "content": "d", "tool_call_id": "abcdefghi"}
 _ENDING = ([USER, ANSWER], [USER, ANSWER, USER], [USER, CALLS, _RESULT], [USER, {**CALLS, **ANSWER}, _RESULT])
 """Conversations that show what ends an answer: the end of the text, and the message that comes next."""
@@ -286,12 +287,16 @@ class ChatTemplate:
 
     def _expect_whole(self, answer: Mapping[str, Any], place: int, text: str) -> None:
         """Refuse an answer of which the template leaves out something that it writes of others."""
+        thought, content = split_thought(answer)
         calls = answer.get("tool_calls", ()) if self._form.writes_calls else ()
-        wanted = [split_thought(answer)[1].strip(), *(it["function"]["name"] for it in calls)]
+        wanted = [content.strip(), *(it["function"]["name"] for it in calls)]
+        if self._thoughts == "train" and self._form.thought_key is not None:
+            wanted.append(thought.strip())
         if missing := [it for it in wanted if it not in text]:
             raise WrongConversation(
                 f"messages[{place}]: the chat template {self.name} leaves out {missing[0]!r:.60} of this answer;"
-                " take it out of the data, set its weight to 0, or name another template by data.chat_template"
+                " take it out of the data (thoughts by data.thoughts: leave_out), set the answer's weight to 0, or name"
+                " another template by data.chat_template"
             )
 
     def _marked(self, messages: Messages, tools: Any, *, only_last: bool) -> Row:
@@ -374,10 +379,10 @@ class ChatTemplate:
         return self._filled_as_is([(self._form.of(it), more) for it, more in requests], tools)
 
     def _tried(self, messages: Messages) -> str | None:
-        """The text of messages as they are, without tools or with none of them; None if the template refuses them."""
-        for tools in (None, []):
+        """The text of messages as they are; None if the template refuses them, also with tools and a system message."""
+        for first, tools in product(([], [_SYSTEM]), (None, [])):
             with suppress(WrongConversation):
-                return self._filled_as_is([(messages, {})], tools)[0][0]
+                return self._filled_as_is([([*first, *messages], {})], tools)[0][0]
         return None
 
     def _filled_as_is(

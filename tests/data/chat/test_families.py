@@ -243,6 +243,7 @@ JSON = '{"a": "two", "b": [1]}'
 CALLS = {
     "deepseekv3": "\n</think>\n\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n```json\n" + JSON
     + "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜><｜end▁of▁sentence｜>",
+    "gemma4_v5": '<|tool_call>call:add{a:<|"|>two<|"|>,b:[1]}<tool_call|><|tool_response>',
     "glm4moe": "\n<think></think>\n<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>two</arg_value>\n"
     "<arg_key>b</arg_key>\n<arg_value>[1]</arg_value>\n</tool_call><|observation|>",
     "gptoss": " to=functions.add<|channel|>commentary json<|message|>" + JSON + "<|call|>",
@@ -251,6 +252,18 @@ CALLS = {
     "qwen3": '<think>\n\n</think>\n\n<tool_call>\n{"name": "add", "arguments": ' + JSON + "}\n</tool_call><|im_end|>",
     "qwen3_instruct_2507": '<tool_call>\n{"name": "add", "arguments": ' + JSON + "}\n</tool_call><|im_end|>",
 }  # fmt: skip
+
+
+CALLS_TWICE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.content is none %}{% for c in m.tool_calls %}"
+    "{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}<|im_end|>\n{% else %}{% for c in"
+    " m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}<|im_end|>\n"
+    "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""An answer with an empty text is a call and an empty answer, as early DeepSeek writes it."""
+FAMILIES["twice"] = Family("<|im_end|>", text=CALLS_TWICE)
+CALLS["twice"] = "add" + JSON + "<|im_end|>"
 
 
 @pytest.mark.parametrize("as_json", [False, True])
