@@ -142,10 +142,10 @@ class ChatTemplate:
 
     def _leaves_out(self, role: str, place: int, others: Messages) -> bool:
         text = "burnlike"
+        messages = [*others[:place], {**_RESULT, "role": role, "content": text}, *others[place:]]
         try:
-            return text not in self._render(
-                [*others[:place], {**_RESULT, "role": role, "content": text}, *others[place:]], None
-            )
+            question = self._render(messages[:-1], None, begins_answer=True)
+            return text not in question and text not in self._render(messages, None)
         except WrongConversation:  # of which a person is told where a row has such a message
             return False
 

@@ -299,6 +299,7 @@ def test_a_thought_before_a_call_stays_in_the_question_of_the_next_answer(tmp_pa
         ("llama3", [*USED[:1], {**USED[1], "content": ""}, *USED[2:]], ["tools", "calls of tools"]),
         ("llama3_1", talk(1, system=False, thoughts=True), ["thoughts"]),
         ("qwen3", talk(1, system=False, thoughts=True), []),
+        ("joined", talk(1, system=True, thoughts=False), []),
         ("deepseek_r1_distill", talk(1, system=False, thoughts=True), []),
     ],
 )
