@@ -114,7 +114,7 @@ def _serve() -> None:
     os.dup2(2, 1)  # no library may print between answers
     from transformers.utils import chat_template_utils
 
-    vars(chat_template_utils)["datetime"] = _Clock  # which `strftime_now` of templates asks
+    chat_template_utils.__dict__["datetime"] = _Clock  # which `strftime_now` of templates asks
 
     with open("/proc/self/statm", encoding="ascii") as file:
         most = int(file.read().split()[0]) * resource.getpagesize() + MEMORY_BYTES
