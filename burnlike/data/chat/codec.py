@@ -78,7 +78,7 @@ def template_of(config: ConversationsConfig[Any], directory: Path | None = None)
         tokenizer = kept
         if named is not None and named not in TEMPLATES:
             named = str(directory / TEMPLATE_NAME)
-    return ChatTemplate(tokenizer, named, config.system, config.new_tokens)
+    return ChatTemplate(tokenizer, named, config.system, new_tokens=config.new_tokens, thoughts=config.thoughts)
 
 
 _TEXT = ".txt"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RowFormat = Literal["messages", "prompt_completion", "alpaca", "sharegpt"]
 Loss = Literal["answers", "all", "last_answer"]
+Thoughts = Literal["train", "leave_out"]
 OnLong = Literal["truncate", "drop", "error"]
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 TEMPLATES = ("chatml", "alpaca", "plain")
@@ -90,6 +91,7 @@ class ConversationsConfig(DatasetConfig[Built]):
     tokenizer: FilePath
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None
     system: Name | None
+    thoughts: Thoughts
     max_length: Size
     new_tokens: tuple[Name, ...]
 
@@ -131,6 +133,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
         tokenizer: a directory with the files of a tokenizer of transformers, such as that of a model.
         chat_template: `chatml`, `alpaca`, `plain` or the path of a Jinja template, in place of the tokenizer's.
         system: what a conversation begins with that has no system message.
+        thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
         max_length: tokens of a conversation.
         on_long: whether a longer pair is cut at its ends (`truncate`), left out (`drop`), or an error.
         validation_path: a file or directory for validation; None takes the part `validation` of `path`, or a share.
@@ -151,6 +154,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     tokenizer: FilePath
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
+    thoughts: Thoughts = "train"
     max_length: Size = 1024
     on_long: OnLong = "truncate"
     validation_path: FilePath | None = None
@@ -174,7 +178,7 @@ class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".p
     lists: `input_ids`, int64 `[n]` each, `messages` and `rows`. It needs the extra `transformers`.
 
     Attributes:
-        path, tokenizer, chat_template, system: as of `Preferences`.
+        path, tokenizer, chat_template, system, thoughts, new_tokens: as of `Preferences`.
         max_length: tokens of a prompt.
         on_long: whether a longer one is left out (`drop`), or an error.
         validation_path, validation_fraction, train_split, valid_split, split_seed: as of `Preferences`.
@@ -191,6 +195,7 @@ class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".p
     tokenizer: FilePath
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
+    thoughts: Thoughts = "train"
     max_length: Size = 1024
     on_long: Literal["drop", "error"] = "error"
     validation_path: FilePath | None = None
@@ -198,6 +203,7 @@ class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".p
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Seed = 0
+    new_tokens: tuple[Name, ...] = ()
 
 
 class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:ChatData"):
@@ -215,6 +221,7 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
         chat_template: `chatml`, `alpaca`, `plain` (the messages, one after the other) or the path of a Jinja template,
             in place of the tokenizer's.
         system: what a conversation begins with that has no system message.
+        thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
         loss: on which tokens: of the `answers`, `all` of them, or of the `last_answer`.
         max_length: tokens of a conversation, and of a row of several.
         on_long: whether a longer one is cut at its end (`truncate`), left out (`drop`), or an error.
@@ -237,6 +244,7 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
     loss: Loss = "answers"
+    thoughts: Thoughts = "train"
     max_length: Size = 1024
     on_long: OnLong = "truncate"
     packing: bool = False

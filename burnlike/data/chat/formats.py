@@ -268,6 +268,12 @@ def _text(place: str, value: Any, *, may_be_number: bool = False) -> str:
         return str(value)
     if isinstance(value, list) and all(isinstance(it, Mapping) and isinstance(it.get("text"), str) for it in value):
         return "".join(it["text"] for it in value)
+    kinds = {str(it.get("type")) for it in value if isinstance(it, Mapping)} if isinstance(value, list) else set()
+    if others := sorted(kinds - {"text", "None"}):
+        raise WrongRow(
+            f"{place}: expected parts of type text, got {', '.join(others)}; conversations are of text only: take such"
+            " parts, or these rows, out of the data"
+        )
     raise WrongRow(f"{place}: expected text, got {_shown(value)}")
 
 

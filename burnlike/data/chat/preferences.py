@@ -12,7 +12,7 @@ from ...errors import DataError
 from ..configs import NO_TARGET
 from ..dataset import Dataset, InMemDataset
 from ..sources.rows import pieces
-from ..sources.splits import Unlabeled
+from ..sources.splits import Unlabeled, drawn
 from .codec import format_for, prompt_rows, template_of
 from .configs import PreferencesConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
@@ -69,6 +69,9 @@ class PairTokens(ConversationTokens):
 
     def __len__(self) -> int:
         return len(self.margins)
+
+    def drawn(self, fraction: float, seed: int) -> tuple[list[int], list[int]]:
+        return drawn(len(self), fraction, seed)
 
     def lengths(self) -> Tensor:
         return super().lengths().view(-1, 2).amax(1)
@@ -137,7 +140,8 @@ class PreferenceData(ChatData):
                 if wrong := [it for it in pair if isinstance(it, WrongConversation)]:
                     self._note(f"{place}: {wrong[0]}")
                     continue
-                kept = [row for it in pair if isinstance(it, Encoded) and (row := self._kept(place, it)) is not None]
+                good = [it[0] for it in pair if not isinstance(it, WrongConversation)]  # one row: of the last answer
+                kept = [row for it in good if (row := self._kept(place, it)) is not None]
                 if len(kept) == len(ANSWERS):
                     for answer in kept:
                         rows.append(answer)
@@ -204,9 +208,10 @@ def _answered(place: str, config: PreferencesConfig, row: Any) -> tuple[tuple[st
         raise DataError(f"{place}: {error}") from error
 
 
-def _whole(place: str, config: PreferencesConfig, encoded: Encoded | WrongConversation) -> Tensor:
-    if isinstance(encoded, WrongConversation):
-        raise DataError(f"{place}: {encoded}")
+def _whole(place: str, config: PreferencesConfig, rows: list[Encoded] | WrongConversation) -> Tensor:
+    if isinstance(rows, WrongConversation):
+        raise DataError(f"{place}: {rows}")
+    (encoded,) = rows  # that of the last answer
     if len(encoded.tokens) > config.max_length and config.on_long != "truncate":
         raise DataError(
             f"{place}: expected at most {config.max_length} tokens (data.max_length), got {len(encoded.tokens)}"

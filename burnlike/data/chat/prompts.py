@@ -121,6 +121,6 @@ class PromptData(ChatData):
                         )
                     self.counts["too long"] += 1
                     continue
-                rows.append(Encoded(tokens, [False] * len(tokens)))
+                rows.append_all([Encoded(tokens, [False] * len(tokens))])
                 rows.sources.append((conversation.messages, row))
         return rows

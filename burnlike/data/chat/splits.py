@@ -12,7 +12,7 @@ from ...errors import DataError
 from ..configs import NO_TARGET
 from ..dataset import FileFingerprint
 from ..sources.rows import pieces
-from ..sources.splits import Splits, drawn, histogram, marked_text, named_parts
+from ..sources.splits import Splits, histogram, marked_text, named_parts
 from .codec import ChatCodec, template_of
 from .configs import ChatConfig, PreferencesConfig, PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
@@ -22,6 +22,7 @@ from .templates import Encoded, WrongConversation
 
 AT_ONCE = 512
 _SHOWN_ROWS = 20
+_SEVERAL_ROWS = "in several rows, as the template writes answers otherwise when more follows"
 _PARTS = ("train", "valid")
 
 
@@ -48,8 +49,6 @@ class ChatData(Splits):
         self.codec = ChatCodec(self.template, config.max_length)
         self.vocab_size = self.codec.vocab_size
         self.counts: Counter[str] = Counter()
-        self._knows_tools = "tools" in self.template.text
-        self._knows_calls = "tool_calls" in self.template.text
         self._unreadable: list[str] = []
         by_split = sources_of(config.path, "data.path")
         if config.validation_path is not None:
@@ -140,19 +139,15 @@ class ChatData(Splits):
             for (place, _), result in zip(read, encoded, strict=True):
                 if isinstance(result, WrongConversation):
                     self._note(f"{place}: {result}")
-                elif (kept := self._kept(place, result)) is not None:
-                    rows.append(kept)
+                else:
+                    self.counts[_SEVERAL_ROWS] += len(result) > 1
+                    rows.append_all(kept for it in result if (kept := self._kept(place, it)) is not None)
         return rows
 
     def _conversation(self, place: str, row: Mapping[str, Any]) -> Conversation | None:
         try:
             conversation = self.format.read(row)
             expect_texts(conversation)
-            self.counts["with tools, which the template leaves out"] += (
-                bool(conversation.tools) and not self._knows_tools
-            )
-            calls = any("tool_calls" in it for it in conversation.messages)
-            self.counts["with calls of tools, which the template leaves out"] += calls and not self._knows_calls
             for kind in self.template.left_out(conversation):
                 self.counts[f"with {kind}, which the template leaves out"] += 1
             return conversation
@@ -192,7 +187,7 @@ class ChatData(Splits):
         if valid is not None:
             parts = [(whole, [*range(len(whole))]), (valid, [*range(len(valid))])]
         else:
-            parts = [(whole, it) for it in drawn(len(whole), config.validation_fraction, config.split_seed)]
+            parts = [(whole, it) for it in whole.drawn(config.validation_fraction, config.split_seed)]
         for name, (_, indices) in zip(_PARTS, parts, strict=True):
             if not indices:
                 told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + unreadable[:1])

@@ -358,7 +358,7 @@ def resize_tables(model: Any, count: int) -> None:
         for tensor in model.get_submodule(path).parameters(recurse=False):
             if before is not None and len(tensor) == count > before and not tensor.is_meta:
                 # In pieces: of a large table, in float64, which makes the mean that of any number of threads.
-                total = sum(it.double().sum(0) for it in tensor[:before].split(_ROWS_AT_ONCE))
+                total = torch.stack([it.double().sum(0) for it in tensor[:before].split(_ROWS_AT_ONCE)]).sum(0)
                 tensor[before:] = (total / before).to(tensor.dtype)
 
 
