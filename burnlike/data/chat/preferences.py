@@ -217,6 +217,7 @@ class PackedPairBatcher(ConversationBatcher):
 class PreferenceData(ChatData):
     """Pairs, or answers with a label, in parts; see `ChatData`."""
 
+    _train_rows: Answers
     dataset_type, batcher_type = Pairs, PairBatcher
     packed_type, packed_batcher_type, packed_conversations = PackedPairs, PackedPairBatcher, 2
 

@@ -91,10 +91,8 @@ def has_no_values(tensor: Tensor) -> bool:
     return tensor.is_meta or is_fake(tensor)
 
 
-class PairTask(PaddedTask):
-    """A task of pairs: `loss_of` gives the losses `[n]` of pairs, and their rewards."""
-
-    unit = "pairs"
+class AnswerTask(PaddedTask):
+    """A task of answers to prompts, which may be packed."""
 
     def __init__(self) -> None:
         self._packing = Packing()
@@ -104,6 +102,17 @@ class PairTask(PaddedTask):
 
     def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
         self._packing.try_out(model, parallel)
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        raise ConfigError(
+            f"task: {type(self).__name__} prefers answers and has no predictions; burnlike generate RUN writes answers"
+        )
+
+
+class PairTask(AnswerTask):
+    """A task of pairs: `loss_of` gives their loss and their rewards."""
+
+    unit = "pairs"
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         self._packing.expect_apart(model, batch)
@@ -117,11 +126,6 @@ class PairTask(PaddedTask):
         self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The loss of a batch, scalar, and the rewards of the chosen and of the rejected answers, `[n]` each."""
-
-    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        raise ConfigError(
-            f"task: {type(self).__name__} prefers answers and has no predictions; burnlike generate RUN writes answers"
-        )
 
 
 def parts_of(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:

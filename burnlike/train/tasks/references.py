@@ -19,7 +19,7 @@ from ...record import Record, SafetensorsRecorder
 from ..learner.steps import StepOutput, evaluation_mode
 from ..parallel.single_process import SingleProcess
 from .configs import DpoConfig, KtoConfig
-from .preferences import LogProbabilities, PairTask, answer_sums, has_no_values, rows_of_pairs
+from .preferences import AnswerTask, LogProbabilities, PairTask, answer_sums, has_no_values, rows_of_pairs
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 REFERENCE_NAME = "reference.safetensors"
 
 
-class Reference:
-    """The log-probabilities of answers by a model as it was before its training.
+class ReferenceTask(AnswerTask):
+    """A task that compares log-probabilities of answers with those by the model as it was before its training.
 
-    They are those of the model with its adapters off, or what was computed with its first weights, and kept.
+    These are computed with the adapters off; or with the first weights before the training, and kept in the run.
     """
 
-    def __init__(self, task: str, *, is_kept: bool) -> None:
-        self._task, self._is_kept = task, is_kept
+    config: Any
 
-    def expect(self, model: nn.Module) -> None:
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
         """Refuse a model, with its first weights, that is not what it computes with its adapters off."""
-        if self._is_kept:
+        super().try_out(model, parallel)
+        if self.config.reference == "kept":
             return
         self._adapters_off(model)
         factors = [local(it.b.detach()) for it in model.modules() if isinstance(it, Lora)]
         if any(bool(it.any()) for it in factors if not has_no_values(it)):
             raise ConfigError(
-                f"task: {self._task}: the adapters begin with values, so that the model with its adapters off is not"
-                " the one that is trained further; set `reference: kept`, which takes the first weights as they are"
+                f"task: {type(self).__name__}: the adapters begin with values, so that the model with its adapters off"
+                " is not the one that is trained further; set `reference: kept`, which takes the first weights"
             )
 
     def _adapters_off(self, model: nn.Module) -> AbstractContextManager[None]:
@@ -53,25 +53,32 @@ class Reference:
             return adapters_off(unwrap(model))
         except ModuleTreeError as error:
             raise ConfigError(
-                f"task: {self._task}: {error}; take `model: {{type: LoRA, of: ...}}` without dora, or `reference: kept`"
+                f"task: {type(self).__name__}: {error}; take `model: {{type: LoRA, of: ...}}` without dora, or"
+                " `reference: kept`"
             ) from error
 
-    def sums(self, model: nn.Module, rows: Mapping[str, Tensor], kept: Tensor | None = None) -> Tensor:
+    def reference_sums(self, model: nn.Module, rows: Mapping[str, Tensor], kept: Tensor | None = None) -> Tensor:
         """The log-probabilities `[answers]` of the answers of rows; `kept` are those that the batch has."""
         if kept is not None:
             return kept.flatten()
-        if self._is_kept and has_no_values(rows["input_ids"]):
-            return rows["input_ids"].new_zeros(len(rows["input_ids"]), dtype=torch.float32)
+        if self.config.reference == "kept":
+            if not has_no_values(rows["input_ids"]):
+                raise ConfigError(
+                    f"task: {type(self).__name__}: the reference is kept for the items of the training's data alone,"
+                    " whose validations are in metrics.jsonl; with `reference: computed` other data can be measured"
+                )
+            count = 2 * len(rows["margin"]) if "position_ids" in rows else len(rows["input_ids"])
+            return rows["input_ids"].new_zeros(count, dtype=torch.float32)
         # Dropout would make another reference of each step.
         with torch.no_grad(), evaluation_mode(model), self._adapters_off(model):
             return answer_sums(model, rows)[0]
 
-    def keep(self, job: "Job", directory: Path) -> None:
+    def start(self, job: "Job", directory: Path) -> None:
         """Give the items of a job's data their log-probabilities by its model, which has its first weights.
 
         They are read from the directory of the run, if they are of this data, or computed and written there.
         """
-        if not self._is_kept:
+        if self.config.reference != "kept":
             return
         datasets = {"train": job.data.train, "valid": job.data.valid, **getattr(job.data, "splits", {})}
         answers = {name: getattr(it, "conversations", it) for name, it in datasets.items()}
@@ -100,7 +107,7 @@ class Reference:
         return torch.cat(sums)
 
 
-class Dpo(PairTask):
+class Dpo(PairTask, ReferenceTask):
     """Direct preference optimization; see `DpoConfig`.
 
     With l the log-probability of an answer by the model minus that by the reference, and d = l(chosen) - l(rejected):
@@ -110,20 +117,12 @@ class Dpo(PairTask):
     def __init__(self, config: DpoConfig | None = None) -> None:
         super().__init__()
         self.config = config or DpoConfig()
-        self._reference = Reference("Dpo", is_kept=self.config.reference == "kept")
-
-    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
-        super().try_out(model, parallel)
-        self._reference.expect(model)
-
-    def start(self, job: "Job", directory: Path) -> None:
-        self._reference.keep(job, directory)
 
     def loss_of(
         self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         config = self.config
-        sums = self._reference.sums(model, rows, batch.get("reference"))
+        sums = self.reference_sums(model, rows, batch.get("reference"))
         reference = policy._replace(chosen=sums[0::2], rejected=sums[1::2])
         measured, base = policy, reference
         if config.length_normalized or config.loss == "ipo":
@@ -144,7 +143,7 @@ class Dpo(PairTask):
         return loss, config.beta * rewards[0], config.beta * rewards[1]
 
 
-class Kto(PairTask):
+class Kto(ReferenceTask):
     """Kahneman-Tversky optimization of single answers; see `KtoConfig`.
 
     With l the log-probability of an answer by the model minus that by the reference, and k the mean of l over answers
@@ -157,31 +156,23 @@ class Kto(PairTask):
     def __init__(self, config: KtoConfig | None = None) -> None:
         super().__init__()
         self.config = config or KtoConfig()
-        self._reference = Reference("Kto", is_kept=self.config.reference == "kept")
         self._most_tokens: int | None = None
 
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         super().take_facts(facts)
         self._most_tokens = facts.get("max_length")
 
-    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
-        super().try_out(model, parallel)
-        self._reference.expect(model)
-
-    def start(self, job: "Job", directory: Path) -> None:
-        self._reference.keep(job, directory)
-
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         rows, desirable, kept = rows_of_answers(batch)
         config = self.config
         policy = answer_sums(model, rows)[0]
-        ratios = policy - self._reference.sums(model, rows, kept)
+        ratios = policy - self.reference_sums(model, rows, kept)
         divergence = torch.zeros_like(ratios[0]).detach()
         if config.loss == "kto":
             others = mismatched(rows, self._most_tokens)
             with torch.no_grad():
                 others_policy = answer_sums(model, others)[0]
-            divergence = (others_policy - self._reference.sums(model, others)).mean().clamp(min=0)
+            divergence = (others_policy - self.reference_sums(model, others)).mean().clamp(min=0)
         share = desirable.to(policy.dtype)  # 1 or 0
         weights = share * config.desirable_weight + (1 - share) * config.undesirable_weight
         loss = (weights * (1 - torch.sigmoid(config.beta * (2 * share - 1) * (ratios - divergence)))).mean()
@@ -197,9 +188,6 @@ class Kto(PairTask):
         means = {name: it.mean() for name, it in parts.items() if len(it)}
         margins = {"margins": chosen.mean() - rejected.mean()} if len(means) == len(parts) else {}
         return {"kl": divergence, **means, **margins}
-
-    def loss_of(self, *_: Any) -> Any:
-        raise NotImplementedError("the losses of Kto are of single answers")
 
 
 def rows_of_answers(batch: Any) -> tuple[dict[str, Tensor], Tensor, Tensor | None]:

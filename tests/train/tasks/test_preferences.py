@@ -246,7 +246,7 @@ KEPT = "{type: Dpo, reference: kept}"
 TASKS = [
     ("{type: Dpo}", {}),
     (KEPT, {"model": "{type: Pretrained, path: base}"}),
-    ("{type: Dpo}", {"data.packing": "true", "data.max_length": "48"}),
+    (KEPT, {"data.packing": "true", "data.max_length": "48"}),
     ("{type: Kto, beta: 0.5}", {"training.epochs": "8"}),
     ("{type: Orpo}", {"model": "{type: Pretrained, path: base}"}),
     ("{type: SimPo}", {"model": "{type: Pretrained, path: base}"}),
@@ -263,6 +263,11 @@ def test_a_job_learns_what_is_preferred(task: str, changes: dict[str, str], caps
     values = last_values()
     assert values.get("loss.accuracies", 1.0) == 1.0
     assert values["loss.margins"] > 0.3
+    if task == KEPT:
+        assert main(["evaluate", "runs/job"]) == 2
+        assert "the reference is kept for the items of the training's data alone" in capsys.readouterr().err
+    else:
+        assert main(["evaluate", "runs/job"]) == 0
     capsys.readouterr()
 
 
