@@ -120,13 +120,16 @@ class ConversationsConfig(DatasetConfig[Built]):
 
 
 class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences", builds=".preferences:PreferenceData"):
-    """Pairs of answers to a prompt, of which one is preferred, as the chat template of a tokenizer writes them.
+    """Pairs of answers to a prompt, of which one is preferred, or answers that are desirable or not.
 
-    Rows have `chosen` and `rejected`, each a text, a message or messages; and before them `prompt` (a text or
+    The chat template of a tokenizer writes them.
+
+    Rows of pairs have `chosen` and `rejected`, each a text, a message or messages; and before them `prompt` (a text or
     messages), `messages`, `conversations`, or `instruction` and `input`, or nothing where both answers are whole
     conversations. Batches are mappings `[n, 2, length]` int64, the chosen one first: `input_ids`, `labels` (-100:
-    before the answer) and `attention_mask`, and `margin`, `[n]` float32, that of the rows or 0. It needs the extra
-    `transformers`.
+    before the answer) and `attention_mask`, and `margin`, `[n]` float32, that of the rows or 0. Rows of single answers
+    have `completion` in place of the two, or are conversations with their answer, and `label` or `kto_tag`; batches are
+    then `[n, length]` with `desirable`, `[n]` float32. It needs the extra `transformers`.
 
     Attributes:
         path: a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`), or a directory, as of `Chat`.
@@ -136,10 +139,11 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
         thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
         max_length: tokens of a conversation.
         on_long: whether a longer pair is cut at its ends (`truncate`), left out (`drop`), or an error.
+        packing: whether a row of twice `max_length` has several pairs, whose conversations don't see each other.
         validation_path: a file or directory for validation; None takes the part `validation` of `path`, or a share.
         validation_fraction: how large that share is.
         train_split, valid_split: names of the parts of a directory.
-        split_seed: by which the share is drawn.
+        split_seed: by which the share is drawn, and pairs are packed.
         new_tokens: as of `Chat`.
 
     Raises:
@@ -148,7 +152,6 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
 
     format: ClassVar[None] = None
     loss: ClassVar[Loss] = "last_answer"
-    packing: ClassVar[bool] = False
 
     path: FilePath
     tokenizer: FilePath
@@ -157,6 +160,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     thoughts: Thoughts = "train"
     max_length: Size = 1024
     on_long: OnLong = "truncate"
+    packing: bool = False
     validation_path: FilePath | None = None
     validation_fraction: Fraction = 0.1
     train_split: Name = "train"

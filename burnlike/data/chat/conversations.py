@@ -112,6 +112,11 @@ class Conversations(Fingerprinted):
         self.fingerprint = fingerprint
         self.lengths = rows.lengths()[torch.as_tensor(indices, dtype=torch.int64)]
 
+    @property
+    def sizes(self) -> Tensor:
+        """Tokens that an item takes in a row of several."""
+        return self.lengths
+
     def __len__(self) -> int:
         return len(self.indices)
 
@@ -139,7 +144,7 @@ class PackedConversations(Fingerprinted):
         self.conversations = conversations
         self.fingerprint = conversations._fingerprint
         self.unreadable = conversations.unreadable
-        lengths = conversations.lengths.tolist()
+        lengths = conversations.sizes.tolist()
         self.packs = packed(lengths, capacity, seed)
         sizes = [sum(lengths[it] for it in pack) for pack in self.packs]
         self.length = max(sizes, default=0)
@@ -151,7 +156,10 @@ class PackedConversations(Fingerprinted):
     def __getitem__(self, index: int, /) -> dict[str, Tensor]:
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
-        items = [self.conversations[it] for it in self.packs[index]]
+        return self._joined([self.conversations[it] for it in self.packs[index]])
+
+    @staticmethod
+    def _joined(items: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         positions = [torch.arange(len(it["input_ids"])) for it in items]
         return {
             "input_ids": torch.cat([it["input_ids"] for it in items]),

@@ -111,7 +111,7 @@ def _of_messages(name: str = "messages", column: str = "messages", role: str = "
         ]
         if name == "sharegpt" and (system := row.get("system")):
             messages.insert(0, {"role": "system", "content": _text("system", system)})
-        return Conversation(messages, _tools(row))
+        return Conversation(messages, tools_of(row))
 
     def prompt(row: Mapping[str, Any]) -> Conversation:
         messages = read(row)
@@ -128,7 +128,7 @@ def _prompt_completion() -> Format:
         return Conversation(begin.messages + turn("completion", row, "assistant"), begin.tools)
 
     def prompt(row: Mapping[str, Any]) -> Conversation:
-        return Conversation(turn("prompt", row, "user"), _tools(row))
+        return Conversation(turn("prompt", row, "user"), tools_of(row))
 
     return Format("prompt_completion", {"": COLUMNS["prompt_completion"]}, read, prompt)
 
@@ -190,7 +190,7 @@ def _own(config: ChatFormatConfig) -> Format:
         return _of_messages(OWN, config.messages, config.role, config.content, config.roles)
 
     def messages_of(row: Mapping[str, Any], roles: Sequence[str]) -> Conversation:
-        return Conversation([{"role": it, "content": _filled(config.texts[it], row)} for it in roles], _tools(row))
+        return Conversation([{"role": it, "content": _filled(config.texts[it], row)} for it in roles], tools_of(row))
 
     roles = [*config.texts]
     columns = {f".{name}": columns_of(text) for name, text in config.texts.items()}
@@ -251,7 +251,8 @@ def _call(place: str, value: Any) -> Any:
     return {**value, "type": "function", "function": {"name": inner["name"], "arguments": arguments}}
 
 
-def _tools(row: Mapping[str, Any]) -> list[Any] | None:
+def tools_of(row: Mapping[str, Any]) -> list[Any] | None:
+    """The tools of a row, each an object; None for none."""
     tools = _parsed(row.get("tools"))
     if not tools:
         return None

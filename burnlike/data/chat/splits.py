@@ -41,6 +41,10 @@ class ChatData(Splits):
 
     dataset_type: type[Conversations] = Conversations
     batcher_type: type[ConversationBatcher] = ConversationBatcher
+    packed_type: type[PackedConversations] = PackedConversations
+    packed_batcher_type: type[ConversationBatcher] = ConversationBatcher
+    packed_conversations = 1
+    """How many conversations of `max_length` a packed row has room for."""
 
     def __init__(self, config: ChatConfig | PreferencesConfig | PromptsConfig, directory: Path | None = None) -> None:
         """Read all; `directory` has the tokenizer that a run has kept."""
@@ -148,12 +152,15 @@ class ChatData(Splits):
         try:
             conversation = self.format.read(row)
             expect_texts(conversation)
-            for kind in self.template.left_out(conversation):
-                self.counts[f"with {kind}, which the template leaves out"] += 1
+            self._count_left_out(conversation)
             return conversation
         except WrongRow as error:
             self._note(f"{place}: {error}")
             return None
+
+    def _count_left_out(self, conversation: Conversation) -> None:
+        for kind in self.template.left_out(conversation):
+            self.counts[f"with {kind}, which the template leaves out"] += 1
 
     def _note(self, text: str) -> None:
         self.counts["unreadable"] += 1
@@ -198,10 +205,11 @@ class ChatData(Splits):
         others = {name: self.dataset_type(it, [*range(len(it))], fingerprint) for name, it in rest.items() if len(it)}
         if not config.packing:
             return *datasets, self.batcher_type(self.template.pad_token), others, fingerprint
-        packs = [PackedConversations(it, config.max_length, config.split_seed) for it in datasets]
-        more = {name: PackedConversations(it, config.max_length, config.split_seed) for name, it in others.items()}
+        capacity = self.packed_conversations * config.max_length
+        packs = [self.packed_type(it, capacity, config.split_seed) for it in datasets]
+        more = {name: self.packed_type(it, capacity, config.split_seed) for name, it in others.items()}
         length = max(it.length for it in packs)
-        return *packs, ConversationBatcher(self.template.pad_token, length), more, fingerprint
+        return *packs, self.packed_batcher_type(self.template.pad_token, length), more, fingerprint
 
     def _fingerprint_of(self, by_split: Mapping[str, Sequence[Source]]) -> FileFingerprint:
         files = {

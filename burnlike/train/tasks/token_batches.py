@@ -10,6 +10,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -267,6 +268,32 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any], parallel: SinglePro
     if problem:
         raise ConfigError(_refusal(model, problem))
     return True
+
+
+class Packing:
+    """The proofs that the models of a task keep packed documents apart, each made once."""
+
+    def __init__(self) -> None:
+        self._data: Any = None
+        self._apart: WeakSet[nn.Module] = WeakSet()  # weak, so that no model is kept alive
+
+    def take_data(self, data: Any) -> None:
+        self._data = data
+
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
+        """Refuse a model that does not keep the documents of the data's first item apart."""
+        item = self._data.train[0] if self._data is not None and len(self._data.train) else None
+        if isinstance(item, Mapping) and "position_ids" in item:
+            device = next((it.device for it in model.parameters()), torch.device("cpu"))
+            batch = {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()}
+            self.expect_apart(model, batch, parallel)
+
+    def expect_apart(self, model: nn.Module, batch: Any, parallel: SingleProcess | None = None) -> None:
+        """Refuse a model that does not keep the documents of a batch apart, if they are packed."""
+        if not (isinstance(batch, Mapping) and "position_ids" in batch and "input_ids" in batch):
+            return
+        if unwrap(model) not in self._apart and expect_apart(model, batch, parallel):
+            self._apart.add(unwrap(model))
 
 
 _MIXED = "what one document of a row says changes with another"
