@@ -81,16 +81,13 @@ def test_drawn_texts_have_the_probabilities_of_the_model(options: dict[str, Any]
 
 def test_what_can_not_draft_is_refused() -> None:
     model = ours(0)
+    lstm = LstmLmConfig(vocab_size=24, d_model=8, d_hidden=8).init()
     with pytest.raises(ArgumentError, match="expected models whose reader can go back, got LstmLm"):
-        [
-            *stream(
-                model, PROMPTS[0], 5, draft=DraftModel(model=LstmLmConfig(vocab_size=24, d_model=8, d_hidden=8).init())
-            )
-        ]
+        list(stream(model, PROMPTS[0], 5, draft=DraftModel(model=lstm)))
     other = DecoderLmConfig(d_model=16, **{**SIZES, "vocab_size": 30}).init()
     with pytest.raises(ArgumentError, match="expected a model of 24 tokens, as DecoderLm, got one of 30"):
-        [*stream(model, PROMPTS[0], 5, draft=DraftModel(model=other))]
+        list(stream(model, PROMPTS[0], 5, draft=DraftModel(model=other)))
     with pytest.raises(ArgumentError, match="at most 40 tokens together, got a prompt of 5 and max_new_tokens of 36"):
-        [*stream(model, PROMPTS[0], 36, draft=DraftModel(model=model))]
+        list(stream(model, PROMPTS[0], 36, draft=DraftModel(model=model)))
     with pytest.raises(ArgumentError, match="n_tokens: expected 1 or more, got 0"):
         DraftModel(model=model, n_tokens=0)
