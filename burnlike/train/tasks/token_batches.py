@@ -9,6 +9,7 @@ A batch is `[n, length + 1]` integer tokens, or a mapping as models of transform
 import copy
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -89,7 +90,7 @@ def _own(model: nn.Module, sequence: DividedSequence, named: Mapping[str, Any]) 
     from ...models.decoder_lm.block import documents_of, positions_of
 
     tokens: Tensor = named["input_ids"]
-    length, names = tokens.shape[1], {*inspect.signature(own_class(unwrap(model)).forward).parameters}
+    length, names = tokens.shape[1], {*_parameters_of(own_class(unwrap(model)).forward)}
     if length % sequence.n_pieces and model.training and getattr(model, "has_balance", False):
         raise ConfigError(
             f"distributed.context: expected sequences of a multiple of {sequence.n_pieces} tokens, since padding would"
@@ -216,12 +217,18 @@ def _logits(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Ten
     return logits_of(output), added
 
 
+# Asked for in each step.
+@cache
+def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
 def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
     """The inputs under the names of the model's `forward`: transformers', or those of burnlike's `DecoderLm`.
 
     A model that takes no mask gets none: padding is on the right, where nothing that is before sees it.
     """
-    named = inspect.signature(own_class(unwrap(model)).forward).parameters
+    named = _parameters_of(own_class(unwrap(model)).forward)
     takes_any = any(it.kind is inspect.Parameter.VAR_KEYWORD for it in named.values())
     if "position_ids" in inputs and not {"position_ids", "positions"} & {*named}:
         raise ConfigError(_refusal(model, "it takes no positions"))
