@@ -97,7 +97,8 @@ def add_vocabulary(writer: Any, source: Source, size: int) -> str:
         writer.add_token_scores([vocabulary.scores.get(number, 0.0) for number in range(size)])
         writer.add_add_space_prefix(vocabulary.has_space_prefix)
         writer.add_remove_extra_whitespaces(False)
-    _add_roles(writer, vocabulary, template, stop_tokens(source.model, codec))
+    ends = sorted(stop_tokens(source.model, codec), key=lambda it: it not in codec.stop_tokens)
+    _add_roles(writer, vocabulary, template, ends)
     kind = "byte-pair tokens" if vocabulary.scores is None else "SentencePiece"
     shown = "bytes" if content is None else f"{kind} ({vocabulary.pre or 'llama'})"
     return f"{len(vocabulary.tokens)}, {shown}{'' if template is None else ', with the chat template'}"
@@ -160,7 +161,7 @@ def _of_words(content: Any, tokens: Any, types: Any, merges: Sequence[tuple[str,
     if normalizer not in (None, {"type": "NFC"}):
         raise _unknown(f"the normalizer {normalizer['type']}")
     steps = content["pre_tokenizer"] or {"type": "no pattern"}
-    pattern = " ".join(_step(it) for it in steps.get("pretokenizers", [steps]))
+    pattern = " ".join(filter(None, map(_step, steps.get("pretokenizers", [steps]))))
     pre = _PATTERNS.get((pattern, bool(content["model"].get("ignore_merges"))))
     if pre is None:
         raise _unknown(f"the pattern {pattern}")
