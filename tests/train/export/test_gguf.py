@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 import torch
@@ -23,7 +24,6 @@ from burnlike.train.export.source import source_of_config
 from ...data.chat.samples import MARKED, conversations, tokenizer_in, write_lines
 from ...models.by_path.directories import llama, saved
 
-gguf = pytest.importorskip("gguf")
 JOB = """
 data: {type: Chat, path: chat.jsonl, tokenizer: llama, max_length: 64}
 model: {type: LoRA, of: {type: Pretrained, path: llama}, rank: 4, targets: all-linear}

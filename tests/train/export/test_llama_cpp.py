@@ -10,8 +10,10 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import PreTrainedTokenizerFast
 
 from burnlike.cli.main import main
-from burnlike.models import stream
+from burnlike.models import PretrainedConfig, stream
 from burnlike.train import load_run
+from burnlike.train.export.exporting import export
+from burnlike.train.export.source import source_of_config
 
 from ...data.chat.samples import CHATML, SPECIAL, WORDS, turns, write_lines
 from ...models.by_path.directories import saved
@@ -46,10 +48,10 @@ LLAMA_3 = QWEN.replace(r"\p{N}| ?", r"\p{N}{1,3}| ?")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 
 
-def opened(path: str) -> Any:
+def opened(path: str | Path, **options: Any) -> Any:
     from llama_cpp import Llama
 
-    return Llama(path, n_ctx=128, n_threads=1, verbose=False)
+    return Llama(str(path), n_ctx=128, n_threads=1, verbose=False, **options)
 
 
 def words(pattern: str | None, *, ignore_merges: bool = False) -> Tokenizer:
@@ -128,6 +130,34 @@ def test_llama_cpp_reads_and_writes_the_tokens_of_a_fine_tuned_model(
         answer = model.create_chat_completion(messages[:1], temperature=0.0, max_tokens=12, repeat_penalty=1.0)
         expected = codec.decode(torch.tensor(ours))
         assert answer["choices"][0]["message"]["content"].strip() == expected.strip()  # type: ignore[index]
+
+
+LLAMA_3_SCALING = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA_3_SCALING |= {"original_max_position_embeddings": 16, "rope_theta": 10000.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Llama", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
+        ("Llama", {"rope_parameters": LLAMA_3_SCALING}),
+        ("Llama", {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}}),
+        ("Mistral", {"head_dim": 8, "sliding_window": None}),
+        ("Qwen2", {}),
+        ("Qwen3", {"head_dim": 8}),
+    ],
+)
+def test_logits_are_those_of_transformers(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    options = {"hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, **options}
+    place = saved(tmp_path / "model", getattr(transformers, f"{name}ForCausalLM"), **options)
+    export(source_of_config(PretrainedConfig(path=str(place)), None), "gguf", tmp_path / "model.gguf")
+    tokens = torch.randint(40, (1, 30), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = transformers.AutoModelForCausalLM.from_pretrained(place)(tokens).logits[0]
+    float32 = 0
+    model = opened(tmp_path / "model.gguf", logits_all=True, type_k=float32, type_v=float32)
+    model.eval(tokens[0].tolist())
+    torch.testing.assert_close(torch.from_numpy(model.scores[:30]).float(), expected, rtol=1e-3, atol=2e-3)
 
 
 def test_bytes_are_the_tokens_of_a_model_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
