@@ -180,7 +180,7 @@ def test_without_its_data_a_run_is_exported_with_random_values(capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["run", "--to", "hf", "--quantize", "int8"], "--quantize is for onnx and pt2"),
+        (["run", "--to", "hf", "--quantize", "int8"], "--quantize int8: int8 is for onnx and pt2"),
         (["run", "--to", "onnx", "--dtype", "bfloat16"], "onnxruntime computes in float32 and float16"),
         (["run", "--to", "onnx", "--with-normalize"], "the run's transforms have no Normalize"),
         (["small.yaml", "--to", "onnx"], "give the weights of this model by --record FILE"),
