@@ -63,7 +63,7 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     )
     try:
         chosen = select(model, config.targets, saved=saved) | select_experts(model, config.target_parameters)
-        layers = dict.fromkeys(chosen.values(), options)
+        layers = {layer: options for layer in chosen.values()}  # noqa: C420 - its type
     except (ModuleTreeError, ArgumentError) as error:
         raise ConfigError(str(error)) from error
     if config.ensure_weight_tying:

@@ -109,7 +109,8 @@ def _add_roles(writer: Any, vocabulary: _Vocabulary, template: Any, ends: Sequen
     numbers = {text: number for number, text in vocabulary.tokens.items()}
     begin, end = (numbers.get(SPECIAL_TOKENS[role], vocabulary.never) for role in ("bos", "eos"))
     if template is not None:
-        begin = vocabulary.never if (it := template.tokenizer.bos_token_id) is None else it
+        begin_token = template.tokenizer.bos_token_id
+        begin = vocabulary.never if begin_token is None else begin_token
         end = template.eos_token
         writer.add_chat_template(_MARKS.sub("", template.text))
     ordered = [*([] if end is None else [end]), *(it for it in ends if it != end)] or [vocabulary.never]
@@ -160,7 +161,7 @@ def _of_words(content: Any, tokens: Any, types: Any, merges: Sequence[tuple[str,
     normalizer = content["normalizer"]
     if normalizer not in (None, {"type": "NFC"}):
         raise _unknown(f"the normalizer {normalizer['type']}")
-    steps = content["pre_tokenizer"] or {"type": "no pattern"}
+    steps: Any = content["pre_tokenizer"] or {"type": "no pattern"}
     pattern = " ".join(filter(None, map(_step, steps.get("pretokenizers", [steps]))))
     pre = _PATTERNS.get((pattern, bool(content["model"].get("ignore_merges"))))
     if pre is None:

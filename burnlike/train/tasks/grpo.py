@@ -157,7 +157,7 @@ class Grpo(PaddedTask):
     def _samples_of(
         self, model: nn.Module, prompts: Sequence[Tensor], answers: Sequence[Tensor], rewards: Tensor, stops: Any
     ) -> Samples:
-        """What the loss of answers is computed of; rewards are `[n, functions]`."""
+        """The samples of answers to prompts; rewards are `[n, functions]`."""
         config, device = self.config, prompts[0].device
         are_ended = torch.tensor([bool(len(it)) and not it.is_meta and int(it[-1]) in stops for it in answers])
         rows = rows_of_answers(prompts, answers, self.padding or 0)
@@ -254,8 +254,8 @@ def rows_of_answers(prompts: Sequence[Tensor], answers: Sequence[Tensor], paddin
 
 
 def _writer(model: nn.Module, length: int) -> nn.Module:
-    """What writes the answers of a model: its adapters are added to its weights, and native steps compute it where they
-    can. All other tensors are shared.
+    """A model that writes what `model` does: its adapters are added to its weights, and native steps compute it where
+    they can. All other tensors are shared.
 
     Args:
         length: of the longest prompt and answer, in tokens.
