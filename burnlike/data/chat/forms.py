@@ -24,7 +24,7 @@ _TEXT = "burnlike"
 def split_thought(message: Mapping[str, Any]) -> tuple[str, str]:
     """The thought of an answer, '' for none, and the text behind it: by a key, or from `<think>` in the content."""
     content = message["content"]
-    by_key = next((it for key in THOUGHT_KEYS if isinstance(it := message.get(key), str) and it.strip()), "")
+    by_key = next((text for key in THOUGHT_KEYS if isinstance(text := message.get(key), str) and text.strip()), "")
     inline = _INLINE.match(content)
     if by_key or inline is None:
         return by_key.strip("\n"), content
@@ -68,7 +68,7 @@ class MessageForm:
 
     @cached_property
     def _call_form(self) -> tuple[bool, bool] | None:
-        """Whether arguments are JSON, and the content is none where it is empty; None: it writes no calls."""
+        """The form of calls: True for arguments in JSON, True for no content in place of an empty one; None: it writes none."""
         forms: dict[tuple[bool, bool], str] = {}
         for form in ((False, False), (False, True), (True, False), (True, True)):
             text = self._render([self._with_content(USER), self._with_calls(CALLS, *form)]) or ""

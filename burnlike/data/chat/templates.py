@@ -267,7 +267,7 @@ class ChatTemplate:
         ]
 
     def _begun(self, messages: Messages, tools: Any, before: str, after: str) -> tuple[int, str]:
-        """Where in its text the last answer begins, and the text: in doubt, the answer behind what asks for it.
+        """The place at which the last answer begins, and its text: in doubt, the answer behind the text that asks for it.
 
         For a template may ask for an answer otherwise than it writes one: by `<think>` (then the thought is put there),
         by an empty thought, or behind a system message or an earlier thought that it leaves out with one.
@@ -330,7 +330,7 @@ class ChatTemplate:
         return Row(whole, spans, spans[-1][0] if ends else None)
 
     def _places_of(self, places: Sequence[int], messages: Messages, tools: Any) -> Spans:
-        """Where messages are in the text of marks: between what is written up to each and with it."""
+        """Places of messages in the text of marks: between the text up to each and the text with it."""
         whole, parts = self._parts(places, messages, tools)
         for place, before, after in parts:
             if not (whole.startswith(before) and whole.startswith(after) and len(before) <= len(after)):
@@ -373,7 +373,7 @@ class ChatTemplate:
 
     @cached_property
     def _behind(self) -> str:
-        """What the template writes behind every conversation, beside a token that ends one."""
+        """Text that the template writes behind every conversation, beside a token that ends one."""
         texts = [self._tried(self._form.of(it)) or "" for it in ([USER, ANSWER], [USER, ANSWER, USER])]
         try:
             asked = self._render([USER], None, begins_answer=True)

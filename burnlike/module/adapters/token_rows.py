@@ -52,5 +52,5 @@ class TokenRows(Reparameterization):
 
     def _logits(self, x: Tensor, base: Tensor, bias: Tensor | None) -> Tensor:
         places = self._places(base)
-        own = frozen_linear(x, self.values, None if bias is None else bias[places], outputs_first=True)
-        return frozen_linear(x, base, bias, outputs_first=True).index_copy_(-1, places, own)
+        logits = frozen_linear(x, self.values, None if bias is None else bias[places], outputs_first=True)
+        return frozen_linear(x, base, bias, outputs_first=True).index_copy_(-1, places, logits)
