@@ -68,7 +68,7 @@ class MessageForm:
 
     @cached_property
     def _call_form(self) -> tuple[bool, bool] | None:
-        """The form of calls: True for arguments in JSON, True for no content in place of an empty one; None: it writes none."""
+        """The form of calls: True for arguments in JSON, True for no empty content; None: the template writes none."""
         forms: dict[tuple[bool, bool], str] = {}
         for form in ((False, False), (False, True), (True, False), (True, True)):
             text = self._render([self._with_content(USER), self._with_calls(CALLS, *form)]) or ""

@@ -267,7 +267,7 @@ class ChatTemplate:
         ]
 
     def _begun(self, messages: Messages, tools: Any, before: str, after: str) -> tuple[int, str]:
-        """The place at which the last answer begins, and its text: in doubt, the answer behind the text that asks for it.
+        """The place at which the last answer begins, and its text: in doubt, the answer behind what asks for it.
 
         For a template may ask for an answer otherwise than it writes one: by `<think>` (then the thought is put there),
         by an empty thought, or behind a system message or an earlier thought that it leaves out with one.
