@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from burnlike import models
 from burnlike.errors import ShapeError
 from burnlike.interop import quantize_
-from burnlike.models.decoder_lm import native_steps
+from burnlike.models.decoder_lm import model as decoder_model, native_steps
 from burnlike.models.decoder_lm.configs import DecoderLmConfig
 from burnlike.module import LoraConfig
 from burnlike.nn import DynamicScaling, GeluConfig, ReluConfig, SiLUConfig
@@ -378,3 +378,43 @@ def test_a_patched_class_is_left_to_forward(monkeypatch: pytest.MonkeyPatch) -> 
         assert steps() - before == 1
         monkeypatch.undo()
         assert not torch.allclose(found, model(tokens[:, :4])[:, -1])
+
+
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_a_prompt_that_is_there_several_times_is_read_once(is_padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"vocab_size": 24, "max_sequence_length": 40, "d_model": 16, "n_heads": 2, "d_ff": 24}
+    model = DecoderLmConfig(n_layers=2, **sizes).init().eval()
+    prompts = torch.randint(24, (2, 9))
+    mask = torch.arange(9).expand(2, 9) < torch.tensor([[0], [3]]) if is_padded else None
+    alone = model.generate(prompts, 6, mask_pad=mask)
+    read: list[int] = []
+    embed = model.embedding.forward
+    monkeypatch.setattr(type(model.embedding), "forward", lambda _, x: read.append(x.numel()) or embed(x))
+    for native in (True, False):
+        read.clear()
+        if not native:
+            monkeypatch.setattr(decoder_model, "native_prompt", lambda *_: None)
+            monkeypatch.setattr(decoder_model, "native_steps", lambda *_: None)
+        repeated = None if mask is None else mask.repeat_interleave(3, 0)
+        found = model.generate(prompts.repeat_interleave(3, 0), 6, mask_pad=repeated)
+        assert read[0] == 18
+        assert torch.equal(found, alone.repeat_interleave(3, 0))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_native_steps_give_the_logits_after_every_token(rows: int) -> None:
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"vocab_size": 24, "max_sequence_length": 40, "d_model": 16, "n_heads": 2, "d_ff": 24}
+    model = DecoderLmConfig(n_layers=2, logit_soft_cap=3.0, **sizes).init().eval()
+    tokens = torch.randint(24, (rows, 20))
+    expected = model(tokens)
+    with torch.no_grad():
+        reader = model.reader(tokens[:, :6], 20)
+        assert reader.every_logits is not None
+        assert reader.rewind is not None
+        first = reader.next_logits(tokens[:, :6])
+        reader.every_logits(tokens[:, 6:9].flip(1))  # forgotten again
+        reader.rewind(3)
+        found = torch.cat((first[:, None], reader.every_logits(tokens[:, 6:])), 1)
+    torch.testing.assert_close(found, expected[:, 5:], rtol=1e-4, atol=1e-5)

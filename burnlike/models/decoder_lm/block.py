@@ -151,6 +151,12 @@ class DecoderCache:
         self.padding.index_copy_(1, slots, padded)
         return positions_of(self.padding).index_select(1, slots), self.padding
 
+    def repeated(self, copies: int) -> "DecoderCache":
+        """A cache in which each row is there `copies` times, one after the other."""
+        cache = DecoderCache([it.repeated(copies) for it in self.layers], self.padding.repeat_interleave(copies, 0))
+        cache.only_last = self.only_last
+        return cache
+
     def rewind(self, count: int) -> None:
         """Forget the last `count` tokens, whose slots the next ones get."""
         for layer in self.layers:

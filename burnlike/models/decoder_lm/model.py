@@ -1,6 +1,8 @@
 """A decoder-only transformer language model."""
 
 from collections.abc import Generator, Mapping
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, Unpack
 
 import torch
@@ -157,37 +159,39 @@ class DecoderLm(AnyLibrary, Module):
         return generate(self, next_logits, tokens, max_new_tokens, longest=longest, **options)
 
     def reader(self, prompt: Tensor, length: int, mask_pad: Tensor | None = None) -> Reader:
-        """A Reader with a cache for `length` positions; see `models.generation.Reader`."""
-        cache, mask, is_first = self.new_cache(len(prompt), length), mask_pad, True
-        cache.only_last = True
+        """A Reader with a cache for `length` positions; see `models.generation.Reader`.
+
+        A prompt that is there several times, one after the other, is read once.
+        """
+        copies = _copies(prompt, mask_pad)
+        cache, mask, is_first = self.new_cache(len(prompt) // copies, length), mask_pad, True
         steps: NativeSteps | None = None
 
-        def next_logits(new: Tensor) -> Tensor:
-            nonlocal mask, steps, is_first
+        def read(new: Tensor, *, every: bool = False) -> Tensor:
+            nonlocal cache, mask, steps, is_first
             if is_first:
+                new, mask = new[::copies], None if mask is None else mask[::copies]
                 steps = native_prompt(self, cache, new, mask)
-            logits = None if steps is None else steps.next_logits(new)
+            logits = None if steps is None else steps.next_logits(new, every=every)
             if logits is None:
                 if steps is not None:
                     steps.hand_back()
-                logits, steps = self(new, mask, cache=cache)[:, -1], native_steps(self, cache)
+                cache.only_last = not every
+                logits, steps = self(new, mask, cache=cache), native_steps(self, cache)
+                logits = logits if every else logits[:, -1]
+            if is_first and copies > 1:
+                if steps is not None:
+                    steps.hand_back()
+                cache = cache.repeated(copies)
+                logits, steps = logits.repeat_interleave(copies, 0), native_steps(self, cache)
             mask, is_first = None, False
-            return logits
-
-        def every_logits(new: Tensor) -> Tensor:
-            nonlocal mask, steps, is_first
-            if steps is not None:
-                steps.hand_back()
-            cache.only_last = False
-            logits = self(new, mask, cache=cache)
-            mask, steps, is_first, cache.only_last = None, None, False, True
             return logits
 
         def rewind(count: int) -> None:
             (cache if steps is None else steps).rewind(count)
 
         longest = self.config.max_sequence_length
-        return Reader(prompt, next_logits, longest, cache.reorder, every_logits, rewind)
+        return Reader(prompt, read, longest, lambda rows: cache.reorder(rows), partial(read, every=True), rewind)
 
     def _forward(
         self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None, positions: Tensor | None
@@ -275,6 +279,18 @@ class DecoderLm(AnyLibrary, Module):
     def pipeline_stages(self) -> dict[str, str]:
         """The places where a pipeline may cut it; a tied table is needed at both ends."""
         return {"blocks.*": "each"} | ({"embedding": "both"} if self.config.head and self.config.tied else {})
+
+
+def _copies(tokens: Tensor, mask_pad: Tensor | None) -> int:
+    """How often each row of tokens is there, one after the other; 1 where some are there more often than others."""
+    if len(tokens) < 2 or tokens.is_meta:
+        return 1
+    is_new = (tokens[1:] != tokens[:-1]).any(1)
+    if mask_pad is not None:
+        is_new = is_new | (mask_pad[1:] != mask_pad[:-1]).any(1)
+    ends = [*(is_new.nonzero()[:, 0] + 1).tolist(), len(tokens)]
+    sizes = {end - begin for begin, end in pairwise([0, *ends])}
+    return sizes.pop() if len(sizes) == 1 else 1
 
 
 def _rotary(config: DecoderLmConfig, device: torch.device | str | None) -> RotaryEncoding | None:

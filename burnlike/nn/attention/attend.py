@@ -167,6 +167,12 @@ class KeyValueCache:
         """How many positions there is room for."""
         return self.key.shape[2]
 
+    def repeated(self, copies: int) -> "KeyValueCache":
+        """A cache in which each row is there `copies` times, one after the other."""
+        cache = KeyValueCache(self.key.repeat_interleave(copies, 0), self.value.repeat_interleave(copies, 0))
+        cache.filled.copy_(self.filled)
+        return cache
+
     def next_slots(self, new: int) -> Tensor:
         """The slots of the next `new` positions, int64 `[new]`; the caller checks that there is room."""
         return self.filled + torch.arange(new, device=self.filled.device)
