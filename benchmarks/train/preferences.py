@@ -143,7 +143,7 @@ class _Sides:
                     train_sampling_strategy="sequential",
                 ),
                 train_dataset=rows,
-                processing_class=_tokenizer(),
+                processing_class=tokenizer_of_one(),
                 callbacks=[Ends()],
                 optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)),
             )
@@ -154,7 +154,8 @@ class _Sides:
         return seen
 
 
-def _tokenizer() -> Any:
+def tokenizer_of_one() -> Any:
+    """A tokenizer of the token that ends texts."""
     import tokenizers
     import transformers
 

@@ -6,6 +6,7 @@ the entry point group `burnlike.configs`. Nothing in a YAML file can import anyt
 
 import importlib
 import os
+import re
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
@@ -47,6 +48,11 @@ def tag_of(cls: ConfigType) -> str | None:
     """The name that `type:` gives to `cls`, None for a class without one."""
     tag = cls.__struct_config__.tag
     return tag if isinstance(tag, str) else None
+
+
+def snake_tag(cls: ConfigType) -> str:
+    """The tag of a class as in names of values: `TopKAccuracy` gives `top_k_accuracy`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", tag_of(cls) or "").lower()
 
 
 def inlined_in(cls: ConfigType) -> str:

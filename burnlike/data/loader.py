@@ -72,6 +72,7 @@ class DataLoader(Generic[Item, Batch]):
         fingerprint: str | None = None,
         drop_last: bool = False,
         sampling: Sampling = "all",
+        repeats: int = 1,
     ) -> None:
         """Make a loader at the beginning of epoch 0.
 
@@ -94,6 +95,7 @@ class DataLoader(Generic[Item, Batch]):
             fingerprint: a hash of the data, where the dataset has none.
             drop_last: whether an epoch that is one pass leaves out a last batch that is smaller.
             sampling: `all`: a pass has each item once. `balanced`: it has each class equally often, by a seed.
+            repeats: how often each batch is handed out, one time after the other.
 
         Raises:
             DataError: there are no items, or with drop_last not enough for a batch; or items to balance have no class.
@@ -103,6 +105,7 @@ class DataLoader(Generic[Item, Batch]):
             raise DataError("expected a dataset with at least one item, got an empty one")
         counts = {"batch_size": batch_size, "steps_per_epoch": steps_per_epoch, "world_size": world_size}
         counts |= {"accumulation_steps": accumulation_steps, "joined_batch_size": joined_batch_size}
+        counts |= {"repeats": repeats}
         for name, value in {**counts, "num_workers": num_workers}.items():
             if value is not None and value < (least := int(name in counts)):
                 raise ValueError(f"expected {name} >= {least}, got {value}")
@@ -123,6 +126,7 @@ class DataLoader(Generic[Item, Batch]):
         self.fingerprint = fingerprint
         self.drop_last = drop_last
         self.sampling: Sampling = sampling
+        self.repeats = repeats
         if sampling == "balanced":
             check_balanced(dataset, seed)
         if len(self) == 0:
@@ -146,7 +150,8 @@ class DataLoader(Generic[Item, Batch]):
         if self.steps_per_epoch:
             return self.steps_per_epoch
         count = len(self.dataset) // self._joined
-        return count if self.drop_last or count * self._joined == len(self.dataset) else count + 1
+        has_rest = not self.drop_last and count * self._joined != len(self.dataset)
+        return (count + has_rest) * self.repeats
 
     @property
     def _joined(self) -> int:
@@ -179,9 +184,10 @@ class DataLoader(Generic[Item, Batch]):
     def _joined_indices(self, epoch: int, step: int) -> list[int]:
         n_items, size = len(self.dataset), self._joined
         if self.steps_per_epoch is None:
-            return self._taken(epoch, step * size, min((step + 1) * size, n_items))
+            start = step // self.repeats * size
+            return self._taken(epoch, start, min(start + size, n_items))
         taken: list[int] = []
-        first = (epoch * self.steps_per_epoch + step) * size
+        first = (epoch * self.steps_per_epoch + step) // self.repeats * size
         while len(taken) < size:
             number, start = divmod(first + len(taken), n_items)
             taken += self._taken(number, start, min(start + size - len(taken), n_items))

@@ -1,8 +1,10 @@
 """The public names of `burnlike.models`: each is imported from where it is defined, at its first use."""
 
 from ..nn.tensor_source import TensorSource as TensorSource
+from .beams import Beams as Beams
 from .by_path.configs import PretrainedConfig as PretrainedConfig
 from .by_path.saving import save_for_transformers as save_for_transformers
+from .completions import complete as complete, stop_texts as stop_texts
 from .conversion import record_from as record_from, record_to as record_to
 from .convolutional.configs import (
     ConvNextConfig as ConvNextConfig,
@@ -46,6 +48,7 @@ from .encoders.text_models import (
     TokenTagger as TokenTagger,
 )
 from .generation import (
+    Completions as Completions,
     GenerateOptions as GenerateOptions,
     Reader as Reader,
     stream as stream,

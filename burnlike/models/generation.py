@@ -3,13 +3,15 @@
 A model that can go on from what it has read, by a cache or a state, has a method `reader`; see `Reader`.
 """
 
+import inspect
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..errors import ArgumentError
 from ..module.torch_objects.wrappers import is_sharded, unwrap
@@ -25,10 +27,13 @@ class GenerateOptions(SamplingOptions, total=False):
     Attributes:
         stop_tokens: each ends a sequence, and is kept; the others go on until all have ended. None by default.
         pad_token: what ended sequences are filled up with; 0 by default.
+        stop_when: function of the tokens added so far, int64 `[batch, n]`, that gives bool `[batch]`, True for the
+            sequences that end with the last of them, such as `stop_texts`.
     """
 
     stop_tokens: tuple[int, ...]
     pad_token: int
+    stop_when: Callable[[Tensor], Tensor] | None
 
 
 def stop_tokens(model: nn.Module, codec: Any) -> tuple[int, ...]:
@@ -50,11 +55,13 @@ class Reader(NamedTuple):
         next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `first`, then one at
             a time; returns `[batch, vocab_size]`, of the token after them.
         longest: how many tokens a sequence may have; None for any number.
+        reorder: called with int64 `[batch]`, the row whose sequence each row is to go on with, one of the same prompt.
     """
 
     first: Tensor
     next_logits: Callable[[Tensor], Tensor]
     longest: int | None = None
+    reorder: Callable[[Tensor], None] | None = None
 
 
 def generate(
@@ -64,7 +71,6 @@ def generate(
     max_new_tokens: int,
     *,
     longest: int | None = None,
-    pad_token: int = 0,
     **options: Any,
 ) -> Tensor:
     """Add tokens one by one, with `model` in evaluation; its mode, and that of each part, is restored at the end.
@@ -82,13 +88,42 @@ def generate(
     if longest is not None and tokens.shape[1] + max_new_tokens > longest:
         got = f"a prompt of {tokens.shape[1]} and max_new_tokens of {max_new_tokens}"
         raise ArgumentError(f"generate: expected at most {longest} tokens together (max_sequence_length), got {got}")
+    return torch.cat((tokens, added_tokens(model, next_logits, tokens, max_new_tokens, **options).tokens), 1)
+
+
+class Completions(NamedTuple):
+    """Texts that were added to prompts.
+
+    Attributes:
+        tokens: those that were added, int64 `[rows, longest]`, a stop token with them, then `pad_token`.
+        lengths: how many tokens of each row are its own, int64 `[rows]`.
+        finished: bool `[rows]`, True where a stop token or `stop_when` ended the row, and not `max_new_tokens`.
+        scores: of a search with beams the sum of the tokens' log-probabilities, divided by the length to the
+            `length_penalty`, float32 `[rows]`; else None.
+    """
+
+    tokens: Tensor
+    lengths: Tensor
+    finished: Tensor
+    scores: Tensor | None = None
+
+
+def added_tokens(
+    model: nn.Module,
+    next_logits: Callable[[Tensor], Tensor],
+    tokens: Tensor,
+    max_new_tokens: int,
+    **options: Any,
+) -> Completions:
+    """The Completions of tokens `[batch, prompt]`, with as many columns as the longest row needs."""
     at_once = _ASKS_AFTER.get(tokens.device.type, 16)
-    added = [*_added(model, next_logits, tokens, max_new_tokens, at_once, pad_token=pad_token, **options)]
-    whole, stops = torch.cat((tokens, *added), 1), options.get("stop_tokens")
-    if not stops or at_once == 1 or not added:
-        return whole
-    ended = torch.isin(whole[:, tokens.shape[1] :], _on_device(stops, tokens)).cumsum(1) > 0
-    return whole[:, : tokens.shape[1] + 1 + int((~ended.all(0)).sum())]
+    steps = [*_added(model, next_logits, tokens, max_new_tokens, at_once, **options)]
+    if not steps:
+        none = torch.zeros(len(tokens), dtype=torch.int64, device=tokens.device)
+        return Completions(tokens[:, :0], none, none.bool())
+    ended = torch.stack([finished for _, finished in steps], 1)
+    lengths = 1 + (~ended[:, :-1]).sum(1)
+    return Completions(torch.cat([column for column, _ in steps], 1)[:, : int(lengths.max())], lengths, ended[:, -1])
 
 
 def stream(
@@ -117,83 +152,127 @@ def stream(
         raise ArgumentError(f"stream: expected a prompt [tokens >= 1], got {list(prompt.shape)}")
     device = next((it.device for it in model.parameters()), prompt.device)
     tokens = prompt.to(device, torch.int64)[None]
-    reader = _reader_of(model, tokens, max_new_tokens, context_length)
-    stops = options.get("stop_tokens") or ()
-    with closing(_added(model, reader.next_logits, reader.first, max_new_tokens, 0, **options)) as columns:
-        for added in columns:
-            token = int(added)
-            yield token
-            if token in stops:
-                return
+    reader = reader_of(model, tokens, max_new_tokens, context_length)
+    with closing(_added(model, reader.next_logits, reader.first, max_new_tokens, 1, **options)) as steps:
+        for added, _ in steps:
+            yield int(added)
 
 
-def _reader_of(model: nn.Module, tokens: Tensor, max_new_tokens: int, context_length: int | None) -> Reader:
-    """The model's own reader as long as all tokens fit, then, or without one, the last tokens read again each time."""
-    reader = _own_reader(model, tokens, max_new_tokens, context_length)
+def reader_of(
+    model: nn.Module,
+    tokens: Tensor,
+    max_new_tokens: int,
+    context_length: int | None = None,
+    mask_pad: Tensor | None = None,
+) -> Reader:
+    """The model's own reader as long as all tokens fit, then, or without one, the last tokens read again each time.
+
+    `mask_pad` is bool `[batch, prompt]`, True where a shorter prompt is padded: on the left, and for a model of two
+    sequences on the right.
+    """
+    reader = _own_reader(model, tokens, max_new_tokens, context_length, mask_pad)
     if reader is not None and (reader.first is not tokens or reader.longest is None):
         return reader
     limits = [it for it in (reader and reader.longest, context_length) if it]
     most = min(limits) if limits else None
-    seen = tokens[:, :0]
+    seen, mask = tokens[:, :0], mask_pad
 
     def next_logits(new: Tensor) -> Tensor:
-        nonlocal reader, seen
+        nonlocal reader, seen, mask
         seen = torch.cat((seen, new), 1)
+        if mask is not None:
+            mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]))
         if most is not None and seen.shape[1] > most:
             reader, seen = None, seen[:, -most:]  # what is cached has other positions
+            mask = None if mask is None else mask[:, -most:]
         if reader is not None:
             return reader.next_logits(new)
-        output = model(seen)
+        is_ours = callable(getattr(model, "reader", None))
+        masks: Any = {} if mask is None else {"mask_pad": mask} if is_ours else {"attention_mask": ~mask}
+        output = model(seen, **masks)
         return (output if isinstance(output, Tensor) else output.logits)[:, -1]
 
-    return Reader(tokens, next_logits, most)
+    def reorder(rows: Tensor) -> None:
+        nonlocal reader, seen
+        seen = seen[rows]
+        if reader is not None and reader.reorder is not None:
+            reader.reorder(rows)
+        else:
+            reader = None  # all is read again
+
+    return Reader(tokens, next_logits, most, reorder)
 
 
-def _own_reader(model: Any, tokens: Tensor, max_new_tokens: int, context_length: int | None) -> Reader | None:
+def _own_reader(
+    model: Any, tokens: Tensor, max_new_tokens: int, context_length: int | None, mask_pad: Tensor | None
+) -> Reader | None:
     if callable(getattr(model, "reader", None)):
         longest = getattr(model.config, "max_sequence_length", None)
         limits = [it for it in (longest, context_length) if it is not None]
-        return model.reader(tokens, min([tokens.shape[1] + max_new_tokens, *limits]))
+        masks = {} if mask_pad is None else {"mask_pad": mask_pad}
+        return model.reader(tokens, min([tokens.shape[1] + max_new_tokens, *limits]), **masks)
     transformers = sys.modules.get("transformers")
     if transformers is None or not isinstance(model, transformers.PreTrainedModel):
         return None
     from .decoder_lm.transformers_twin import twin_of  # most programs need no tables of weights
 
-    twin = None if model.config.is_encoder_decoder else twin_of(model, tokens.shape[1] + max_new_tokens)
-    return (
-        _transformers_reader(model, tokens)
-        if twin is None
-        else _own_reader(twin, tokens, max_new_tokens, context_length)
-    )
+    twin = twin_of(model, tokens.shape[1] + max_new_tokens)
+    if twin is None:
+        return _transformers_reader(model, tokens, mask_pad)
+    if model.config.is_encoder_decoder:
+        return twin.reader(tokens, mask_pad=mask_pad, start_token=_start_token(model))
+    return _own_reader(twin, tokens, max_new_tokens, context_length, mask_pad)
 
 
-def _transformers_reader(model: Any, tokens: Tensor) -> Reader:
+def _start_token(model: Any) -> int:
+    """The token with which the second sequences of an encoder-decoder of transformers begin."""
+    starts = (getattr(it, "decoder_start_token_id", None) for it in (model.generation_config, model.config))
+    start = next((it for it in starts if it is not None), None)
+    if start is None:
+        raise ArgumentError(f"stream: the config of this {type(model).__name__} has no decoder_start_token_id")
+    return start
+
+
+def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) -> Reader:
     """A Reader over a model of transformers, which makes its own cache in its first call, and gives it with logits."""
     longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     past: Any = None
-    seen, options = tokens[:, :0], {}
+    seen, options, mask = tokens[:, :0], {}, None if mask_pad is None else ~mask_pad
+    takes_positions = "position_ids" in inspect.signature(model.forward).parameters
     if model.config.is_encoder_decoder:
-        starts = (getattr(it, "decoder_start_token_id", None) for it in (model.generation_config, model.config))
-        start = next((it for it in starts if it is not None), None)
-        if start is None:
-            raise ArgumentError(f"stream: the config of this {type(model).__name__} has no decoder_start_token_id")
-        tokens, options = torch.full_like(tokens[:, :1], start), {"encoder_outputs": None, "tokens": tokens}
+        tokens, options = (
+            torch.full_like(tokens[:, :1], _start_token(model)),
+            {"encoder_outputs": None, "tokens": tokens},
+        )
 
     def next_logits(new: Tensor) -> Tensor:
-        nonlocal past, seen
+        nonlocal past, seen, mask
         seen = torch.cat((seen, new), 1)
         shown = seen if past is None else new
+        masks: Any = {} if mask is None else {"attention_mask": mask}
         if not options:
-            output = model(input_ids=shown, past_key_values=past, use_cache=True)
+            if mask is not None:
+                masks["attention_mask"] = mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]), value=True)
+                if takes_positions:
+                    masks["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -shown.shape[1] :]
+            output = model(input_ids=shown, past_key_values=past, use_cache=True, **masks)
         else:
             if options["encoder_outputs"] is None:
-                options["encoder_outputs"] = model.get_encoder()(options["tokens"])
-            encoded = options["encoder_outputs"]
-            output = model(decoder_input_ids=shown, encoder_outputs=encoded, past_key_values=past, use_cache=True)
+                options["encoder_outputs"] = model.get_encoder()(options["tokens"], **masks)
+            masks["encoder_outputs"] = options["encoder_outputs"]
+            output = model(decoder_input_ids=shown, past_key_values=past, use_cache=True, **masks)
         past = getattr(output, "past_key_values", None)
         return output.logits[:, -1]
 
-    return Reader(tokens, next_logits, longest if isinstance(longest, int) and longest > 0 else None)
+    def reorder(rows: Tensor) -> None:
+        nonlocal past, seen
+        seen = seen[rows]
+        if hasattr(past, "reorder_cache"):
+            past.reorder_cache(rows)
+        else:
+            past = None  # all is read again
+
+    return Reader(tokens, next_logits, longest if isinstance(longest, int) and longest > 0 else None, reorder)
 
 
 @torch.no_grad()
@@ -206,39 +285,47 @@ def _added(
     *,
     stop_tokens: tuple[int, ...] = (),
     pad_token: int = 0,
+    stop_when: Callable[[Tensor], Tensor] | None = None,
     **sampling: Unpack[SamplingOptions],
-) -> Generator[Tensor]:
-    """Each new column of tokens, `[batch, 1]`, with the model in evaluation; drawn on the generator's device.
+) -> Generator[tuple[Tensor, Tensor]]:
+    """Each new column of tokens, `[batch, 1]`, and the rows that have ended with it or before, bool `[batch]`.
 
-    After `at_once` tokens, and after so many more, it ends if all sequences have; 0 for never.
+    The model is in evaluation; tokens are drawn on the generator's device. After `at_once` tokens, and after so many
+    more, it ends if all sequences have.
     """
     if max_new_tokens < 0:
         raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
     sampler = Sampler(**sampling)
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
-    stops = _on_device(stop_tokens, tokens)
-    last, modes = tokens, {part: part.training for part in model.modules()}
-    seen, prompt_length = tokens, tokens.shape[1]
-    model.eval()
-    try:
+    stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
+    may_end = bool(stop_tokens) or stop_when is not None
+    last, seen, prompt_length = tokens, tokens, tokens.shape[1]
+    with in_evaluation(model):
         for count in range(1, max_new_tokens + 1):
             drawn = sampler.draw(next_logits(last), seen, prompt_length)
             last = drawn.to(tokens.device)[:, None]
-            if stop_tokens:
+            if may_end:
                 last = last.masked_fill(finished[:, None], pad_token)
                 finished = finished | torch.isin(last[:, 0], stops)
-            if sampler.reads_tokens:
+            if sampler.reads_tokens or stop_when is not None:
                 seen = torch.cat((seen, last), 1)
-            yield last
-            if stop_tokens and at_once and count % at_once == 0 and bool(finished.all()):
+            if stop_when is not None:
+                finished = finished | stop_when(seen[:, prompt_length:]).to(finished.device)
+            yield last, finished
+            if may_end and count % at_once == 0 and bool(finished.all()):
                 break
+
+
+@contextmanager
+def in_evaluation(model: nn.Module) -> Iterator[None]:
+    """Have a model in evaluation; its mode, and that of each part, is restored at the end."""
+    modes = {part: part.training for part in model.modules()}
+    model.eval()
+    try:
+        yield
     finally:
         for part, training in modes.items():
             part.training = training
-
-
-def _on_device(stop_tokens: tuple[int, ...], tokens: Tensor) -> Tensor:
-    return torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
 
 
 def gathers_as_forward(model: nn.Module, *methods: str) -> None:

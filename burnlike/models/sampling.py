@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -107,15 +107,17 @@ class Sampler:
         device, draws_on = logits.device, logits.device if self.generator is None else self.generator.device
         logits = logits.to(draws_on)
         if self.logit_bias or self.reads_tokens:
-            logits = self._changed(logits.float(), None if tokens is None else tokens.to(draws_on), prompt_length)
+            logits = self.changed(logits.float(), None if tokens is None else tokens.to(draws_on), prompt_length)
         if self.temperature < COLDEST:
             return logits.argmax(-1).to(device)
-        scores = self._drawn_from(logits)
-        return torch.multinomial(scores.softmax(-1), 1, generator=self.generator).squeeze(-1).to(device)
+        return _drawn(self._drawn_from(logits), self.generator).to(device)
 
-    def _changed(self, logits: Tensor, tokens: Tensor | None, prompt_length: int) -> Tensor:
-        """Logits after the bias, the penalties and the processor."""
+    def changed(self, logits: Tensor, tokens: Tensor | None, prompt_length: int) -> Tensor:
+        """Logits, or log-probabilities, after the bias, the penalties and the processor; arguments as of `draw`."""
         if self.logit_bias:
+            if (least := min(self.logit_bias)) < 0 or max(self.logit_bias) >= logits.shape[-1]:
+                got = least if least < 0 else max(self.logit_bias)
+                raise ArgumentError(f"logit_bias: expected tokens of 0 to {logits.shape[-1] - 1}, got {got}")
             places = torch.tensor([*self.logit_bias], device=logits.device)
             biases = torch.tensor([*self.logit_bias.values()], dtype=logits.dtype, device=logits.device)
             logits = logits.index_add(-1, places, biases.expand(len(logits), -1))
@@ -140,8 +142,10 @@ class Sampler:
 
     def _drawn_from(self, logits: Tensor) -> Tensor:
         """Logits divided by the temperature, -inf for tokens that are left out."""
-        # The largest is 0, so that nothing overflows.
-        scores = (logits - logits.amax(-1, keepdim=True)).float() / self.temperature
+        scores = logits.float()
+        if self.temperature != 1:
+            # The largest is 0, so that nothing overflows.
+            scores = (scores - scores.amax(-1, keepdim=True)) / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
             scores = scores.masked_fill(scores < scores.topk(self.top_k, -1).values[..., -1:], -torch.inf)
         if self.top_p is not None:
@@ -165,6 +169,25 @@ class Sampler:
             left_out = ordered > ordered.gather(-1, last)
             scores = scores.masked_fill(left_out.scatter(-1, places, left_out), -torch.inf)
         return scores
+
+
+def _drawn(scores: Tensor, generator: torch.Generator | None) -> Tensor:
+    """A token for each row of scores `[batch, vocab_size]`, with the probabilities of their softmax.
+
+    It takes one random number for each row, where `torch.multinomial` takes one for each score: the first token whose
+    probability, added to those before it, is above the number.
+    """
+    sums = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
+    total = sums[:, -1:]
+    drawn = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device, generator=generator) * total
+    # Rounded up to the total it would be behind the last token.
+    drawn = drawn.minimum(total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(sums, drawn, right=True).squeeze(-1)
+
+
+def sampler_of(options: Mapping[str, Any]) -> Sampler:
+    """A Sampler with those of the options that are of draws."""
+    return Sampler(**{name: value for name, value in options.items() if name in SamplingOptions.__annotations__})
 
 
 def next_tokens(

@@ -69,13 +69,22 @@ from .tasks.generative import (
     Networks as Networks,
     VariationalAutoencoder as VariationalAutoencoder,
 )
+from .tasks.grpo import Grpo as Grpo
+from .tasks.grpo_configs import GrpoConfig as GrpoConfig, RewardFunctionConfig as RewardFunctionConfig
 from .tasks.language_model import (
     LanguageModel as LanguageModel,
     bigram_loss as bigram_loss,
     next_token_loss as next_token_loss,
     sample as sample,
 )
-from .tasks.preferences import Dpo as Dpo, Orpo as Orpo, Reward as Reward, SimPo as SimPo
+from .tasks.preferences import (
+    Dpo as Dpo,
+    Orpo as Orpo,
+    Reward as Reward,
+    SimPo as SimPo,
+    rewards_of as rewards_of,
+)
+from .tasks.rewards import reward_function as reward_function
 from .tasks.supervised import (
     Classification as Classification,
     ModelLoss as ModelLoss,

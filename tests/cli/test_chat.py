@@ -1,5 +1,6 @@
 """A chat with a model that was fine-tuned with adapters: the answer is that of transformers with the merged weights."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def test_the_answer_is_that_of_transformers(
     question = "what is 3 and 4"
     assert main(["generate", "chat", "--chat", "--prompt", question, "--max-tokens", "20"]) == 0
     written = capsys.readouterr().out
+
+    rows = [{"messages": [{"role": "user", "content": question}]}, {"prompt": question}]
+    write_lines(Path("prompts.jsonl"), rows)
+    several = ("generate", "chat", "--chat", "--prompts", "prompts.jsonl", "--max-tokens", "20")
+    assert main([*several]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [it["text"] for it in answers] == [written.removesuffix("\n")] * 2
 
     model, tokenizer = AutoModelForCausalLM.from_pretrained("merged"), AutoTokenizer.from_pretrained("merged")
     prompt = tokenizer.apply_chat_template(

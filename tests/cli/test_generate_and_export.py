@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from burnlike.cli.main import main
-from burnlike.models import stream
+from burnlike.models import Beams, complete, stream
 from burnlike.train import load_run
 
 from ..train.samples import write_config
@@ -57,6 +57,52 @@ def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monk
     assert shown == f"{codec.decode(torch.tensor(penalized))}\n" != f"{expected}\n"
 
 
+def test_several_prompts_are_rows(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    run = load_run("run")
+    codec = run.config.data.codec(run.facts, run.directory)
+    begins = ["the ", "a", "of it "]
+    (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": it}) + "\n" for it in begins))
+    (folder / "prompts.txt").write_text("".join(f"{it.strip()}\n" for it in begins))
+
+    def text_of(begin: str, **sampling: Any) -> str:
+        added = [*stream(run.model, codec.encode(begin), 9, context_length=codec.context_length, **sampling)]
+        return codec.decode(torch.tensor(added))
+
+    options = ("generate", "run", "--temperature", "0", "--max-tokens", "9", "--prompts")
+    lines = said(capsys, *options, "prompts.jsonl").splitlines()
+    expected = [text_of(it) for it in begins]
+    assert [json.loads(line) for line in lines] == [
+        {"name": f"prompts.jsonl:{number}", "text": text, "finished": False} for number, text in enumerate(expected, 1)
+    ]
+    stop = expected[1][2:5]
+    flags = ("--stop", stop, "--logit-bias", f"{ord(expected[0][0])}=-100", "--batch-size", "2")
+    assert said(capsys, *options, "prompts.txt", *flags, "--out", "out.jsonl") == "3 texts are in out.jsonl\n"
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    for row, begin in zip(rows, begins, strict=True):
+        text = text_of(begin.strip(), logit_bias={ord(expected[0][0]): -100.0})
+        assert (row["text"], row["finished"]) == (text.partition(stop)[0], stop in text)
+    assert main([*options, "prompts.txt", "--out", "out.jsonl"]) == 2
+    assert "out.jsonl: is there already and stays as it is" in capsys.readouterr().err
+
+
+def test_several_texts_of_a_prompt_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    run = load_run("run")
+    codec = run.config.data.codec(run.facts, run.directory)
+    options = ("generate", "run", "--prompt", "the ", "--max-tokens", "6", "--samples", "3")
+    seeded = (*options, "--temperature", "2", "--seed")
+    drawn = [said(capsys, *seeded, seed) for seed in ("1", "1", "2")]
+    assert drawn[0] == drawn[1] != drawn[2]
+    rows = [json.loads(line) for line in drawn[0].splitlines()]
+    assert [(row["name"], row["sample"]) for row in rows] == [("--prompt", number) for number in range(3)]
+    assert len({row["text"] for row in rows}) > 1
+    flags = ("--num-beams", "4", "--length-penalty", "0.5", "--early-stopping", "never")
+    searched = [json.loads(line)["text"] for line in said(capsys, *options, *flags).splitlines()]
+    beams = Beams(num_beams=4, length_penalty=0.5, early_stopping="never")
+    prompt, context = codec.encode("the "), {"context_length": codec.context_length}
+    expected = complete(run.model, [prompt], 6, n_samples=3, beams=beams, **context).tokens
+    assert searched == [codec.decode(it) for it in expected]
+
+
 def test_predict_goes_on_with_each_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     run = load_run("run")
     codec = run.config.data.codec(run.facts, run.directory)
@@ -81,6 +127,16 @@ def test_predict_goes_on_with_each_line(capsys: pytest.CaptureFixture[str], fold
         (["--prompt", "x", "--top-p", "0"], "--top-p: expected more than 0"),
         (["--prompt", "x", "--no-repeat-ngram", "0"], "--no-repeat-ngram: expected 1 or more, got 0"),
         (["--prompt", "x", "--max-tokens", "0"], "--max-tokens: expected at least 1"),
+        (["--prompts", "config.yaml", "--prompt", "x"], "expected --prompt TEXT or --prompts FILE, got both"),
+        (["--samples", "2"], "expected --prompt TEXT (or - for standard input), or --prompts FILE"),
+        (["--prompt", "x", "--samples", "0"], "--samples: expected at least 1, got 0"),
+        (["--prompt", "x", "--samples", "2", "--temperature", "0"], "--samples: expected a --temperature above 0"),
+        (["--prompt", "x", "--samples", "3", "--num-beams", "2"], "--samples: expected at most the 2 of num_beams"),
+        (["--prompt", "x", "--num-beams", "2", "--temperature", "1"], "--temperature: expected 0 with num_beams"),
+        (["--prompt", "x", "--length-penalty", "2"], "--length-penalty: expected --num-beams N with it"),
+        (["--prompt", "x", "--out", "texts.jsonl"], "--out texts.jsonl: expected FILE.jsonl or FILE.csv, with"),
+        (["--prompts", "nothing.txt"], "nothing.txt"),
+        (["--prompt", "x", "--logit-bias", "999=1"], "logit_bias: expected tokens of 0 to"),
         (["--prompt", "x", "--step", "3"], "has no checkpoint of step 3"),
     ],
 )

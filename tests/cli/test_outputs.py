@@ -16,6 +16,8 @@ from burnlike.cli.main import COMMANDS, main, parsers
 from burnlike.config import ModuleConfig
 from burnlike.record import save
 
+from ..train.samples import write_config
+
 JOB = """
 data: {type: Csv, path: rows.csv, target: y}
 model:
@@ -68,6 +70,9 @@ ROWS = {
     "tokenizer of a folder": Row("tokenizer texts --vocab-size 261 --out OUT", "texts/a.json", ".json", force=True),
     "report": Row("report run --out OUT", "run run/metrics.jsonl", ".html", again=0, force=True),
     "predict": Row("predict run rows.csv --out OUT", "rows.csv", ".csv", force=True),
+    "generate": Row(
+        "generate writer --prompts begin.txt --max-tokens 2 --out OUT", "begin.txt writer", ".jsonl", force=True
+    ),
     "convert": Row("convert net.safetensors OUT", "net.safetensors", ".safetensors", force=True),
     "convert a set": Row(
         "convert set OUT",
@@ -92,7 +97,18 @@ ROWS = {
 OUTPUTS = {
     *(
         (name, "--out")
-        for name in ("export", "init", "launch", "merge", "predict", "profile", "report", "tokenizer", "train")
+        for name in (
+            "export",
+            "generate",
+            "init",
+            "launch",
+            "merge",
+            "predict",
+            "profile",
+            "report",
+            "tokenizer",
+            "train",
+        )
     ),
     *(("convert", "output"), ("init", "directory"), ("show", "--svg"), ("train", "--run-dir")),
     ("verify-resume", "--keep"),
@@ -112,6 +128,7 @@ OTHERS = {
     ("tokenizer", "path"): "read",
     ("merge", "--base"): "read",
     ("predict", "sources"): "read",
+    ("generate", "--prompts"): "read",
     ("evaluate", "--data"): "read",
     ("convert", "--layout"): "read",
 }
@@ -146,6 +163,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("net.yaml").write_text("{type: Linear, d_input: 2, d_output: 2}")
         safetensors.torch.save_file({"weight": torch.ones(2, 2), "bias": torch.ones(2)}, "net.safetensors")
         Path("lm.yaml").write_text(LM)
+        steps = ("--set", "training.epochs=1", "--set", "training.steps_per_epoch=6")
+        assert main(["train", write_config(place).name, *steps, "--run-dir", "writer"]) == 0
+        Path("begin.txt").write_text("def \n")
         save(ModuleConfig.load("lm.yaml").init(), "lm.safetensors")
         assert main(["convert", "net.safetensors", "set", "--shard-size", "16"]) == 0
         for folder in ("texts", "thesis", "outside"):

@@ -92,7 +92,7 @@ def test_a_learner_counts_no_batch_of_another_process() -> None:
         model = torch.nn.Linear(1, 1)
         learner = bl.train.Learner(model, torch.optim.SGD(model.parameters(), 0.0), loss=lambda of, it: of(it[0]).sum())
         sizes: list[float] = []
-        learner.window.add = lambda loss, size, parts, sizes=sizes: sizes.append(size)  # pyright: ignore
+        learner.window.add = lambda output, sizes=sizes: sizes.append(output.size)  # pyright: ignore
         with pytest.raises(bl.errors.TrainingError, match="no target counted"):
             learner.fit(loader, renderer=bl.train.PlainRenderer(io.StringIO()))
         found.append(sizes)

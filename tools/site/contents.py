@@ -26,8 +26,8 @@ SECTIONS = (
     Section("concepts", "Concepts", "What burnlike is made of, with a drawing for each.",
             "concepts/overview concepts/ids concepts/records concepts/typed_tensors concepts/resume concepts/*"),
     Section("guides", "Manual", "Each part of burnlike, with programs that run.",
-            "drop_in training config models modules nn data streaming chat_data "
-            "optimizers metrics after_training fine_tuning preferences records formats burn parallelism clusters "
+            "drop_in training config models modules nn data streaming chat_data optimizers "
+            "metrics after_training fine_tuning preferences rewards records formats burn parallelism clusters "
             "tensor backends mlax kernels"),
     Section("reference", "Reference", "Every public name, config, command and error.",
             "reference/api/index reference/configs/index reference/* tensor_api"),

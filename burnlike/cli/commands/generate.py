@@ -1,15 +1,18 @@
-"""`burnlike generate RUN --prompt TEXT`: text that the language model of a run writes, as it comes."""
+"""`burnlike generate RUN`: what the language model of a run writes: a text as it comes, or several as rows."""
 
 import argparse
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from burnlike._outputs import Output
 from burnlike._terminal import harmless
-from burnlike.errors import ArgumentError
+from burnlike.errors import ArgumentError, DataError
 
-from ..options import add_repeated, add_run_options, opened
+from ..options import add_force_option, add_repeated, add_run_options, opened, place_of
+from .predict import write_predictions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,18 +32,45 @@ _SAMPLING: dict[str, tuple[type, str, str]] = {
     "no_repeat_ngram": (int, "N", "write no N tokens in a row twice"),
 }
 """Options of a draw, as `SamplingOptions` has them: type, placeholder and help."""
+_BEAMS: dict[str, dict[str, Any]] = {
+    "num_beams": {"type": int, "metavar": "N", "help": "search for the likeliest texts with so many at a time"},
+    "length_penalty": {"type": float, "metavar": "X", "help": "of a search; above 0 for longer texts (default: 1)"},
+    "early_stopping": {
+        "choices": ["true", "false", "never"],
+        "help": "of a search: end with the first N texts, when none is likely to be better (default), or can be",
+    },
+}
+"""Options of a search, as `Beams` has them."""
+_FILES = (".csv", ".jsonl")
+
+
+def _bias(text: str) -> tuple[int, float]:
+    token, _, bias = text.partition("=")
+    return int(token), float(bias)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     text = "what the text begins with, with --chat the first message; - reads standard input to its end"
     parser.add_argument("--prompt", metavar="TEXT", help=text)
+    text = "a file of prompts, .txt by lines or .jsonl with `prompt` or `messages`, or -; the texts are JSON lines"
+    parser.add_argument("--prompts", metavar="FILE", help=text)
+    text = "texts of each prompt (default: 1), as JSON lines"
+    parser.add_argument("--samples", type=int, metavar="N", help=text)
+    text = "where to write texts of several: FILE.jsonl or FILE.csv (default: standard output)"
+    parser.add_argument("--out", metavar="PATH", help=text)
+    add_force_option(parser, "--out FILE")
+    parser.add_argument("--batch-size", type=int, default=8, metavar="N", help="prompts of a batch (default: 8)")
     text = "talk by the chat template of the run's data; without --prompt each line of standard input is a message"
     parser.add_argument("--chat", action="store_true", help=text)
     parser.add_argument("--system", metavar="TEXT", help="with --chat: the system prompt")
     parser.add_argument("--max-tokens", type=int, default=256, metavar="N", help="tokens of a text (default: 256)")
     for name, (value_type, metavar, text) in _SAMPLING.items():
         parser.add_argument(_flag(name), type=value_type, metavar=metavar, help=text)
+    text = "add X to the logit of a token's number; -inf leaves it out; may be repeated"
+    parser.add_argument("--logit-bias", type=_bias, action="append", metavar="TOKEN=X", help=text)
+    for name, options in _BEAMS.items():
+        parser.add_argument(_flag(name), **options)
     add_repeated(parser, "--stop", "stops", "TEXT", "end before this text; may be repeated")
     parser.add_argument("--seed", type=int, metavar="N", help="of the draws (default: another each time)")
 
@@ -51,8 +81,17 @@ def run(args: argparse.Namespace) -> int:
     if prompt is not None and not (prompt or args.chat):
         raise ArgumentError("--prompt: expected a text of at least one character, got an empty one")
     _check_sampling(args)
+    inputs = [place_of(args.place), *(it for it in (args.prompts,) if it not in (None, "-"))]
+    out = None if args.out is None else Output(args.out, "generate", inputs=inputs, force=args.force)
+    if out is not None:
+        out.check_file()
     loaded = opened(args)
     writer = _Writer(loaded, args)
+    if _is_several(args):
+        count = write_predictions(out, writer.rows(_prompts(writer.codec, prompt, args)), is_csv=False)
+        if out is not None:
+            print(f"{count:,} texts are in {args.out}")
+        return 0
     if not args.chat:
         for piece in writer.write(writer.codec.encode(prompt)):
             _show(piece)
@@ -68,6 +107,40 @@ def run(args: argparse.Namespace) -> int:
         print(flush=True)
         messages.append({"role": "assistant", "content": answer})
     return 0
+
+
+def _is_several(args: argparse.Namespace) -> bool:
+    return any(it is not None for it in (args.prompts, args.samples, args.num_beams))
+
+
+def _prompts(codec: Any, prompt: str | None, args: argparse.Namespace) -> list[tuple[str, "Tensor"]]:
+    """The name and the tokens of each prompt: that of the line, or those of a file."""
+    from burnlike.data.chat.codec import prompt_rows
+
+    def tokens_of(row: Any) -> "Tensor":
+        texts = row
+        if isinstance(row, Mapping):
+            texts = next((row[name] for name in ("prompt", "messages") if row.get(name) is not None), None)
+        if isinstance(texts, Sequence) and not isinstance(texts, str):
+            return codec.chat(texts)
+        if not isinstance(texts, str) or not texts:
+            raise DataError(f"expected a text, or a row with `prompt` or `messages`, got {[*row] if row else row!r}")
+        if not args.chat:
+            return codec.encode(texts)
+        system = [] if args.system is None else [{"role": "system", "content": args.system}]
+        return codec.chat([*system, {"role": "user", "content": texts}])
+
+    if args.prompts is None:
+        return [("--prompt", tokens_of(prompt))]
+    prompts: list[tuple[str, Tensor]] = []
+    for place, row in prompt_rows(sys.stdin if args.prompts == "-" else Path(args.prompts)):
+        try:
+            prompts.append((place, tokens_of(row)))
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from error
+    if not prompts:
+        raise ArgumentError(f"--prompts {args.prompts}: expected at least one prompt, got none")
+    return prompts
 
 
 class _Writer:
@@ -103,10 +176,53 @@ class _Writer:
         shown = (token for token in added if token not in self._stops)
         return until(text_pieces(shown, self.codec.decode), args.stops)
 
+    def rows(self, prompts: Sequence[tuple[str, "Tensor"]]) -> Iterator[dict[str, Any]]:
+        """A row for each text, as its batch has ended."""
+        from burnlike.data.codec import until
+        from burnlike.models import complete, stop_texts
+
+        args = self._args
+        options = dict(self._sampling)
+        beams = _beams(args)
+        if beams is not None:
+            options = {**options, "temperature": args.temperature or 0.0}
+        elif (args.samples or 1) > 1 and not options["temperature"]:
+            raise ArgumentError("--samples: expected a --temperature above 0, or --num-beams: all texts would be equal")
+        stop_when = stop_texts(self.codec.decode, args.stops) if args.stops else None
+        for begin in range(0, len(prompts), args.batch_size):
+            batch = prompts[begin : begin + args.batch_size]
+            completions = complete(
+                self._loaded.model,
+                [tokens for _, tokens in batch],
+                args.max_tokens,
+                n_samples=args.samples or 1,
+                beams=beams,
+                context_length=getattr(self.codec, "context_length", None),
+                stop_tokens=self._stops,
+                stop_when=stop_when,
+                **options,
+            )
+            for row, (added, length) in enumerate(zip(completions.tokens, completions.lengths, strict=True)):
+                name, sample = divmod(row, args.samples or 1)
+                tokens = [token for token in added[:length].tolist() if token not in self._stops]
+                text = "".join(until([self.codec.decode(added.new_tensor(tokens))], args.stops))
+                numbers = {} if args.samples is None else {"sample": sample}
+                yield {"name": batch[name][0], **numbers, "text": text, "finished": bool(completions.finished[row])}
+
 
 def _check(args: argparse.Namespace) -> None:
-    if args.prompt is None and not args.chat:
-        raise ArgumentError("expected --prompt TEXT (or - for standard input), or --chat to talk line by line")
+    if args.prompt is None and args.prompts is None and (not args.chat or _is_several(args)):
+        talk = "" if _is_several(args) else ", or --chat to talk line by line"
+        raise ArgumentError(f"expected --prompt TEXT (or - for standard input), or --prompts FILE{talk}")
+    if args.prompt is not None and args.prompts is not None:
+        raise ArgumentError("expected --prompt TEXT or --prompts FILE, got both")
+    for name in ("samples", "batch_size"):
+        if (count := getattr(args, name)) is not None and count < 1:
+            raise ArgumentError(f"{_flag(name)}: expected at least 1, got {count}")
+    if args.out is not None and not (_is_several(args) and args.out.endswith(_FILES)):
+        raise ArgumentError(
+            f"--out {args.out}: expected FILE.jsonl or FILE.csv, with --prompts, --samples or --num-beams"
+        )
     if args.system is not None and not args.chat:
         raise ArgumentError("--system is for --chat: without it a text only begins with the prompt")
     if args.max_tokens < 1:
@@ -118,19 +234,34 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _check_sampling(args: argparse.Namespace) -> None:
-    """Refuse what a Sampler refuses, by the names of the flags, before the run is read."""
+    """Refuse what a Sampler and Beams refuse, by the names of the flags, before the run is read."""
     from burnlike.models import Sampler
 
     try:
         Sampler(**_sampling(args))
+        if (beams := _beams(args)) is not None:
+            beams.check(args.samples or 1, {"temperature": args.temperature or 0.0})
     except ArgumentError as error:
         name, _, problem = str(error).partition(": ")
-        raise ArgumentError(f"{_flag(name)}: {problem}") from error
+        raise ArgumentError(f"{_flag(name.removeprefix('n_'))}: {problem}") from error
 
 
 def _sampling(args: argparse.Namespace) -> Any:
     """The options of a draw that the line has."""
-    return {name: value for name in _SAMPLING if (value := getattr(args, name)) is not None}
+    options = {name: value for name in _SAMPLING if (value := getattr(args, name)) is not None}
+    return options if args.logit_bias is None else {**options, "logit_bias": dict(args.logit_bias)}
+
+
+def _beams(args: argparse.Namespace) -> Any:
+    """The search that the line has; None without one."""
+    from burnlike.models import Beams
+
+    options = {name: value for name in _BEAMS if (value := getattr(args, name)) is not None}
+    if options and "num_beams" not in options:
+        raise ArgumentError(f"{next(iter(options))}: expected --num-beams N with it")
+    if options.get("early_stopping") in ("true", "false"):
+        options["early_stopping"] = options["early_stopping"] == "true"
+    return Beams(**options) if options else None
 
 
 def _flag(name: str) -> str:

@@ -65,14 +65,15 @@ def output_of(place: str | None, inputs: Iterable[str | os.PathLike[str]], *, fo
     return out
 
 
-def write_predictions(out: Output | None, rows: Rows) -> int:
-    """Write all rows, whole or not at all; on standard output as they come. Gives how many there were.
+def write_predictions(out: Output | None, rows: Rows, *, is_csv: bool = True) -> int:
+    """Write all rows, whole or not at all; on standard output as they come, as CSV or as JSON lines. Gives how many
+    there were.
 
     A mask where there is no directory for it, and a row with other columns than those before, are a DataError.
     """
     try:
         if out is None:
-            return _write_lines(rows, is_csv=True, say=lambda text: print(harmless(text), end=""))
+            return _write_lines(rows, is_csv=is_csv, say=lambda text: print(harmless(text), end="", flush=not is_csv))
         if _is_directory(str(out)):
             with out.directory(marked=False) as folder:
                 return _write_masks(rows, folder)

@@ -88,12 +88,12 @@ def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory:
     names: list[str] = []
     items: list[dict[str, Any]] = []
     for source in sources:
-        for place, row in _rows(source):
+        for place, row in prompt_rows(source):
             try:
                 if isinstance(row, str):
                     conversation = Conversation([{"role": "user", "content": row}])
                 else:
-                    conversation = _format(config, row).prompt(row)
+                    conversation = format_for(config, row).prompt(row)
                 expect_texts(conversation)
             except WrongRow as error:
                 raise DataError(f"{place}: {error}") from error
@@ -116,7 +116,7 @@ def beginnings(run_codec: Any, sources: Sequence[Any]) -> Unlabeled:
     return Unlabeled(dataset, names, PromptBatcher(run_codec, continues=True))
 
 
-def _rows(source: Any) -> Iterator[tuple[str, Any]]:
+def prompt_rows(source: Any) -> Iterator[tuple[str, Any]]:
     """The place of each row, and the row: a text where it is a line of plain text."""
     if isinstance(source, Path) and source.suffix.lower() != _TEXT:
         yield from file_source(source)
@@ -139,7 +139,7 @@ def _lines_of(source: Any) -> Iterator[tuple[str, str]]:
         yield f"{name}:{number}", line
 
 
-def _format(config: ConversationsConfig[Any], row: Mapping[str, Any]) -> Format:
+def format_for(config: ConversationsConfig[Any], row: Mapping[str, Any]) -> Format:
     """The format that the config names; else the one whose first column, before the answer's, the row has."""
     wanted = getattr(config, "format", None)
     if isinstance(wanted, ChatFormatConfig):

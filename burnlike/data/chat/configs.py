@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..sources.splits import Unlabeled
     from .codec import ChatCodec
     from .preferences import PreferenceData
+    from .prompts import PromptData
     from .splits import ChatData
 
 RowFormat = Literal["messages", "prompt_completion", "alpaca", "sharegpt"]
@@ -146,6 +147,45 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     system: Name | None = None
     max_length: Size = 1024
     on_long: OnLong = "truncate"
+    validation_path: FilePath | None = None
+    validation_fraction: Fraction = 0.1
+    train_split: Name = "train"
+    valid_split: Name = "validation"
+    split_seed: Seed = 0
+
+    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
+        from .preferences import whole_conversations
+
+        return whole_conversations(self, sources, directory)
+
+
+class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".prompts:PromptData"):
+    """Prompts, as the chat template of a tokenizer writes them, whose answers a model writes while it trains.
+
+    Rows have `prompt` (a text or messages; `system` beside it), `messages`, `conversations`, `instruction` and `input`,
+    or `question`; answers at the end are left out. Functions of rewards get the other columns. Batches are mappings of
+    lists: `input_ids`, int64 `[n]` each, `messages` and `rows`. It needs the extra `transformers`.
+
+    Attributes:
+        path, tokenizer, chat_template, system: as of `Preferences`.
+        max_length: tokens of a prompt.
+        on_long: whether a longer one is left out (`drop`), or an error.
+        validation_path, validation_fraction, train_split, valid_split, split_seed: as of `Preferences`.
+
+    Raises:
+        DataError: by `init`: a file is missing or damaged, a row has no prompt, or none is left.
+    """
+
+    format: ClassVar[None] = None
+    loss: ClassVar[Loss] = "answers"
+    packing: ClassVar[bool] = False
+
+    path: FilePath
+    tokenizer: FilePath
+    chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
+    system: Name | None = None
+    max_length: Size = 1024
+    on_long: Literal["drop", "error"] = "error"
     validation_path: FilePath | None = None
     validation_fraction: Fraction = 0.1
     train_split: Name = "train"

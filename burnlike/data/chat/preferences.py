@@ -1,6 +1,6 @@
 """PreferenceData: pairs of answers to a prompt, of which one is preferred."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,16 +10,19 @@ from torch import Tensor
 
 from ...errors import DataError
 from ..configs import NO_TARGET
+from ..dataset import Dataset, InMemDataset
 from ..sources.rows import pieces
+from ..sources.splits import Unlabeled
+from .codec import format_for, prompt_rows, template_of
 from .configs import PreferencesConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .files import Source
 from .formats import Conversation, Messages, WrongRow, answer_of, expect_texts, format_named, messages_in, turn
 from .splits import AT_ONCE, ChatData
-from .templates import Encoded, WrongConversation
+from .templates import ChatTemplate, Encoded, WrongConversation
 
 ANSWERS = ("chosen", "rejected")
-_PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
+PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "prompt": lambda row: turn("prompt", row, "user"),
     "messages": lambda row: [*format_named("messages").read(row).messages],
     "conversations": lambda row: [*format_named("sharegpt").read(row).messages],
@@ -44,7 +47,7 @@ class PairFormat(NamedTuple):
             if row.get(name) is None:
                 raise WrongRow(f"expected the columns chosen and rejected, got no {name}")
         if self.column:
-            prompt = _PROMPTS[self.column](row)
+            prompt = PROMPTS[self.column](row)
             if self.column == "prompt" and (system := row.get("system")):
                 prompt = [*turn("system", {"system": system}, "system"), *prompt]
             pair = [Conversation([*prompt, *answer_of(name, row[name])]) for name in ANSWERS]
@@ -121,7 +124,7 @@ class PreferenceData(ChatData):
                 f"expected rows with `chosen` and `rejected`, the preferred answer and the other; there is no"
                 f" {' and no '.join(missing)} among {', '.join(columns[:30])}"
             )
-        return PairFormat(next((name for name in _PROMPTS if name in first), ""))
+        return _pair_format(first)
 
     def _read(self, sources: Sequence[Source]) -> PairTokens:
         rows = PairTokens()
@@ -151,3 +154,76 @@ class PreferenceData(ChatData):
                 yield place, pair, float(margin or 0.0)
             except WrongRow as error:
                 self._note(f"{place}: {error}")
+
+
+def _pair_format(row: Mapping[str, Any]) -> PairFormat:
+    return PairFormat(next((name for name in PROMPTS if name in row), ""))
+
+
+Answered = tuple[tuple[str, ...], list[Tensor]]
+"""The names of the rewards of a row, and the tokens `[n]` int64 of the conversation of each."""
+
+
+def whole_conversations(config: PreferencesConfig, sources: Sequence[Any], directory: Path) -> Unlabeled:
+    """The conversations of files and streams of JSON, each with its answer: two of a row of a pair."""
+    template = template_of(config, directory)
+    read = [*answered_rows(config, template, chain.from_iterable(prompt_rows(it) for it in sources))]
+    dataset: Dataset[Any] = InMemDataset([it for _, it in read])
+    return Unlabeled(dataset, [place for place, _ in read], AnsweredBatcher(template.pad_token))
+
+
+def answered_rows(
+    config: PreferencesConfig, template: ChatTemplate, rows: Iterable[tuple[str, Any]]
+) -> Iterator[tuple[str, Answered]]:
+    """The place of each row, and its conversations as a training on pairs has them.
+
+    Raises:
+        DataError: one has no answer at its end, is not written by the template, or is too long where `on_long` is not
+            `truncate`.
+    """
+    for piece in pieces(rows, AT_ONCE):
+        read = [(place, *_answered(place, config, row)) for place, row in piece]
+        encoded = iter(template.encode([*chain.from_iterable(it for _, _, it in read)], "last_answer"))
+        for place, columns, _ in read:
+            yield place, (columns, [_whole(place, config, next(encoded)) for _ in columns])
+
+
+def _answered(place: str, config: PreferencesConfig, row: Any) -> tuple[tuple[str, ...], Sequence[Conversation]]:
+    """The names of the rewards of a row, and its conversations."""
+    try:
+        if isinstance(row, str):
+            raise WrongRow("expected a JSON object with a conversation, such as its messages, got plain text")
+        if any(name in row for name in ANSWERS):
+            return ANSWERS, _pair_format(row).read(row)
+        conversation = format_for(config, row).read(row)
+        expect_texts(conversation)
+        if conversation.messages[-1]["role"] != "assistant":
+            raise WrongRow("expected an answer of the assistant at its end")
+        return ("reward",), [conversation]
+    except WrongRow as error:
+        raise DataError(f"{place}: {error}") from error
+
+
+def _whole(place: str, config: PreferencesConfig, encoded: Encoded | WrongConversation) -> Tensor:
+    if isinstance(encoded, WrongConversation):
+        raise DataError(f"{place}: {encoded}")
+    if len(encoded.tokens) > config.max_length and config.on_long != "truncate":
+        raise DataError(
+            f"{place}: expected at most {config.max_length} tokens (data.max_length), got {len(encoded.tokens)}"
+        )
+    return torch.tensor(encoded.tokens[: config.max_length])
+
+
+class AnsweredBatcher:
+    """Makes mappings of `input_ids` and `attention_mask`, `[rows, length]` int64, and `columns`: of each item the names
+    of its rewards, one for each of its rows.
+    """
+
+    makes = "padded conversations"
+
+    def __init__(self, pad_token: int) -> None:
+        self._rows = ConversationBatcher(pad_token)
+
+    def batch(self, items: Sequence[Answered], device: torch.device) -> dict[str, Any]:
+        rows = self._rows.batch([{"input_ids": it, "labels": it} for _, tokens in items for it in tokens], device)
+        return {name: rows[name] for name in ("input_ids", "attention_mask")} | {"columns": [it for it, _ in items]}

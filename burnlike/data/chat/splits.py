@@ -14,7 +14,7 @@ from ..dataset import FileFingerprint
 from ..sources.rows import pieces
 from ..sources.splits import Splits, drawn, histogram, marked_text, named_parts
 from .codec import ChatCodec, template_of
-from .configs import ChatConfig, PreferencesConfig
+from .configs import ChatConfig, PreferencesConfig, PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
 from .files import Source, sources_of
 from .formats import Conversation, Format, WrongRow, expect_texts, format_of
@@ -41,7 +41,7 @@ class ChatData(Splits):
     dataset_type: type[Conversations] = Conversations
     batcher_type: type[ConversationBatcher] = ConversationBatcher
 
-    def __init__(self, config: ChatConfig | PreferencesConfig, directory: Path | None = None) -> None:
+    def __init__(self, config: ChatConfig | PreferencesConfig | PromptsConfig, directory: Path | None = None) -> None:
         """Read all; `directory` has the tokenizer that a run has kept."""
         self._config = config
         self.template = template_of(config, directory)
@@ -81,6 +81,11 @@ class ChatData(Splits):
         return format_of(self._config.format, [*first], first)
 
     @property
+    def trained_on(self) -> str:
+        """The tokens that have a loss, for a person."""
+        return f"loss on {self._config.loss.replace('_', ' ')}"
+
+    @property
     def said(self) -> list[str]:
         """Messages of a run at its beginning."""
         return [line for line in self.describe() if line.startswith(("format", "examples", "tokens", "packing"))]
@@ -91,10 +96,11 @@ class ChatData(Splits):
         left_out = ", ".join(f"{count:,} {what}" for what, count in self.counts.items() if count and what != "read")
         named, parts = self.format.name, {"train": self.train, "valid": self.valid, **self.splits}
         lines = [
-            f"format    {named}; chat template {self.template.name}; loss on {self._config.loss.replace('_', ' ')}",
+            f"format    {named}; chat template {self.template.name}; {self.trained_on}",
             f"examples  {self.counts['read']:,} read{f'; {left_out}' if left_out else ''}",
             "parts     " + ", ".join(f"{len(getattr(it, 'conversations', it)):,} {name}" for name, it in parts.items()),
-            f"tokens    {tokens:,} of {self.vocab_size:,} different ones, {counted / tokens:.1%} with loss",
+            f"tokens    {tokens:,} of {self.vocab_size:,} different ones"
+            + (f", {counted / tokens:.1%} with loss" if counted else ""),
         ]
         least, bars = histogram(lengths)
         lines += [f"lengths   {least} tokens", f"          {bars}"]

@@ -151,6 +151,12 @@ class DecoderCache:
         self.padding.index_copy_(1, slots, padded)
         return positions_of(self.padding).index_select(1, slots), self.padding
 
+    def reorder(self, rows: Tensor) -> None:
+        """Let each row go on with the keys and values of another, int64 `[batch]`, of equal padding."""
+        for layer in self.layers:
+            for tensor in (layer.key, layer.value):
+                tensor.copy_(tensor[rows])  # native steps have these tensors
+
 
 def documents_of(positions: Tensor) -> Tensor:
     """The document of each position, int64 `[batch, sequence]`: within one, positions rise by 1."""

@@ -174,7 +174,7 @@ class DecoderLm(AnyLibrary, Module):
             mask, is_first = None, False
             return logits
 
-        return Reader(prompt, next_logits, self.config.max_sequence_length)
+        return Reader(prompt, next_logits, self.config.max_sequence_length, cache.reorder)
 
     def _forward(
         self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None, positions: Tensor | None

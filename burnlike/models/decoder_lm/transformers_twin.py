@@ -1,4 +1,4 @@
-"""A decoder of transformers as a DecoderLm over the same memory, whose native steps then compute its next tokens."""
+"""A model of transformers as one of ours over the same memory, which writes its next tokens sooner."""
 
 import inspect
 import json
@@ -18,32 +18,37 @@ from ...module.torch_objects.wrappers import parametrizations_of
 from ...record import Record
 from ...record.loading.meta_modules import compute_unsaved, registered
 from ..conversion import tensors_for
+from ..encoder_decoder.configs import EncoderDecoderConfig
 from ..pretrained import described
 from .configs import DecoderLmConfig, RotaryPositions
 from .native_steps import computes, is_changed
 
 
 def twin_of(model: Any, length: int) -> Any:
-    """A DecoderLm of the parameters of a model of transformers, which are not copied; None where there is none.
+    """A DecoderLm or an EncoderDecoder of the parameters of a model of transformers, which are not copied; None where
+    there is none.
 
     It is for sequences of up to `length` tokens, so that a model for long ones needs no table of all its positions.
 
-    There is one for models on the CPU, in float32 or bfloat16, that a table of weights describes and whose tokens
-    `native_steps` computes, if nothing of the model was changed but its weights: its classes are those of transformers
-    and torch, with their own code or `fuse`'s, without hooks and adapters, and its parts, their settings and buffers
-    are those that its config makes.
+    There is one for models on the CPU that a table of weights describes, in float32 or bfloat16 if `native_steps`
+    computes their tokens, and for a T5 in float32. Nothing of the model may be changed but its weights: its classes
+    are those of transformers and torch, with their own code or `fuse`'s, without hooks and adapters, and its parts,
+    their settings and buffers are those that its config makes.
     """
     if not _is_stock(model) or not _is_as_configured(model):
         return None
     try:
         values = json.loads(model.config.to_json_string())
         description = described({**values, "architectures": [type(model).__name__], "dtype": None}, "config.json")
-        if not isinstance(description.config, DecoderLmConfig):
+        config = description.config
+        if isinstance(config, DecoderLmConfig):
+            longest = config.max_sequence_length
+            if isinstance(config.positions, RotaryPositions):
+                longest = min(longest, length)
+            config = config.replace(max_sequence_length=longest)
+        elif not isinstance(config, EncoderDecoderConfig) or model.dtype != torch.float32:
             return None
-        longest = description.config.max_sequence_length
-        if isinstance(description.config.positions, RotaryPositions):
-            longest = min(longest, length)
-        twin = description.config.replace(max_sequence_length=longest).init("meta").eval()
+        twin = config.init("meta").eval()
         tensors = tensors_for(description.table, twin, Record(model.state_dict(), source="the model"))
     except (BurnlikeError, TypeError):
         return None
@@ -52,7 +57,9 @@ def twin_of(model: Any, length: int) -> Any:
         owner, _, name = path.rpartition(".")
         value = place.taken_from(tensors[place.name])
         setattr(twin.get_submodule(owner), name, nn.Parameter(value, requires_grad=False))
-    return twin if not compute_unsaved(twin, places, torch.device("cpu")) and computes(twin) else None
+    if compute_unsaved(twin, places, torch.device("cpu")):
+        return None
+    return twin if isinstance(config, EncoderDecoderConfig) or computes(twin) else None
 
 
 _OWN_CODE = ("torch", "transformers", *sys.stdlib_module_names)

@@ -28,6 +28,12 @@ class EncoderDecoderCache:
         """How many positions it has."""
         return self.layers[0].attention.key.length(2)
 
+    def reorder(self, rows: Tensor) -> None:
+        """Let each row go on with the positions of another, int64 `[batch]`, of the same memory."""
+        for layer in self.layers:
+            for cached in (layer.attention.key, layer.attention.value):
+                cached.tensor = None if cached.tensor is None else cached.tensor[rows]
+
 
 class Encoder(Module):
     """Layers that see all positions, with one bias for relative positions."""
@@ -174,11 +180,16 @@ class EncoderDecoder(Module):
         self,
         prompt: Tensor,
         length: int | None = None,
+        mask_pad: Tensor | None = None,
         *,
         attention_mask: Tensor | None = None,
         start_token: int = 0,
     ) -> Reader:
-        """A Reader of second sequences of any length; see `models.generation.Reader`."""
+        """A Reader of second sequences of any length; see `models.generation.Reader`.
+
+        Padding of the first ones is where `mask_pad` is True, or `attention_mask` False or 0.
+        """
+        attention_mask = attention_mask if mask_pad is None else ~mask_pad
         gathers_as_forward(self, "encode", "decode")
         memory: Tensor | None = None
         cache = self.new_cache()
@@ -188,7 +199,7 @@ class EncoderDecoder(Module):
             memory = self.encode(prompt, attention_mask) if memory is None else memory
             return self.decode(new, memory, attention_mask, cache)[:, -1]
 
-        return Reader(torch.full_like(prompt[:, :1], start_token), next_logits)
+        return Reader(torch.full_like(prompt[:, :1], start_token), next_logits, reorder=cache.reorder)
 
     def _encode(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")

@@ -77,7 +77,11 @@ class LstmLm(Module):
             logits, state = self.forward_state(new, state)
             return logits[:, -1]
 
-        return Reader(prompt, next_logits)
+        def reorder(rows: Tensor) -> None:
+            nonlocal state
+            state = None if state is None else LstmState(*(it[:, rows] for it in state))
+
+        return Reader(prompt, next_logits, reorder=reorder)
 
     def _forward(self, tokens: Tensor, state: LstmState | None) -> LstmLmOutput:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")

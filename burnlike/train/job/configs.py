@@ -21,7 +21,7 @@ from ...config import (
 )
 from ...config.bounds import at_most
 from ...config.file_paths import FilePath
-from ...config.registry import tag_of
+from ...config.registry import snake_tag, tag_of
 from ...errors import nearest
 from ...interop.parallel_words import undivided_heads
 from ...optim.lbfgs.configs import LbfgsConfig
@@ -47,6 +47,7 @@ from ..tasks.configs import (
     RegressionConfig,
     task_within,
 )
+from ..tasks.grpo_configs import GrpoConfig
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
 _RATES = {"Sgd": 1e-2, "AdaGrad": 1e-2, "Muon": 1e-2, "Lion": 1e-4}
@@ -213,6 +214,8 @@ class TrainConfig(Config):
             self.distributed.tensor > 1 or self.distributed.context > 1
         ):
             yield "task.neftune", "expected 0 where processes share layers or sequences, whose noise would differ"
+        if isinstance(task := task_within(self.task), GrpoConfig):
+            yield from self._grpo_problems(task)
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if self.distributed.pipeline > 1:
@@ -243,6 +246,18 @@ class TrainConfig(Config):
             steps = self.training.epochs * self.training.steps_per_epoch
             yield from self.schedule_problems(steps, "training.epochs times training.steps_per_epoch")
 
+    def _grpo_problems(self, task: GrpoConfig) -> Iterable[tuple[str, str]]:
+        parts = max(getattr(self.distributed, name) for name in ("pipeline", "context", "tensor", "expert"))
+        if parts > 1 or not (self.distributed.is_single or self.distributed.name == "ddp"):
+            yield (
+                "distributed",
+                "expected a single process, or ddp, for Grpo: a model that is divided writes no answers",
+            )
+        if task is self.task and task.beta and tag_of(type(self.model)) in ("Pretrained", "DecoderLm"):
+            yield "model", "expected `type: LoRA` around it for task.beta: the reference is the model without adapters"
+        if task.updates > 1 and self.training.accumulation_steps > 1:
+            yield "training.accumulation_steps", "expected 1 with task.updates above 1: take a larger batch_size"
+
     def schedule(self, steps: int) -> LrSchedulerConfig:
         """The learning rates of a run of so many steps: `lr_scheduler`, or its default."""
         rate = _RATES.get(tag_of(type(self.optimizer)) or "", 1e-3)
@@ -262,7 +277,7 @@ class TrainConfig(Config):
 
     def metric_names(self) -> list[str]:
         """Name of each metric in lines of metrics: its `name`, or its type as in `top_k_accuracy`."""
-        return [it.name or re.sub(r"(?<!^)(?=[A-Z])", "_", tag_of(type(it)) or "").lower() for it in self.metrics]
+        return [it.name or snake_tag(type(it)) for it in self.metrics]
 
     def directed(self) -> TrainingConfig:
         """The training with the directions that its metrics say; a ConfigError where one says none."""

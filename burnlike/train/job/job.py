@@ -26,6 +26,7 @@ from ..runs.logs import MetricsLog, write_results
 from ..runs.run_dir import RunDir, keep_description, keep_facts
 from ..state.frozen_base import digests_of, note_base
 from ..state.training_state import seed_random
+from ..tasks.configs import task_within
 from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
@@ -354,6 +355,7 @@ def _loaders(
         joined_batch_size=joined,
         drop_last=training.drop_last,
         sampling=training.sampling,
+        repeats=getattr(task_within(config.task), "updates", 1),
     )
     # Validation takes the same items for any number of processes, as a training step does.
     n_valid = (training.validation_steps or 0) * (training.accumulation_steps if items is not None else 1)

@@ -324,6 +324,7 @@ class FitLoop:
             "stopped_early": self.stopped_early,
             "values": dict(self.values),
             "callbacks": self.callbacks.state_dict(),
+            "task": self.learner.parallel.gather(getattr(self.learner.task, "training_state", dict)()),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -342,6 +343,8 @@ class FitLoop:
                         put_states(self.train_metrics[name], states)
                     except RecordMismatchError as error:
                         raise self._of_another_release(f"metrics.{name}: {error}") from error
+            if (task_states := state.get("task")) and task_states[parallel.rank]:
+                self.learner.task.load_training_state(task_states[parallel.rank])
         self.stopped_early, self.values = state["stopped_early"], dict(state["values"])
         self.callbacks.load_state_dict(state["callbacks"])
 

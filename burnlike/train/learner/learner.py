@@ -196,7 +196,7 @@ class Learner(Generic[Batch]):
                 output = pipeline.backward(batch, forward, self._weighed, is_last=is_last)
                 if not pipeline.has_last:  # where losses are weighed, and so counted
                     self._accumulation.count(output.size)
-        self.window.add(output.loss, output.size, output.parts)
+        self.window.add(output)
         return output
 
     def _forward(self, batch: Any, *, counts: bool) -> StepOutput:

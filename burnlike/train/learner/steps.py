@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
@@ -144,13 +143,17 @@ class LossWindow:
         self._started_at = time.perf_counter()
         self._timed_size = 0.0
 
-    def add(self, loss: Tensor, size: float, parts: Mapping[str, Tensor] = MappingProxyType({})) -> None:
+    def add(self, output: StepOutput) -> None:
+        self._add(output.loss, output.size)
+        part_size = output.size if output.part_size is None or not output.size else output.part_size
+        for name, part in output.parts.items():
+            self.parts.setdefault(name, LossWindow(self._device))._add(part, part_size)
+
+    def _add(self, loss: Tensor, size: float) -> None:
         # That of nothing is NaN, and has no weight.
         self._means.append(loss.detach() if size else torch.zeros_like(loss))
         self._sizes.append(size)
         self._timed_size += size
-        for name, part in parts.items():
-            self.parts.setdefault(name, LossWindow(self._device)).add(part, size)
 
     def sums(self) -> tuple[float, float]:
         """The sum of all values that were added, and their number."""
@@ -248,7 +251,7 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
                     output = learner.parallel.measure(compute, batch)
                     if getattr(loader, "is_padding", False):
                         continue
-                    losses.add(output.loss, output.size, output.parts)
+                    losses.add(output)
                     if learner.parallel.has_predictions:
                         update_metrics(learner.metrics, output)
             total, size = learner.parallel.sums(losses.sums())

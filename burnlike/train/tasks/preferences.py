@@ -1,25 +1,32 @@
 """Tasks of preferences: of two answers to a prompt the model is to find the chosen one likelier, or better."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...data.chat.codec import template_of
+from ...data.chat.configs import PreferencesConfig
+from ...data.chat.preferences import AnsweredBatcher, answered_rows
 from ...data.configs import NO_TARGET
+from ...data.sources.rows import pieces
 from ...errors import ConfigError, DataError, ModuleTreeError, ShapeError
 from ...interop.fused.functions import unrounded_loss_of
 from ...interop.fused.heads import lazy_head
 from ...module.adapters.layers import adapters_off
 from ...module.torch_objects.wrappers import unwrap
 from ...ops._divided import divided_logits, rows_of
-from ..learner.steps import StepOutput
+from ..learner.steps import StepOutput, autocast
 from .configs import DpoConfig, OrpoConfig, RewardConfig, SimPoConfig
-from .task import PaddedTask, call, logits_of
+from .task import LoraFineTuning, PaddedTask, call, logits_of
 from .token_batches import predicted
+
+if TYPE_CHECKING:
+    from ..job.loaded_run import LoadedRun
 
 
 class LogProbabilities(NamedTuple):
@@ -49,13 +56,23 @@ def rows_of_pairs(batch: Any, task: str) -> dict[str, Tensor]:
     return {name: batch[name].flatten(0, 1) for name in names}
 
 
-def log_probabilities(model: nn.Module, rows: Mapping[str, Tensor]) -> LogProbabilities:
-    """The log-probabilities of pairs by a language model, in float32, or float64 where its logits are."""
+def token_log_probabilities(
+    model: nn.Module, rows: Mapping[str, Tensor], temperature: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """The log-probability of each token that has a label, `[n, length]` at the place of the one before it, in float32,
+    or float64 where the model's logits are; 0 elsewhere. And bool `[n, length]`, where there is one.
+    """
     with divided_logits(), lazy_head(unwrap(model)):
         logits, targets, _ = predicted(model, rows)
+    logits = logits if temperature == 1 else logits / temperature
     losses = unrounded_loss_of(rows_of(logits), targets.flatten(), NO_TARGET, "none").view_as(targets)
-    sums, counts = -losses.sum(1).view(-1, 2), (targets != NO_TARGET).sum(1).view(-1, 2)
-    return LogProbabilities(*sums.unbind(1), *counts.unbind(1))
+    return -losses, targets != NO_TARGET
+
+
+def log_probabilities(model: nn.Module, rows: Mapping[str, Tensor]) -> LogProbabilities:
+    """The log-probabilities of pairs by a language model, in float32, or float64 where its logits are."""
+    logs, counts = token_log_probabilities(model, rows)
+    return LogProbabilities(*logs.sum(1).view(-1, 2).unbind(1), *counts.sum(1).view(-1, 2).unbind(1))
 
 
 class _Preferences(PaddedTask):
@@ -181,23 +198,56 @@ class Reward(PaddedTask):
         self.config = config or RewardConfig()
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        raise ConfigError("task: Reward has no predictions yet; call the model of load_run(RUN) on the conversations")
+        """The `reward` of each conversation, or of a pair those of the `chosen` and the `rejected` answer."""
+        rewards = iter(self.rewards(model, batch).tolist())
+        return [{name: next(rewards) for name in columns} for columns in batch["columns"]]
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        rows = rows_of_pairs(batch, "Reward")
-        chosen, rejected = self._rewards(model, {name: rows[name] for name in ("input_ids", "attention_mask")})
+        rewards = self.rewards(model, rows_of_pairs(batch, "Reward"))
+        chosen, rejected = rewards[0::2], rewards[1::2]
         loss = -functional.logsigmoid(chosen - rejected - batch["margin"].to(chosen.dtype)).mean()
         if self.config.centered:
             loss = loss + self.config.centered * (chosen + rejected).square().mean()
         return StepOutput(loss, len(chosen), parts=parts_of(chosen, rejected))
 
     @staticmethod
-    def _rewards(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        logits = logits_of(call(model, inputs))
+    def rewards(model: nn.Module, rows: Mapping[str, Any]) -> Tensor:
+        """The rewards `[n]` of conversations `[n, length]`, in float32, or float64 where the model's are."""
+        logits = logits_of(call(model, {name: rows[name] for name in ("input_ids", "attention_mask")}))
         if logits.shape[1:] != (1,):
             raise ShapeError(
                 f"Reward: expected one number for a conversation, got logits of {list(logits.shape)}; take a model with"
                 " one output, such as Pretrained with n_classes: 1"
             )
-        logits = logits if logits.dtype == torch.float64 else logits.float()
-        return logits[0::2, 0], logits[1::2, 0]
+        return (logits if logits.dtype == torch.float64 else logits.float())[:, 0]
+
+
+@torch.no_grad()
+def rewards_of(run: "LoadedRun", conversations: Sequence[Any], batch_size: int | None = None) -> Tensor:
+    """The rewards of conversations by the model of a run of the task `Reward`, `[n]` float32 on the CPU.
+
+    They are written by the run's own chat template, and are what `predictions` gives of the same in a file.
+
+    Args:
+        run: `load_run(RUN)`.
+        conversations: each a list of messages of `role` and `content`, the last one an answer of the assistant.
+        batch_size: conversations of a batch; None: that of the training.
+
+    Raises:
+        ConfigError: the run is of another task.
+        DataError: one is no conversation with an answer at its end.
+    """
+    task = run.task.task if isinstance(run.task, LoraFineTuning) else run.task
+    if not isinstance(task, Reward):
+        raise ConfigError(f"{run.path}: expected a run of the task Reward, got {type(task).__name__}")
+    config = run.config.data
+    if not isinstance(config, PreferencesConfig):
+        raise ConfigError(f"{run.path}: expected data of type Preferences, got {type(config).__name__}")
+    template = template_of(config, run.directory)
+    rows = [(f"conversations[{place}]", {"messages": it}) for place, it in enumerate(conversations)]
+    items = [it for _, it in answered_rows(config, template, rows)]
+    batcher, rewards = AnsweredBatcher(template.pad_token), [torch.zeros(0)]
+    for some in pieces(items, batch_size or run.config.training.batch_size):
+        with autocast(run.device, run.config.training.precision):
+            rewards.append(task.rewards(run.model, batcher.batch(some, run.device)).cpu())
+    return torch.cat(rewards)

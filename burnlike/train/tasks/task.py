@@ -42,6 +42,13 @@ class Task:
     def begin_step(self, step: int) -> None:
         """Be told before each batch how many optimizer steps were taken; here it does not matter."""
 
+    def training_state(self) -> dict[str, Any]:
+        """Plain values and tensors that a resumed training needs; none by default."""
+        return {}
+
+    def load_training_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `training_state`; here there is none."""
+
     def take_data(self, data: Any) -> None:
         """Be shown the data to train on before the first step, such as to count classes; here it is not needed."""
 

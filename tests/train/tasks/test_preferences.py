@@ -27,9 +27,10 @@ from burnlike.train import (
     SimPoConfig,
     TrainConfig,
     load_run,
+    rewards_of,
 )
 
-from ...data.chat.samples import tokenizer_in, write_lines
+from ...data.chat.samples import tokenizer_in, turns, write_lines
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
 
@@ -258,6 +259,54 @@ def test_a_job_learns_what_is_preferred(task: str, changes: dict[str, str], caps
     assert values["loss.accuracies"] == 1.0
     assert values["loss.margins"] > 0.3
     capsys.readouterr()
+
+
+def predicted(*arguments: str) -> list[dict[str, Any]]:
+    Path("out.jsonl").unlink(missing_ok=True)
+    assert main(["predict", "runs/job", *arguments, "--out", "out.jsonl"]) == 0
+    return [json.loads(it) for it in Path("out.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("folder")
+def test_rewards_are_predicted_and_those_that_evaluate_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        json.loads(it) | {"margin": 0.25 * (place % 2)}
+        for place, it in enumerate(Path("pairs.jsonl").read_text().splitlines())
+    ]
+    write_lines(Path("pairs.jsonl"), rows)
+    write_lines(Path("valid.jsonl"), rows[:9])
+    options = ["task={type: Reward, centered: 0.1}", "model={type: Pretrained, path: base, n_classes: 1}"]
+    options += ["data.validation_path=valid.jsonl", "training.epochs=1"]
+    assert main(["train", "job.yaml", *(f"--set={it}" for it in options)]) == 0
+    pairs = predicted("valid.jsonl", "--batch-size", "2")
+    differences = [pair["chosen"] - pair["rejected"] - row["margin"] for pair, row in zip(pairs, rows, strict=False)]
+    centers = [(pair["chosen"] + pair["rejected"]) ** 2 for pair in pairs]
+    assert main(["evaluate", "runs/job"]) == 0
+    (file,) = Path("runs/job/evaluations").iterdir()
+    values = json.loads(file.read_text())["values"]
+    expected = (0.1 * sum(centers) - sum(logsigmoid(it) for it in differences)) / 9
+    assert values["loss"] == pytest.approx(expected, rel=1e-5)
+    right = sum(pair["chosen"] > pair["rejected"] for pair in pairs) / 9
+    assert values["loss.accuracies"] == pytest.approx(right, rel=1e-6)
+
+    conversations = [turns(row["prompt"], row["chosen"]) for row in rows[:9]]
+    write_lines(Path("chats.jsonl"), [{"messages": it} for it in conversations])
+    write_lines(Path("trl.jsonl"), [{"prompt": row["prompt"], "completion": row["chosen"]} for row in rows[:9]])
+    scores = rewards_of(load_run("runs/job"), conversations, batch_size=4).tolist()
+    for rewards in (
+        [it["reward"] for it in predicted("chats.jsonl")],
+        [it["reward"] for it in predicted("trl.jsonl")],
+        scores,
+    ):
+        assert rewards == pytest.approx([it["chosen"] for it in pairs], rel=1e-4, abs=1e-6)
+    with pytest.raises(DataError, match=r"conversations\[1\]: expected an answer of the assistant at its end"):
+        rewards_of(load_run("runs/job"), [conversations[0], turns("hello")])
+    Path("lines.txt").write_text("hello\n")
+    assert main(["predict", "runs/job", "lines.txt"]) == 2
+    assert "lines.txt:1: expected a JSON object with a conversation" in capsys.readouterr().err
+    assert main(["train", "job.yaml", "--set=task={type: Orpo}", "--run-dir", "runs/other"]) == 0
+    with pytest.raises(ConfigError, match="expected a run of the task Reward, got Orpo"):
+        rewards_of(load_run("runs/other"), conversations)
 
 
 @pytest.mark.usefixtures("folder")

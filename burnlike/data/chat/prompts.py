@@ -1,0 +1,126 @@
+"""PromptData: prompts whose answers a model writes while it trains, with the columns that judge the answers."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from ...errors import DataError
+from ..sources.rows import pieces
+from .configs import PromptsConfig
+from .conversations import ConversationBatcher, Conversations, ConversationTokens
+from .files import Source
+from .formats import Conversation, Messages, WrongRow, expect_texts, format_named, turn
+from .preferences import PROMPTS
+from .splits import AT_ONCE, ChatData
+from .templates import Encoded
+
+
+class PromptFormat(NamedTuple):
+    """The way to read rows: the column of the prompt."""
+
+    column: str
+
+    @property
+    def name(self) -> str:
+        return self.column
+
+    def read(self, row: Mapping[str, Any]) -> Conversation:
+        """The messages before the answer; answers at the end of a conversation are left out."""
+        if row.get(self.column) is None:
+            raise WrongRow(f"expected a prompt in the column {self.column}, got none")
+        messages = [*PROMPTS[self.column](row)]
+        if self.column == "prompt" and (system := row.get("system")):
+            messages = [*turn("system", {"system": system}, "system"), *messages]
+        tools = format_named("messages").read({**row, "messages": messages}).tools
+        while messages and messages[-1]["role"] == "assistant":
+            messages.pop()
+        if not messages:
+            raise WrongRow(f"{self.column}: expected a message before the answer")
+        conversation = Conversation(messages, tools)
+        expect_texts(conversation)
+        return conversation
+
+
+class PromptTokens(ConversationTokens):
+    """Prompts as tokens, with the messages and the row of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sources: list[tuple[Messages, Mapping[str, Any]]] = []
+
+
+class Prompts(Conversations):
+    """Items are mappings of `input_ids`, int64 `[n]`, the `messages` of a prompt and its `row`."""
+
+    rows: PromptTokens
+
+    def __getitem__(self, index: int, /) -> dict[str, Any]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"item {index} of {len(self)}")
+        place = self.indices[index]
+        messages, row = self.rows.sources[place]
+        return {"input_ids": self.rows[place][0], "messages": messages, "row": row}
+
+
+class PromptRowBatcher(ConversationBatcher):
+    """Makes mappings of lists: of `input_ids`, int64 `[n]` each, `messages` and `rows`."""
+
+    makes = "prompts"
+
+    def batch(self, items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Any]:
+        return {
+            "input_ids": [it["input_ids"].to(device) for it in items],
+            "messages": [it["messages"] for it in items],
+            "rows": [it["row"] for it in items],
+        }
+
+
+class PromptData(ChatData):
+    """Prompts in parts; see `ChatData`."""
+
+    dataset_type, batcher_type = Prompts, PromptRowBatcher
+
+    def __init__(self, config: PromptsConfig, directory: Path | None = None) -> None:
+        super().__init__(config, directory)
+        self.facts = {**self.facts, "padding": self.template.pad_token}
+
+    @property
+    def trained_on(self) -> str:
+        return "answers are the model's own"
+
+    def examples(self, count: int) -> list[str]:
+        items = [self._train_rows[it] for it in range(min(count, len(self._train_rows)))]
+        texts = [self.template.tokenizer.decode(it["input_ids"].tolist()) for it in items]
+        columns = [{name: value for name, value in it["row"].items() if name not in PROMPTS} for it in items]
+        return [f"{text}\n{row or ''}".rstrip() for text, row in zip(texts, columns, strict=True)]
+
+    def _format_of_row(self, first: Mapping[str, Any]) -> Any:
+        if (column := next((name for name in PROMPTS if name in first), None)) is None:
+            raise DataError(f"expected rows with one of {', '.join(PROMPTS)}, got {', '.join([*first][:30])}")
+        return PromptFormat(column)
+
+    def _read(self, sources: Sequence[Source]) -> PromptTokens:
+        rows = PromptTokens()
+        for piece in pieces(chain.from_iterable(sources), AT_ONCE):
+            self.counts["read"] += len(piece)
+            for place, row in piece:
+                try:
+                    conversation = self.format.read(row)
+                except WrongRow as error:
+                    self._note(f"{place}: {error}")
+                    continue
+                tokens = self.template.prompt(conversation)
+                if len(tokens) > self._config.max_length:
+                    if self._config.on_long == "error":
+                        raise DataError(
+                            f"{place}: expected a prompt of at most {self._config.max_length} tokens (data.max_length),"
+                            f" got {len(tokens)}; choose another max_length, or data.on_long: drop"
+                        )
+                    self.counts["too long"] += 1
+                    continue
+                rows.append(Encoded(tokens, [False] * len(tokens)))
+                rows.sources.append((conversation.messages, row))
+        return rows

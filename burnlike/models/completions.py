@@ -1,0 +1,126 @@
+"""Completions of prompts of different lengths, several of each, in batches."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ArgumentError
+from ..ops.decode_step import MOST_ROWS
+from .beams import Beams
+from .encoder_decoder.model import EncoderDecoder
+from .generation import Completions, GenerateOptions, added_tokens, reader_of
+from .sampling import sampler_of
+
+
+def complete(
+    model: nn.Module,
+    prompts: Sequence[Tensor],
+    max_new_tokens: int,
+    *,
+    n_samples: int = 1,
+    beams: Beams | None = None,
+    batch_size: int | None = None,
+    context_length: int | None = None,
+    **options: Unpack[GenerateOptions],
+) -> Completions:
+    """Continue prompts of any lengths, each `n_samples` times, in evaluation mode and without gradients.
+
+    The rows of the result are the samples of the first prompt, then those of the second, and so on, without the
+    prompts; `torch.arange(tokens.shape[1]) < lengths[:, None]` is True where a token was written.
+
+    A batch has prompts of similar lengths, the shorter ones padded, or where a model knows no padding of one length.
+    As each row is written as it would be alone, only draws depend on `batch_size`.
+
+    Args:
+        model: as of `stream`.
+        prompts: int64 `[n >= 1]` each.
+        n_samples: texts of each prompt; with beams the best ones, the best first.
+        beams: a search for likely texts in place of draws, or of the likeliest token each time.
+        batch_size: rows of a batch; None for those that native steps take at once on the CPU, elsewhere for all.
+        context_length: as of `stream`.
+    """
+    if not prompts or any(it.ndim != 1 or len(it) < 1 for it in prompts):
+        got = [list(it.shape) for it in prompts]
+        raise ArgumentError(f"complete: expected prompts of one dimension, of 1 token or more each, got {got}")
+    for name, count in (("n_samples", n_samples), ("batch_size", batch_size)):
+        if count is not None and count < 1:
+            raise ArgumentError(f"complete: {name}: expected 1 or more, got {count}")
+    if beams is not None:
+        beams.check(n_samples, options)
+    device = next((it.device for it in model.parameters()), prompts[0].device)
+    width = n_samples if beams is None else beams.num_beams
+    most = batch_size or (MOST_ROWS if device.type == "cpu" else len(prompts) * width)
+    copies = width if beams is not None else 1  # beams of a prompt are in one batch
+    units = [prompt.to(device, torch.int64) for prompt in prompts for _ in range(width // copies)]
+    order = sorted(range(len(units)), key=lambda unit: len(units[unit]))
+    pads, batches = _padding_of(model, options), list[list[int]]()
+    for unit in order:
+        is_full = not batches or (len(batches[-1]) + 1) * copies > max(most, copies)
+        if is_full or not (pads or len(units[batches[-1][0]]) == len(units[unit])):
+            batches.append([])
+        batches[-1].append(unit)
+    parts: list[Completions] = []
+    for batch in batches:
+        tokens, mask_pad = _padded([units[unit] for unit in batch for _ in range(copies)], pads or "left")
+        reader = reader_of(model, tokens, max_new_tokens, context_length, mask_pad)
+        if beams is None:
+            parts.append(added_tokens(model, reader.next_logits, reader.first, max_new_tokens, **options))
+        else:
+            parts.append(beams.search(model, reader, max_new_tokens, n_samples, **options))
+    per_unit = 1 if beams is None else n_samples
+    rows = torch.tensor([unit * per_unit + row for unit in order for row in range(per_unit)], device=device)
+    return _joined(parts, rows, options.get("pad_token", 0))
+
+
+def stop_texts(decode: Callable[[Tensor], str], texts: Sequence[str]) -> Callable[[Tensor], Tensor]:
+    """The `stop_when` that ends a row in whose text, across tokens, one of `texts` is.
+
+    Args:
+        decode: gives the text of tokens `[n]`, such as that of a codec.
+    """
+    if not all(texts):
+        raise ArgumentError("stop_texts: expected texts of at least one character, got an empty one")
+    # A token has one byte at least; before it one token more, as some decoders drop a space at the beginning.
+    most = max((len(it.encode()) for it in texts), default=0) + 1
+
+    def has_stopped(added: Tensor) -> Tensor:
+        ends = (decode(row) for row in added[:, -most:].cpu())
+        return torch.tensor([any(text in end for text in texts) for end in ends])
+
+    return has_stopped
+
+
+def _padding_of(model: Any, options: GenerateOptions) -> str | None:
+    """The side on which shorter prompts are padded; None for a model that knows no padding, and for penalties that
+    would see it.
+    """
+    is_pair = isinstance(model, EncoderDecoder) or getattr(model.config, "is_encoder_decoder", False)
+    if not is_pair and sampler_of(options).reads_tokens:
+        return None
+    if callable(getattr(model, "reader", None)):
+        return "left" if "mask_pad" in inspect.signature(model.reader).parameters else None
+    if "attention_mask" not in inspect.signature(model.forward).parameters:
+        return None
+    return "right" if is_pair else "left"
+
+
+def _padded(rows: Sequence[Tensor], side: str) -> tuple[Tensor, Tensor | None]:
+    """The rows as one tensor, and where it is padding, None without any."""
+    tokens = nn.utils.rnn.pad_sequence([*rows], batch_first=True, padding_side=side)
+    lengths = torch.tensor([[len(it)] for it in rows], device=tokens.device)
+    places = torch.arange(tokens.shape[1], device=tokens.device)
+    mask_pad = places >= lengths if side == "right" else places < tokens.shape[1] - lengths
+    return tokens, mask_pad if len({*map(len, rows)}) > 1 else None
+
+
+def _joined(parts: Sequence[Completions], order: Tensor, pad_token: int) -> Completions:
+    """The rows of all batches in the order of the prompts."""
+    longest = max(it.tokens.shape[1] for it in parts)
+    filled = [nn.functional.pad(it.tokens, (0, longest - it.tokens.shape[1]), value=pad_token) for it in parts]
+    places = order.argsort()
+    columns = [*zip(*parts, strict=True)][1:]
+    others: Any = (None if it[0] is None else torch.cat(it)[places] for it in columns)
+    return Completions(torch.cat(filled)[places], *others)

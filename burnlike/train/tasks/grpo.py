@@ -1,0 +1,279 @@
+"""Grpo: a model answers prompts while it trains, and answers with more reward than others become likelier."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ...data.configs import NO_TARGET
+from ...errors import DataError
+from ...interop.adapters.adding import merge_adapters
+from ...interop.adapters.layers import has_adapters
+from ...models.completions import complete
+from ...models.decoder_lm.transformers_twin import twin_of
+from ...models.generation import Completions, stop_tokens
+from ...module import materialize, valid
+from ...module.adapters.layers import adapters_off
+from ...module.torch_objects.wrappers import parametrizations_of, unwrap
+from ..learner.steps import StepOutput, evaluation_mode
+from .grpo_configs import GrpoConfig
+from .preferences import token_log_probabilities
+from .rewards import Answers, rewards_by
+from .task import PaddedTask
+
+if TYPE_CHECKING:
+    from ..job.job import Job
+
+_SHOWN_SAMPLES = 4
+_LEAST_DEVIATION = 1e-4
+"""Added to a standard deviation before it divides, as TRL does."""
+
+
+class Samples(NamedTuple):
+    """Answers of one batch, `answers` for each prompt one after the other, and what their loss is computed of.
+
+    Attributes:
+        rows: `input_ids`, `labels` and `attention_mask`, `[n, length]`, of prompts with answers.
+        advantages: `[n]`.
+        before: log-probability of each token when the answers were written, `[n, length]`; None where these are those
+            of this step.
+        reference: the same by the model with its adapters off; None without `beta`.
+        parts: means for lines of metrics.
+    """
+
+    rows: dict[str, Tensor]
+    advantages: Tensor
+    before: Tensor | None
+    reference: Tensor | None
+    parts: dict[str, Tensor]
+
+
+class Grpo(PaddedTask):
+    """Group relative policy optimization; see `GrpoConfig`.
+
+    With r the ratio of a token's probability to that when the answer was written, and A its answer's advantage, the
+    loss of a token is -min(r A, clip(r, 1 - epsilon, 1 + epsilon_high) A) + beta * (e^d - d - 1), where d is the
+    log-probability by the reference minus that by the model (Schulman 2020). A is the answer's reward minus the mean of
+    its group, of `rloo` minus the mean of the others.
+    """
+
+    def __init__(self, config: GrpoConfig) -> None:
+        self.config = config
+        self.unit = "tokens" if config.loss == "dapo" else "answers"
+        self._functions = {name: it.init() for name, it in zip(config.reward_names, config.rewards, strict=True)}
+        self._codec: Any = None
+        self._step = 0
+        self._samples: Samples | None = None
+
+    def begin_step(self, step: int) -> None:
+        self._step = step
+
+    def take_data(self, data: Any) -> None:
+        self._codec = getattr(data, "codec", None)
+
+    def training_state(self) -> dict[str, Any]:
+        """The answers that the next steps still learn from; empty where they write new ones."""
+        return {} if self._samples is None else self._samples._asdict()
+
+    def load_training_state(self, state: Mapping[str, Any]) -> None:
+        self._samples = Samples(**state) if state else None
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        prompts = self._prompts(batch)
+        if self._step % self.config.updates == 0 or self._samples is None:
+            self._samples = self._written(model, prompts, batch)
+        samples = self._samples
+        if (self._step + 1) % self.config.updates == 0:
+            self._samples = None
+        return self._output(model, samples)
+
+    @torch.no_grad()
+    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        """The negative mean reward of the likeliest answers."""
+        prompts = self._prompts(batch)
+        if prompts[0].is_meta:
+            loss = torch.zeros((), device="meta")
+            return StepOutput(loss, len(prompts))
+        answers = self._answers(model, prompts, batch, 1, temperature=0.0)
+        rewards = rewards_by(self._functions, answers)
+        total = self._total(rewards)
+        return StepOutput(-total.mean(), len(prompts), parts=self._parts(rewards, total))
+
+    @torch.no_grad()
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The `answer` to each prompt, of the likeliest tokens."""
+        codec, prompts = batch["codec"], batch["input_ids"]
+        stops = stop_tokens(model, codec)
+        written = complete(unwrap(model), prompts, self.config.max_tokens, stop_tokens=stops)
+        return [{"answer": codec.decode(_without_end(it, stops))} for it in _rows_of(written)]
+
+    def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
+        """The likeliest answers to the first prompts of the validation data, with their rewards."""
+        items = [job.data.valid[it] for it in range(min(_SHOWN_SAMPLES, len(job.data.valid)))]
+        batch = job.data.batcher.batch(items, job.device)
+        with evaluation_mode(model):
+            answers = self._answers(model, batch["input_ids"], batch, 1, temperature=0.0)
+        rewards = rewards_by(self._functions, answers)
+        notes: dict[str, Any] = {}
+        for number, (prompt, text) in enumerate(zip(answers.messages, answers.texts, strict=True), start=1):
+            shown = ", ".join(
+                f"{name} {it:g}" for name, it in zip(self._functions, rewards[number - 1].tolist(), strict=True)
+            )
+            notes[f"sample {number}"] = f"{prompt[-1]['content']}\n---\n{text}\n---\n{shown}"
+        return notes
+
+    def _prompts(self, batch: Any) -> list[Tensor]:
+        if not isinstance(batch, Mapping) or not {"input_ids", "messages", "rows"} <= {*batch}:
+            got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
+            raise DataError(f"Grpo: expected batches of prompts, of data `type: Prompts`, got {got}")
+        return batch["input_ids"]
+
+    def _answers(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any, count: int, **options: Any) -> Answers:
+        """`count` answers to each prompt, one after the other."""
+        stops = stop_tokens(model, self._codec)
+        most = self.config.max_tokens
+        writer = _writer(unwrap(model), max(map(len, prompts)) + most)
+        tokens = _rows_of(complete(writer, prompts, most, n_samples=count, stop_tokens=stops, **options))
+        texts = [self._codec.decode(_without_end(it, stops)) for it in tokens]
+        rows = [it for it in batch["rows"] for _ in range(count)]
+        messages = [it for it in batch["messages"] for _ in range(count)]
+        return Answers(rows, messages, texts, tokens)
+
+    @torch.no_grad()
+    def _written(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any) -> Samples:
+        """New answers to prompts, with their advantages."""
+        config = self.config
+        repeated = [it for it in prompts for _ in range(config.answers)]
+        if repeated[0].is_meta or next(model.parameters()).is_meta:  # a trial without values: of the longest answers
+            tokens = [it.new_zeros(config.max_tokens) for it in repeated]
+            return self._samples_of(model, repeated, tokens, torch.zeros(len(repeated), len(self._functions)), ())
+        sampling = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+        answers = self._answers(model, prompts, batch, config.answers, **sampling)
+        rewards = rewards_by(self._functions, answers)
+        return self._samples_of(model, repeated, answers.tokens, rewards, stop_tokens(model, self._codec))
+
+    def _samples_of(
+        self, model: nn.Module, prompts: Sequence[Tensor], answers: Sequence[Tensor], rewards: Tensor, stops: Any
+    ) -> Samples:
+        """What the loss of answers is computed of; rewards are `[n, functions]`."""
+        config, device = self.config, prompts[0].device
+        are_ended = torch.tensor([bool(len(it)) and not it.is_meta and int(it[-1]) in stops for it in answers])
+        rows = rows_of_answers(prompts, answers, self.padding or 0)
+        if config.mask_cut:
+            rows["labels"][(~are_ended).to(device)] = NO_TARGET
+        before = reference = None
+        if config.updates > 1 or (config.loss == "rloo" and config.beta):
+            before, _ = token_log_probabilities(model, rows, config.temperature)
+        if config.beta:
+            with adapters_off(unwrap(model)):
+                reference, _ = token_log_probabilities(model, rows, config.temperature)
+        total = self._total(rewards)
+        parts = self._parts(rewards, total)
+        parts["length"] = torch.tensor([float(len(it)) for it in answers]).mean()
+        parts["ended"] = are_ended.float().mean()
+        total = total.to(device)
+        if config.loss == "rloo" and before is not None and reference is not None:
+            total = total - config.beta * (before - reference).sum(1)
+        return Samples(rows, self._advantages(total), before if config.updates > 1 else None, reference, parts)
+
+    def _total(self, rewards: Tensor) -> Tensor:
+        """The weighted sum of the rewards of each answer, `[n]`; NaN for one of which no function says anything."""
+        weights = torch.tensor([it.weight for it in self.config.rewards], dtype=rewards.dtype)
+        total = (rewards * weights).nansum(1)
+        return total.masked_fill(rewards.isnan().all(1), torch.nan)
+
+    def _advantages(self, rewards: Tensor) -> Tensor:
+        """The advantages of answers `[n]` by their groups; 0 for one without a reward."""
+        groups = rewards.view(-1, self.config.answers)
+        counts = (~groups.isnan()).sum(1, keepdim=True)
+        if self.config.loss == "rloo":
+            others = (groups.nansum(1, keepdim=True) - groups) / (counts - 1).clamp(min=1)
+            advantages = torch.where(counts > 1, groups - others, 0.0)
+        else:
+            advantages = groups - groups.nanmean(1, keepdim=True)
+        if self.config.is_scaled:
+            squares = advantages.square().nansum(1, keepdim=True) / (counts - 1).clamp(min=1)
+            advantages = advantages / (squares.sqrt() + _LEAST_DEVIATION)
+        return advantages.nan_to_num(0.0).flatten()
+
+    def _parts(self, rewards: Tensor, total: Tensor) -> dict[str, Tensor]:
+        parts = {"reward": total.nanmean()}
+        if len(self._functions) > 1:
+            parts |= {f"reward.{name}": rewards[:, place].nanmean() for place, name in enumerate(self._functions)}
+        return {name: it.nan_to_num(0.0) for name, it in parts.items()}
+
+    def _output(self, model: nn.Module, samples: Samples) -> StepOutput:
+        """The loss of answers, and parts of it for lines of metrics."""
+        config = self.config
+        logs, counts = token_log_probabilities(model, samples.rows, config.temperature)
+        before = logs.detach() if samples.before is None else samples.before
+        ratio, advantages = logs - before, samples.advantages.to(logs.dtype)[:, None]
+        if config.loss == "rloo":
+            ratio = ratio.sum(1, keepdim=True)
+        ratio = ratio.exp()
+        high = config.epsilon if config.epsilon_high is None else config.epsilon_high
+        clipped = ratio.clamp(1 - config.epsilon, 1 + high)
+        losses = -torch.minimum(ratio * advantages, clipped * advantages)
+        n_answers, n_tokens = len(counts), counts.sum()
+        parts = dict(samples.parts)
+        is_clipped = ((ratio < 1 - config.epsilon) & (advantages < 0)) | ((ratio > 1 + high) & (advantages > 0))
+        parts["clip_ratio"] = (is_clipped & counts).sum() / counts.sum().clamp(min=1)
+        if samples.reference is not None:
+            apart = samples.reference - logs
+            divergence = apart.exp() - apart - 1
+            parts["kl"] = (divergence.detach() * counts).sum() / n_tokens.clamp(min=1)
+            if config.loss != "rloo":
+                losses = losses + config.beta * divergence
+        size: float = n_answers
+        if config.loss == "rloo":
+            loss = losses.mean()
+        elif config.loss == "grpo":
+            loss = ((losses * counts).sum(1) / counts.sum(1).clamp(min=1)).mean()
+        elif config.loss == "dr_grpo":
+            loss = (losses * counts).sum() / (n_answers * config.max_tokens)
+        else:
+            loss = (losses * counts).sum() / n_tokens.clamp(min=1)
+            size = n_answers if counts.is_meta else int(n_tokens)
+        return StepOutput(
+            loss, size, parts={name: it.to(loss.device) for name, it in parts.items()}, part_size=n_answers
+        )
+
+
+def rows_of_answers(prompts: Sequence[Tensor], answers: Sequence[Tensor], padding: int) -> dict[str, Tensor]:
+    """The rows `[n, length]` of prompts with their answers, padded on the right, with labels on the answers."""
+    whole = [torch.cat(it) for it in zip(prompts, answers, strict=True)]
+    lengths = torch.tensor([len(it) for it in whole], device=whole[0].device)
+    begins = torch.tensor([len(it) for it in prompts], device=whole[0].device)
+    tokens = nn.utils.rnn.pad_sequence(whole, batch_first=True, padding_value=padding)
+    places = torch.arange(tokens.shape[1], device=tokens.device)
+    inside = places < lengths[:, None]
+    labels = tokens.masked_fill(~inside | (places < begins[:, None]), NO_TARGET)
+    return {"input_ids": tokens, "labels": labels, "attention_mask": inside.long()}
+
+
+def _writer(model: nn.Module, length: int) -> nn.Module:
+    """What writes the answers of a model: its adapters are added to its weights, and native steps compute it where they
+    can. All other tensors are shared.
+
+    Args:
+        length: of the longest prompt and answer, in tokens.
+    """
+    if has_adapters(model):
+        shared = {id(it): nn.Parameter(it.detach(), requires_grad=False) for it in model.parameters()}
+        model = merge_adapters(copy.deepcopy(model, shared))
+    elif any(map(parametrizations_of, model.modules())):
+        model = materialize(valid(model))
+    is_decoder = hasattr(model, "generation_config") and not getattr(model.config, "is_encoder_decoder", False)
+    twin = twin_of(model, length) if is_decoder else None
+    return model if twin is None else twin
+
+
+def _rows_of(written: Completions) -> list[Tensor]:
+    """The tokens of each row, `[n]`."""
+    return [row[:length] for row, length in zip(written.tokens, written.lengths.tolist(), strict=True)]
+
+
+def _without_end(tokens: Tensor, stops: Any) -> Tensor:
+    return tokens[:-1] if len(tokens) and int(tokens[-1]) in stops else tokens
