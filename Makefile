@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-burn-train test-cuda gpu-check test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check bench-tables clean
+.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-burn-train test-llama-cpp test-cuda gpu-check test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check bench-tables bench-llama-cpp clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -86,6 +86,10 @@ test-burn: build
 # configs as crates.
 test-burn-train: build
 	BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m "burn_train or (burn and weekly)" tests/burn
+
+# GGUF files in llama.cpp, by llama-cpp-python, whose build takes a quarter of an hour the first time.
+test-llama-cpp: build .cache/llama_cpp/.installed
+	PYTHONPATH=.cache/llama_cpp $(python) -m pytest -n 0 -m llama_cpp tests/train/export
 
 test-cuda: build
 	$(python) -m pytest -m cuda
@@ -199,6 +203,10 @@ bench: build
 bench-check: build
 	$(python) -m benchmarks.check $(NAMES)
 
+# Generation beside llama.cpp with the same weights; some minutes.
+bench-llama-cpp: build .cache/llama_cpp/.installed
+	PYTHONPATH=.cache/llama_cpp $(python) -m benchmarks.models.llama_cpp
+
 # Public tables from file to model without an edit, beside scikit-learn: the table of docs/tables.md; about 15 minutes.
 bench-tables: build .venv/.dev .cache/tables/.installed
 	$(python) -m benchmarks.tables $(NAMES)
@@ -216,7 +224,7 @@ clean:
 	@$(python) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement $<
 	@touch $@
 
-.cache/families/.installed .cache/docs/.installed .cache/cuda/.installed .cache/tables/.installed: .cache/%/.installed: requirements-%.lock | .venv/.packages
+.cache/families/.installed .cache/docs/.installed .cache/cuda/.installed .cache/tables/.installed .cache/llama_cpp/.installed: .cache/%/.installed: requirements-%.lock | .venv/.packages
 	@rm -rf .cache/$*
 	@echo "Installing the packages of $< into .cache/$*"
 	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \

@@ -2,11 +2,12 @@
 
 Ours beside transformers' `generate` with the same weights: eager, and compiled with a static cache. In float32 both
 give the same tokens, or the benchmark fails; in bfloat16 the note has how many are the same. In int8 ours is beside
-itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. `stream` is that of
-transformers' own model, in one row, beside its `generate`. Names choose some of them:
-`python -m benchmarks.models.generate "eager float32"`.
+itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. `beams` searches with 4,
+`t5` is an encoder-decoder of these sizes. `stream` is that of transformers' own model, in one row, beside its
+`generate`. Names choose some of them: `python -m benchmarks.models.generate "eager float32"`.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from torch import Tensor, nn
 
 from benchmarks._harness import Comparison, compare, main
 from burnlike.interop import quantize_
-from burnlike.models import DecoderLmConfig, RotaryPositions, record_from, stream, weight_tables
+from burnlike.models import Beams, DecoderLmConfig, RotaryPositions, complete, record_from, stream, weight_tables
+from burnlike.models.pretrained import described
 
 from .twins import llama_sizes
 
@@ -31,10 +33,12 @@ CONFIG = DecoderLmConfig(
 )
 PROMPT, NEW = 16, 64
 BATCHES = (1, 8)
-BARS = {"eager": 2.0, "stream": 2.0, "compiled": 1.2, "int8": 1.0}
+BARS = {"eager": 2.0, "stream": 2.0, "compiled": 1.2, "int8": 1.0, "beams": 1.5, "t5": 1.0}
 ONE_ROW_BARS = BARS | {"int8": 1.5}
 """For one row, where time goes into reading the weights."""
 NAMES = [*(f"{kind} {dtype}" for kind in ("eager", "stream", "compiled") for dtype in ("float32", "bfloat16")), "int8"]
+NAMES += ["beams float32", "t5 float32"]
+BEAMS = 4
 
 
 def models(dtype: torch.dtype) -> tuple[Any, Any]:
@@ -49,12 +53,34 @@ def models(dtype: torch.dtype) -> tuple[Any, Any]:
     return ours.to(dtype).eval(), theirs.to(dtype).eval()
 
 
+def t5_models() -> tuple[Any, Any]:
+    """An encoder-decoder of ours and of transformers, with the same weights."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"d_model": CONFIG.d_model, "d_ff": CONFIG.d_ff, "d_kv": 64, "num_heads": CONFIG.n_heads}
+    ends: dict[str, Any] = {"decoder_start_token_id": 0, "eos_token_id": None, "pad_token_id": 0}
+    kind: dict[str, Any] = {"feed_forward_proj": "gated-gelu", "architectures": ["T5ForConditionalGeneration"]}
+    config = T5Config(vocab_size=CONFIG.vocab_size, num_layers=CONFIG.n_layers, **sizes, **ends, **kind)
+    theirs: Any = T5ForConditionalGeneration(config).eval()
+    description = described(json.loads(config.to_json_string()), "config.json")
+    ours: Any = description.config.init()
+    record_from(description.table, ours, theirs.state_dict()).load_into(ours)
+    return ours.eval(), theirs
+
+
 def ours_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
     return lambda: model.generate(prompt, NEW)
 
 
-def theirs_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
+def searched_by(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
+    beams = Beams(num_beams=BEAMS)
+    return lambda: torch.cat((prompt, complete(model, [*prompt], NEW, beams=beams).tokens), 1)
+
+
+def theirs_of(model: Any, prompt: Tensor, num_beams: int = 1) -> Callable[[], Tensor]:
     options: dict[str, Any] = {"max_new_tokens": NEW, "min_new_tokens": NEW, "do_sample": False, "pad_token_id": 0}
+    options["num_beams"] = num_beams
     return lambda: model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
 
 
@@ -78,7 +104,7 @@ def compare_tokens(
 
 def _measure(name: str, repeats: int) -> list[Comparison]:
     kind, _, dtype = name.partition(" ")
-    ours, theirs = models(getattr(torch, dtype or "float32"))
+    ours, theirs = t5_models() if kind == "t5" else models(getattr(torch, dtype or "float32"))
     if kind == "compiled":
         torch.compiler.reset()
         theirs.generation_config.cache_implementation = "static"
@@ -95,8 +121,8 @@ def _measure(name: str, repeats: int) -> list[Comparison]:
             sides = ours_of(rounded.eval(), prompt), ours_of(ours, prompt)
             options["theirs_name"] = "ours in float32"
         else:
-            side = stream_of(theirs, prompt) if kind == "stream" else ours_of(ours, prompt)
-            sides = side, theirs_of(theirs, prompt)
+            side = {"stream": stream_of(theirs, prompt), "beams": searched_by(ours, prompt)}.get(kind)
+            sides = side or ours_of(ours, prompt), theirs_of(theirs, prompt, BEAMS if kind == "beams" else 1)
             options["theirs_name"] = "transformers"
         results.append(compare_tokens(f"generate {name}", *sides, batch, repeats, **options))
     return results

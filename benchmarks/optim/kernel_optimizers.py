@@ -13,7 +13,7 @@ from torch import nn
 
 from benchmarks._harness import Comparison, main
 from burnlike.ops import native_status
-from burnlike.optim import AdamConfig, LionConfig, ModuleOptimizerConfig, MomentumConfig, SgdConfig
+from burnlike.optim import AdamConfig, ClipByGlobalNorm, LionConfig, ModuleOptimizerConfig, MomentumConfig, SgdConfig
 
 from ._sides import Shapes, as_in_torch, compare_sides, ours, print_distance, theirs
 
@@ -57,14 +57,17 @@ def _measure(
     return result
 
 
-def _in_channels_last(repeats: int) -> Comparison:
+def _in_channels_last(repeats: int, clip_norm: float | None = None) -> Comparison:
     """Convolutions whose weights and gradients have their channels last, as a training of images on a CPU has them."""
-    one, other = as_in_torch(AdamConfig(), CONVOLUTIONS, LR), theirs(_adam, CONVOLUTIONS)
+    clipping = None if clip_norm is None else ClipByGlobalNorm(threshold=clip_norm)
+    one = as_in_torch(AdamConfig(grad_clipping=clipping), CONVOLUTIONS, LR)
+    other = theirs(_adam, CONVOLUTIONS, clip_norm=clip_norm)
     last: Any = torch.channels_last
     sides = [replace(it, grads=[grad.to(memory_format=last) for grad in it.grads]) for it in (one, other)]
     for side in sides:
         side.model.to(memory_format=last)
-    result = compare_sides("Adam, channels_last", *sides, theirs_name="torch fused", bar=1.3, repeats=repeats)
+    name = "Adam, channels_last" if clip_norm is None else "clipping and Adam, channels_last"
+    result = compare_sides(name, *sides, theirs_name="torch fused", bar=1.3, repeats=repeats)
     print_distance(*sides, result)
     return result
 
@@ -76,7 +79,7 @@ def run(repeats: int) -> list[Comparison]:
     for name, config, make, is_same, bar in CASES:
         results.append(_measure(f"{name}, 67.1 M values", config, make, is_same, LARGE, max(5, repeats // 3), None))
         results.append(_measure(f"{name}, 300 x 64 values", config, make, is_same, SMALL, repeats * 10, bar))
-    results.append(_in_channels_last(repeats))
+    results += [_in_channels_last(repeats), _in_channels_last(repeats, clip_norm=1.0)]
     return results
 
 

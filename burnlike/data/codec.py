@@ -3,6 +3,7 @@
 A stream of tokens becomes text as it comes.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,10 @@ class TextTokenizer:
         for (number, _), piece_tokens in zip(pieces, encoded, strict=True):
             tokens[number] += piece_tokens.ids
         return [*tokens]
+
+    def content(self) -> Any:
+        """The content of the file."""
+        return json.loads(self._tokenizer.to_str())
 
     def decode(self, tokens: Tensor) -> str:
         """The text of tokens `[n]`."""
@@ -138,6 +143,10 @@ class TextCodec:
         if self._tokenizer is not None:
             return self._tokenizer.encode(text).long()
         return torch.tensor(list(text.encode()), dtype=torch.int64)
+
+    def tokenizer_content(self) -> Any:
+        """The content of the tokenizer's file; None where tokens are bytes."""
+        return None if self._tokenizer is None else self._tokenizer.content()
 
     def encode_all(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """The tokens of each of several texts, by all cores where a tokenizer makes them."""

@@ -102,7 +102,7 @@ class TextCorpus:
         self.vocab_size = self._codec.vocab_size
         self.train_tokens = self._tokens(train_text, "training", config, remedy)
         self.valid_tokens = self._tokens(valid_text, "validation", config, remedy)
-        if len(set(train_text)) < 2:
+        if not train_text.strip(train_text[:1]):
             raise DataError(
                 f"{_origin(config)}: expected text of at least two different characters, got {len(train_text)} times "
                 f"{chr(train_text[0])!r}; there is nothing to learn from it, give another data.path"

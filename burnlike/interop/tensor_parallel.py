@@ -185,7 +185,9 @@ class Style(ParallelStyle):
         lora: Any = lists["weight"]._modules["0"]
         base = lists["weight"]._parameters.get("original")
         if not isinstance(lora, Lora) or len(lists["weight"]._modules) > 1 or base is None or is_quantized(base):
-            raise self.refused(module, "its weight is computed in another way than by LoRA, or is in 8 or 4 bits")
+            raise self.refused(
+                module, "its weight is computed in another way than by LoRA (new_tokens), or in 8 or 4 bits"
+            )
         if lora.magnitude is not None and dim != output:
             raise self.refused(module, "DoRA needs the norms of whole rows of it")
         self.divide(lists["weight"], "original", dim)

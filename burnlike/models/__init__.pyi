@@ -65,4 +65,5 @@ from .pretrained import (
     save_pretrained as save_pretrained,
 )
 from .sampling import Sampler as Sampler, SamplingOptions as SamplingOptions, next_tokens as next_tokens
+from .speculation import DraftModel as DraftModel
 from .weights.table import WeightTable as WeightTable, weight_table as weight_table, weight_tables as weight_tables

@@ -116,10 +116,10 @@ class _Search:
         width, penalty = self.beams.num_beams, self.beams.length_penalty
         is_last = length == longest
         if not self.is_over:
-            for it in candidates[:width]:
-                if it.is_end or is_last:
-                    tokens = torch.cat((texts[it.row], texts.new_tensor([it.token])))
-                    self.ended.append(_Text(it.score / length**penalty, tokens, it.is_end))
+            for candidate in candidates[:width]:
+                if candidate.is_end or is_last:
+                    tokens = torch.cat((texts[candidate.row], texts.new_tensor([candidate.token])))
+                    self.ended.append(_Text(candidate.score / length**penalty, tokens, candidate.is_end))
             self.ended = sorted(self.ended, key=lambda text: -text.score)[:width]
         going = [it for it in candidates if not it.is_end][:width]
         going += [_Candidate(_NEVER, it.row, it.token, False) for it in candidates if it.is_end][: width - len(going)]

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from typing import Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,9 @@ from torch.nn import functional
 from ..errors import ArgumentError
 from ..module.torch_objects.wrappers import is_sharded, unwrap
 from .sampling import Sampler, SamplingOptions
+
+if TYPE_CHECKING:
+    from .speculation import DraftModel
 
 _ASKS_AFTER = {"cpu": 1}
 """By device, the tokens after which the host asks if all sequences ended; 16 elsewhere: asking waits for the GPU."""
@@ -56,12 +59,16 @@ class Reader(NamedTuple):
             a time; returns `[batch, vocab_size]`, of the token after them.
         longest: how many tokens a sequence may have; None for any number.
         reorder: called with int64 `[batch]`, the row whose sequence each row is to go on with, one of the same prompt.
+        every_logits: as `next_logits`, but of the tokens after each of the new ones, `[batch, new, vocab_size]`.
+        rewind: called with how many of the last tokens it is to forget.
     """
 
     first: Tensor
     next_logits: Callable[[Tensor], Tensor]
     longest: int | None = None
     reorder: Callable[[Tensor], None] | None = None
+    every_logits: Callable[[Tensor], Tensor] | None = None
+    rewind: Callable[[int], None] | None = None
 
 
 def generate(
@@ -132,6 +139,7 @@ def stream(
     max_new_tokens: int,
     *,
     context_length: int | None = None,
+    draft: "DraftModel | None" = None,
     **options: Unpack[GenerateOptions],
 ) -> Iterator[int]:
     """Continue one sequence token by token, without gradients; see `GenerateOptions`.
@@ -144,6 +152,7 @@ def stream(
         model: any that gives logits `[1, n, vocab_size]` of tokens `[1, n]`; of two sequences, `prompt` is the first.
         prompt: int64 `[n]`, on any device.
         context_length: how many of the last tokens a model is shown at most. A recurrent one reads all in any case.
+        draft: a small model that drafts several tokens, which the model then reads at once.
 
     Yields:
         The tokens that are added; a stop token is the last one.
@@ -152,6 +161,9 @@ def stream(
         raise ArgumentError(f"stream: expected a prompt [tokens >= 1], got {list(prompt.shape)}")
     device = next((it.device for it in model.parameters()), prompt.device)
     tokens = prompt.to(device, torch.int64)[None]
+    if draft is not None:
+        yield from draft.tokens(model, tokens, max_new_tokens, context_length, **options)
+        return
     reader = reader_of(model, tokens, max_new_tokens, context_length)
     with closing(_added(model, reader.next_logits, reader.first, max_new_tokens, 1, **options)) as steps:
         for added, _ in steps:
@@ -170,7 +182,7 @@ def reader_of(
     `mask_pad` is bool `[batch, prompt]`, True where a shorter prompt is padded: on the left, and for a model of two
     sequences on the right.
     """
-    reader = _own_reader(model, tokens, max_new_tokens, context_length, mask_pad)
+    reader = own_reader(model, tokens, max_new_tokens, context_length, mask_pad)
     if reader is not None and (reader.first is not tokens or reader.longest is None):
         return reader
     limits = [it for it in (reader and reader.longest, context_length) if it]
@@ -203,9 +215,10 @@ def reader_of(
     return Reader(tokens, next_logits, most, reorder)
 
 
-def _own_reader(
-    model: Any, tokens: Tensor, max_new_tokens: int, context_length: int | None, mask_pad: Tensor | None
+def own_reader(
+    model: Any, tokens: Tensor, max_new_tokens: int, context_length: int | None, mask_pad: Tensor | None = None
 ) -> Reader | None:
+    """The reader of a model that has one, or that is of transformers; None of any other. As of `reader_of`."""
     if callable(getattr(model, "reader", None)):
         longest = getattr(model.config, "max_sequence_length", None)
         limits = [it for it in (longest, context_length) if it is not None]
@@ -221,7 +234,7 @@ def _own_reader(
         return _transformers_reader(model, tokens, mask_pad)
     if model.config.is_encoder_decoder:
         return twin.reader(tokens, mask_pad=mask_pad, start_token=_start_token(model))
-    return _own_reader(twin, tokens, max_new_tokens, context_length, mask_pad)
+    return own_reader(twin, tokens, max_new_tokens, context_length, mask_pad)
 
 
 def _start_token(model: Any) -> int:
@@ -245,7 +258,7 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
             {"encoder_outputs": None, "tokens": tokens},
         )
 
-    def next_logits(new: Tensor) -> Tensor:
+    def every_logits(new: Tensor) -> Tensor:
         nonlocal past, seen, mask
         seen = torch.cat((seen, new), 1)
         shown = seen if past is None else new
@@ -262,7 +275,19 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
             masks["encoder_outputs"] = options["encoder_outputs"]
             output = model(decoder_input_ids=shown, past_key_values=past, use_cache=True, **masks)
         past = getattr(output, "past_key_values", None)
-        return output.logits[:, -1]
+        return output.logits[:, -new.shape[1] :]
+
+    def next_logits(new: Tensor) -> Tensor:
+        return every_logits(new)[:, -1]
+
+    def rewind(count: int) -> None:
+        nonlocal past, seen
+        seen = seen[:, :-count]
+        # A sliding window has lost what it would go back to.
+        if getattr(past, "is_croppable", False) and not any(past.is_sliding):
+            past.crop(-count)
+        else:
+            past = None  # all is read again
 
     def reorder(rows: Tensor) -> None:
         nonlocal past, seen
@@ -272,7 +297,14 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
         else:
             past = None  # all is read again
 
-    return Reader(tokens, next_logits, longest if isinstance(longest, int) and longest > 0 else None, reorder)
+    return Reader(
+        tokens,
+        next_logits,
+        longest if isinstance(longest, int) and longest > 0 else None,
+        reorder,
+        every_logits,
+        rewind,
+    )
 
 
 @torch.no_grad()

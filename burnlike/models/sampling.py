@@ -102,15 +102,27 @@ class Sampler:
             tokens: those so far, int64 `[batch, n]`; needed where `reads_tokens`.
             prompt_length: how many of them are the prompt's.
         """
-        if tokens is None and self.reads_tokens:
-            raise ArgumentError("expected the tokens so far, which penalties and the logits_processor read; got none")
-        device, draws_on = logits.device, logits.device if self.generator is None else self.generator.device
-        logits = logits.to(draws_on)
-        if self.logit_bias or self.reads_tokens:
-            logits = self.changed(logits.float(), None if tokens is None else tokens.to(draws_on), prompt_length)
+        device, logits = logits.device, self._prepared(logits, tokens, prompt_length)
         if self.temperature < COLDEST:
             return logits.argmax(-1).to(device)
         return _drawn(self._drawn_from(logits), self.generator).to(device)
+
+    def probabilities(self, logits: Tensor, tokens: Tensor | None = None, prompt_length: int = 0) -> Tensor:
+        """The probability with which `draw` takes each token, float32 `[batch, vocab_size]`, where it draws."""
+        logits = self._prepared(logits, tokens, prompt_length)
+        if self.temperature < COLDEST:
+            return torch.zeros_like(logits, dtype=torch.float32).scatter_(-1, logits.argmax(-1, keepdim=True), 1)
+        return self._drawn_from(logits).softmax(-1)
+
+    def _prepared(self, logits: Tensor, tokens: Tensor | None, prompt_length: int) -> Tensor:
+        """The logits after what changes them, on the generator's device."""
+        if tokens is None and self.reads_tokens:
+            raise ArgumentError("expected the tokens so far, which penalties and the logits_processor read; got none")
+        draws_on = logits.device if self.generator is None else self.generator.device
+        logits = logits.to(draws_on)
+        if self.logit_bias or self.reads_tokens:
+            return self.changed(logits.float(), None if tokens is None else tokens.to(draws_on), prompt_length)
+        return logits
 
     def changed(self, logits: Tensor, tokens: Tensor | None, prompt_length: int) -> Tensor:
         """Logits, or log-probabilities, after the bias, the penalties and the processor; arguments as of `draw`."""

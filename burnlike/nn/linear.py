@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..module import Content
-from ..module.adapters.layers import adapter_of
+from ..module.adapters.layers import Dequantized, Lora, adapter_of
 from ..ops import linear
 from ..tensor.torch_bridge.torch_function import lift
 from .call_types import KeepsType
@@ -55,7 +55,7 @@ class Linear(KeepsType, Layer):
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_input] -> [..., d_output]`. Raises ShapeError if the last dimension of x is not `d_input`."""
-        adapted = adapter_of(self, "weight") if "parametrizations" in self._modules else None
+        adapted = adapter_of(self, "weight", Lora, Dequantized) if "parametrizations" in self._modules else None
         if adapted is not None:
             lora, base = adapted
             expect_shape(self, x, "...", base.shape[0])

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import register_flop_formula
 
 from .. import __version__, _env
 from .._torch_compat.cuda_start import when_cuda_starts
 from .._torch_compat.dispatch import any_requires_grad, below_autograd
+from .._torch_compat.flop_counter import register_flop_formula
 from ..errors import ArgumentError, NativeError
 
 
@@ -208,7 +208,12 @@ def _recorded(name: str, backward: Callable[..., Any], setup_context: Callable[.
 
 def fake(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorates the function that gives an op's outputs without data: shape, strides, dtype and device."""
-    return torch.library.register_fake(f"burnlike::{name}") if CPU.loaded else lambda function: function
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        # From here: torch looks for the file of the call in all modules, a millisecond for each file that is new to it.
+        return torch.library.register_fake(f"burnlike::{name}", function) if CPU.loaded else function
+
+    return register
 
 
 # By the op's name, for libraries that have ops of the same schemas, as the tests have.
@@ -228,8 +233,13 @@ def flops(name: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
 
     It is called with the arguments, the shapes of tensors in their places.
     """
-    is_there = hasattr(torch.ops.burnlike, name)
-    return register_flop_formula(getattr(torch.ops.burnlike, name)) if is_there else lambda function: function
+
+    def register(formula: Callable[..., int]) -> Callable[..., int]:
+        if hasattr(torch.ops.burnlike, name):
+            register_flop_formula(getattr(torch.ops.burnlike, name), formula)
+        return formula
+
+    return register
 
 
 def refuse_lazy_negation(name: str) -> None:

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
 
 from ..errors import ArgumentError, ShapeError
 from . import half_products
@@ -309,6 +308,8 @@ def _(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: object) -> tu
 
 @flops("attention")
 def _(query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: object, **__: object) -> int:
+    from torch.utils.flop_counter import sdpa_flop_count  # imports triton
+
     return sdpa_flop_count(query, key, value)
 
 
@@ -316,6 +317,8 @@ def _(query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: object
 def _(
     grad: Sequence[int], query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: object, **__: object
 ) -> int:
+    from torch.utils.flop_counter import sdpa_backward_flop_count  # imports triton
+
     return sdpa_backward_flop_count(grad, query, key, value)
 
 

@@ -50,6 +50,7 @@ from .tasks.configs import (
     AdversarialConfig as AdversarialConfig,
     ClassificationConfig as ClassificationConfig,
     DpoConfig as DpoConfig,
+    KtoConfig as KtoConfig,
     LanguageModelConfig as LanguageModelConfig,
     LoraFineTuningConfig as LoraFineTuningConfig,
     MaskedLanguageModelConfig as MaskedLanguageModelConfig,
@@ -78,12 +79,12 @@ from .tasks.language_model import (
     sample as sample,
 )
 from .tasks.preferences import (
-    Dpo as Dpo,
     Orpo as Orpo,
     Reward as Reward,
     SimPo as SimPo,
     rewards_of as rewards_of,
 )
+from .tasks.references import Dpo as Dpo, Kto as Kto
 from .tasks.rewards import reward_function as reward_function
 from .tasks.supervised import (
     Classification as Classification,

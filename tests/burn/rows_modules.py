@@ -262,7 +262,7 @@ ELSEWHERE |= {
     "LoRA: dropout, DoRA, peft's files": f"{_ADAPTERS}/test_peft_files.py::test_adapters_are_saved_read_and_merged",
     "`type: LoRA`: tied weights": f"{_ADAPTERS}/test_families.py::test_a_config_trains_what_peft_trains",
     "Regular expressions of configs, filters and groups": "tests/test_patterns.py::test_no_pattern_takes_long",
-    "`type: LoRA`: convolutions, fused weights of experts": (
-        f"{_ADAPTERS}/test_peft_files.py::test_what_is_not_known_is_refused_by_name"
+    "`type: LoRA`: convolutions with groups, dilation or a padding mode": (
+        f"{_ADAPTERS}/test_beside_peft.py::test_convolutions_that_take_no_adapter_are_named"
     ),
 }

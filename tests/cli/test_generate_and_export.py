@@ -50,6 +50,8 @@ def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monk
         for seed in ("1", "1", "2")
     ]
     assert drawn[0] == drawn[1] != drawn[2]
+    short = ("generate", "run", "--temperature", "0", "--max-tokens", "10", "--prompt", "the ")
+    assert said(capsys, *short, "--draft", "run") == said(capsys, *short)
     sampling: Any = {"repetition_penalty": 1.5, "no_repeat_ngram": 2}
     penalized = [*stream(run.model, codec.encode("the "), 40, context_length=codec.context_length, **sampling)]
     flags = ("--repetition-penalty", "1.5", "--no-repeat-ngram", "2")
@@ -135,6 +137,8 @@ def test_predict_goes_on_with_each_line(capsys: pytest.CaptureFixture[str], fold
         (["--prompt", "x", "--num-beams", "2", "--temperature", "1"], "--temperature: expected 0 with num_beams"),
         (["--prompt", "x", "--length-penalty", "2"], "--length-penalty: expected --num-beams N with it"),
         (["--prompt", "x", "--out", "texts.jsonl"], "--out texts.jsonl: expected FILE.jsonl or FILE.csv, with"),
+        (["--prompt", "x", "--samples", "2", "--draft", "run"], "--draft is for one text"),
+        (["--prompt", "x", "--draft", "nowhere"], "there is no run at nowhere"),
         (["--prompts", "nothing.txt"], "nothing.txt"),
         (["--prompt", "x", "--logit-bias", "999=1"], "logit_bias: expected tokens of 0 to"),
         (["--prompt", "x", "--step", "3"], "has no checkpoint of step 3"),
@@ -176,7 +180,7 @@ def test_without_its_data_a_run_is_exported_with_random_values(capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["run", "--to", "hf", "--quantize", "int8"], "--quantize is for onnx and pt2"),
+        (["run", "--to", "hf", "--quantize", "int8"], "--quantize int8: int8 is for onnx and pt2"),
         (["run", "--to", "onnx", "--dtype", "bfloat16"], "onnxruntime computes in float32 and float16"),
         (["run", "--to", "onnx", "--with-normalize"], "the run's transforms have no Normalize"),
         (["small.yaml", "--to", "onnx"], "give the weights of this model by --record FILE"),

@@ -503,3 +503,16 @@ def test_nothing_in_a_file_runs_or_imports(folder: Path, capsys: pytest.CaptureF
         (folder / "f.yaml").write_text(text)
         assert run(check, "f.yaml") == 2
     assert "models_of_mine" not in sys.modules
+
+
+def test_a_program_ends_without_a_last_search_for_garbage() -> None:
+    """Which takes half a second where torch is imported; a call with arguments leaves its process alone."""
+    code = (
+        "import atexit, gc, sys\nfrom burnlike.cli.main import main\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"  # the last one, as the first registered
+        "sys.argv = ['burnlike', 'check', '--fast', 'configs/digits.yaml']\nmain(*{arguments})\n"
+    )
+    for arguments, is_frozen in (("()", True), ("(sys.argv[1:],)", False)):
+        program = code.replace("{arguments}", arguments)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+        assert done.stdout.splitlines()[-1] == str(is_frozen)

@@ -61,6 +61,9 @@ ROWS = {
     "export hf": Row(
         "export lm.yaml --record lm.safetensors --to hf --out OUT", "lm.yaml", again=0, force=True, is_slow=True
     ),
+    "export gguf": Row(
+        "export lm.yaml --record lm.safetensors --to gguf --out OUT", "lm.yaml", ".gguf", again=0, force=True
+    ),
     "export onnx": Row(
         "export run --to onnx --out OUT", "rows.csv run/config.yaml", ".onnx", again=0, force=True, is_slow=True
     ),

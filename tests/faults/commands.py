@@ -13,6 +13,7 @@ OUTPUTS = {
     "export a run": "export IN/run --to burn --out OUT/burn",
     "export a record": "export DIR/linear.yaml --record IN/linear.safetensors --to burn --out OUT/burn",
     "export hf": "export DIR/lm.yaml --record IN/lm.safetensors --to hf --out OUT/hf",
+    "export gguf": "export DIR/lm.yaml --record IN/lm.safetensors --to gguf --out OUT/model.gguf",
     "export onnx": "export IN/run --to onnx --out OUT/model.onnx",
     "export pt2": "export IN/run --to pt2 --out OUT/model.pt2",
     "merge": "merge IN/adapted --out OUT/merged",

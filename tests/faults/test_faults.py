@@ -30,6 +30,7 @@ FAILURES = {
 }
 ELSEWHERE = {
     "verify-resume": "trains in processes of its own, as `train` does",
+    "generate": "writes the rows of texts as `predict` does, which is here",
     "init --from": "writes by the Output of `init`, which is here",
 }
 """Rows of commands that write, of which no action is here, and why."""

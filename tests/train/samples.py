@@ -48,7 +48,9 @@ def load_config(directory: Path, *overrides: str) -> TrainConfig:
 def metrics_of(run: Path) -> list[dict[str, Any]]:
     """The lines of metrics without what the clock decides."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("time", "tokens_per_s")} for line in lines]
+    return [
+        {key: value for key, value in line.items() if key != "time" and not key.endswith("_per_s")} for line in lines
+    ]
 
 
 _OF_THE_CLOCK = ("metrics.jsonl", "ranks.jsonl", "run.lock", "environment.json", "log.txt")

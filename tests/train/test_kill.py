@@ -1,7 +1,6 @@
 """Runs that are killed or interrupted: what they leave is whole, and resumed they end in the same bits."""
 
 import os
-import random
 import re
 import signal
 import threading
@@ -11,16 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from burnlike.record import SafetensorsRecorder
 from burnlike.train import Interrupted, Interrupter
 from burnlike.train.learner.stopping import EarlySignals
 
 from ..fork_server import ForkServer
 from ..processes import HANGS_S
-from .samples import STEPS, assert_same_run, metrics_of, write_config
+from .kills import last_whole_step, survive_kills
+from .samples import STEPS, metrics_of, write_config
 
 N_KILLS = {"quick": 4, "plain": 50, "all": 50}
-RECORDS = {"model", "optimizer", "training"}
 _ALL = "epochs: 2, accumulation_steps: 2, ema: {decay: 0.9}, keep_best: {}, precision: "
 CONFIGS = {"quick": f"{_ALL}int8_mixed", "plain": "", "all": f"{_ALL}bfloat16"}
 """What `training` has beside what `write_config` writes."""
@@ -54,20 +52,6 @@ def uninterrupted(server: ForkServer, config: Path, tmp_path_factory: pytest.Tem
     return place / "run", time.perf_counter() - started
 
 
-def last_whole_step(run: Path) -> int:
-    """The step of the last checkpoint, after reading every checkpoint in full; -1 without one."""
-    steps = [-1]
-    for path in (run / "checkpoints").glob("step-*"):
-        files = {file.stem for file in path.iterdir()}
-        assert files - {"ema"} == RECORDS, f"{path} holds {files}"
-        records = {name: SafetensorsRecorder().load(path / f"{name}.safetensors") for name in files}
-        for record in records.values():
-            assert all(tensor is not None for tensor in dict(record.tensors).values())
-        assert records["training"].values["parts"]["counters"]["step"] == int(path.name.removeprefix("step-"))
-        steps.append(int(path.name.removeprefix("step-")))
-    return max(steps)
-
-
 def wait_for_checkpoint(server: ForkServer, run: Path, output: Path) -> None:
     deadline = time.monotonic() + HANGS_S
     while not list((run / "checkpoints").glob("step-*")):
@@ -80,36 +64,7 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(
     server: ForkServer, config: Path, uninterrupted: tuple[Path, float], tmp_path: Path
 ) -> None:
     expected, seconds = uninterrupted
-    moments, longest, n_kills = random.Random(20), 0.4 * seconds, N_KILLS[config.stem]
-    kills, runs, interrupted_steps, resumed = 0, 0, set(), 0
-    while kills < n_kills:
-        run = tmp_path / f"run-{runs}"
-        arguments = ["train", str(config), "--run-dir", str(run)]
-        step = -1
-        while True:
-            process = server.start(arguments, tmp_path / "output")
-            if kills < n_kills:
-                time.sleep(moments.uniform(0, longest))
-                os.kill(process, signal.SIGKILL)
-            status = server.wait()
-            assert status in (0, -signal.SIGKILL), (tmp_path / "output").read_text()
-            if status == 0:
-                longest *= 0.7  # the machine is faster than it was for the undisturbed run
-                break
-            kills += 1
-            found = last_whole_step(run) if run.exists() else -1
-            assert found >= step, "a checkpoint was lost"
-            longest *= 1.0 if found > step else 1.3
-            step = found
-            interrupted_steps.add(step)
-            resumed += step > 0
-            if run.exists():
-                arguments = ["train", str(config), "--resume", str(run)]
-        assert_same_run(run, expected)
-        runs += 1
-    # the moments must have been spread over the run for this to show anything
-    assert len(interrupted_steps) >= min(4, n_kills // 4)
-    assert resumed >= n_kills // 10
+    survive_kills(server, ["train", str(config)], expected, seconds, tmp_path, N_KILLS[config.stem])
 
 
 @pytest.mark.parametrize(

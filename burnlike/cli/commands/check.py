@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--input", "--set", "--import")
 
 
+@collections_paused()
 def run(args: argparse.Namespace) -> int:
     """Print the mistakes of each file; 0 if there is none, else 2."""
     registry.import_modules(args.imports)
@@ -52,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
         if args.world_size < 1:
             raise ArgumentError(f"--world-size: expected a number of processes, got {args.world_size}")
         options["world_size"] = args.world_size
-    with collections_paused():
-        reports = [examine(file, root, args.overrides, **options) for file in args.files]
+    reports = [examine(file, root, args.overrides, **options) for file in args.files]
     mistakes = sum(len(report["mistakes"]) for report in reports)
     if args.json:
         say_json({"ok": not mistakes, "mistakes": mistakes, "files": reports})

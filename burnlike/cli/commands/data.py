@@ -30,8 +30,9 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(expect_config(args.file), args.overrides)
     from burnlike.data import transformed
     from burnlike.data.sources.splits import MASKED, UNMASKED, described, shown
+    from burnlike.train.job.starting import training_data
 
-    data = config.data.init()
+    data = training_data(config).init()
     describe, examples = getattr(data, "describe", None), getattr(data, "examples", None)
     for line in describe() if describe else described(data):
         say(line)

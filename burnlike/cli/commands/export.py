@@ -17,7 +17,7 @@ from ..tables import say
 if TYPE_CHECKING:
     from burnlike.train.export.source import Source
 
-_TARGETS = ("onnx", "pt2", "hf", "burn")
+_TARGETS = ("onnx", "pt2", "hf", "gguf", "burn")
 _CONFIGS = (".yaml", ".yml")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """A function of a Python module that gives the model: `my_package.nets:make_net`."""
@@ -26,20 +26,21 @@ _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     text = (
-        "onnx: for onnxruntime; pt2: a program of torch.export; hf: a directory that transformers loads; burn: a crate"
-        " of Rust for Burn"
+        "onnx: for onnxruntime; pt2: a program of torch.export; hf: a directory that transformers loads; gguf: for"
+        " llama.cpp; burn: a crate of Rust for Burn"
     )
     parser.add_argument("--to", required=True, choices=_TARGETS, help=text)
     text = (
-        "the file of onnx and pt2, the directory of hf and burn (default: in exports/ of the run); an earlier export is"
-        " replaced, and nothing else"
+        "the file of onnx, pt2 and gguf, the directory of hf and burn (default: in exports/ of the run); an"
+        " earlier export is replaced, and nothing else"
     )
     parser.add_argument("--out", type=Path, metavar="PATH", help=text)
     parser.add_argument("--record", type=Path, metavar="FILE", help="where RUN is the YAML of a model: its weights")
     add_force_option(parser, "--out FILE")
     text = "the type of the parameters (default: as they are)"
     parser.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], help=text)
-    parser.add_argument("--quantize", choices=["int8"], help="round the weights of matrix products to 8 bits")
+    text = "round the weights of matrix products: int8 for onnx and pt2; q8_0 or q4_k (8 or 4 bits) for gguf"
+    parser.add_argument("--quantize", choices=["int8", "q8_0", "q4_k"], help=text)
     text = "put what `Normalize` of the data does into the model, which then takes images as they are read"
     parser.add_argument("--with-normalize", action="store_true", help=text)
     add_shared(parser, "--input")

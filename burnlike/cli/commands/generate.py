@@ -71,6 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--logit-bias", type=_bias, action="append", metavar="TOKEN=X", help=text)
     for name, options in _BEAMS.items():
         parser.add_argument(_flag(name), **options)
+    text = "a run of a smaller model of the same tokens, which drafts what this one checks: the same texts, sooner"
+    parser.add_argument("--draft", metavar="RUN", help=text)
     add_repeated(parser, "--stop", "stops", "TEXT", "end before this text; may be repeated")
     parser.add_argument("--seed", type=int, metavar="N", help="of the draws (default: another each time)")
 
@@ -159,6 +161,12 @@ class _Writer:
         generator = torch.Generator().manual_seed(seed)
         self._sampling: Any = {"temperature": of_task, "generator": generator, **_sampling(args)}
         self._stops = stop_tokens(loaded.model, self.codec)
+        self._draft: Any = None
+        if args.draft is not None:
+            from burnlike.models import DraftModel
+            from burnlike.train import load_run
+
+            self._draft = DraftModel(model=load_run(place_of(args.draft), device=args.device).model)
 
     def write(self, tokens: "Tensor") -> Iterator[str]:
         from burnlike.data.codec import text_pieces, until
@@ -170,6 +178,7 @@ class _Writer:
             tokens,
             args.max_tokens,
             context_length=getattr(self.codec, "context_length", None),
+            draft=self._draft,
             stop_tokens=self._stops,
             **self._sampling,
         )
@@ -223,6 +232,8 @@ def _check(args: argparse.Namespace) -> None:
         raise ArgumentError(
             f"--out {args.out}: expected FILE.jsonl or FILE.csv, with --prompts, --samples or --num-beams"
         )
+    if args.draft is not None and _is_several(args):
+        raise ArgumentError("--draft is for one text: give --prompt or --chat without --samples and --num-beams")
     if args.system is not None and not args.chat:
         raise ArgumentError("--system is for --chat: without it a text only begins with the prompt")
     if args.max_tokens < 1:

@@ -51,9 +51,11 @@ class ChatCodec:
         return [it if it[: len(begin)] == begin else begin + it for it in encoded]
 
     def decode(self, tokens: Tensor) -> str:
-        """The text of tokens `[n]`, without special ones."""
-        options: Any = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-        return self.template.tokenizer.decode(tokens.tolist(), **options)
+        """The text of tokens `[n]`, without special ones that are not new."""
+        new = {*self.template.new_tokens.values()}
+        written = [it for it in tokens.tolist() if not new or it in new or it not in self.template.special]
+        options: Any = {"skip_special_tokens": not new, "clean_up_tokenization_spaces": False}
+        return self.template.tokenizer.decode(written, **options)
 
     def chat(self, messages: Sequence[Any]) -> Tensor:
         """The tokens `[n]` int64 of a conversation, up to where the next answer begins."""
@@ -76,7 +78,7 @@ def template_of(config: ConversationsConfig[Any], directory: Path | None = None)
         tokenizer = kept
         if named is not None and named not in TEMPLATES:
             named = str(directory / TEMPLATE_NAME)
-    return ChatTemplate(tokenizer, named, config.system)
+    return ChatTemplate(tokenizer, named, config.system, new_tokens=config.new_tokens, thoughts=config.thoughts)
 
 
 _TEXT = ".txt"

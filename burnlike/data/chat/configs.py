@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from ...config import Config, DatasetConfig, field
 from ...config.bounds import Size
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RowFormat = Literal["messages", "prompt_completion", "alpaca", "sharegpt"]
 Loss = Literal["answers", "all", "last_answer"]
+Thoughts = Literal["train", "leave_out"]
 OnLong = Literal["truncate", "drop", "error"]
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 TEMPLATES = ("chatml", "alpaca", "plain")
@@ -90,7 +91,9 @@ class ConversationsConfig(DatasetConfig[Built]):
     tokenizer: FilePath
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None
     system: Name | None
+    thoughts: Thoughts
     max_length: Size
+    new_tokens: tuple[Name, ...]
 
     def file_problems(self) -> Iterable[tuple[str, str]]:
         if problem := tokenizer_problem(self.tokenizer):
@@ -104,34 +107,44 @@ class ConversationsConfig(DatasetConfig[Built]):
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .codec import prompts
 
-        return prompts(self, sources, directory)
+        return prompts(self._with_tokens(facts), sources, directory)
 
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "ChatCodec":
         from .codec import codec
 
-        return codec(self, directory)
+        return codec(self._with_tokens(facts), directory)
+
+    def _with_tokens(self, facts: Mapping[str, Any]) -> Self:
+        """The config with the new tokens of the model, too, which a run has kept."""
+        return self.replace(new_tokens=tuple(facts.get("new_tokens", ())))
 
 
 class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences", builds=".preferences:PreferenceData"):
-    """Pairs of answers to a prompt, of which one is preferred, as the chat template of a tokenizer writes them.
+    """Pairs of answers to a prompt, of which one is preferred, or answers that are desirable or not.
 
-    Rows have `chosen` and `rejected`, each a text, a message or messages; and before them `prompt` (a text or
+    The chat template of a tokenizer writes them.
+
+    Rows of pairs have `chosen` and `rejected`, each a text, a message or messages; and before them `prompt` (a text or
     messages), `messages`, `conversations`, or `instruction` and `input`, or nothing where both answers are whole
     conversations. Batches are mappings `[n, 2, length]` int64, the chosen one first: `input_ids`, `labels` (-100:
-    before the answer) and `attention_mask`, and `margin`, `[n]` float32, that of the rows or 0. It needs the extra
-    `transformers`.
+    before the answer) and `attention_mask`, and `margin`, `[n]` float32, that of the rows or 0. Rows of single answers
+    have `completion` in place of the two, or are conversations with their answer, and `label` or `kto_tag`; batches are
+    then `[n, length]` with `desirable`, `[n]` float32. It needs the extra `transformers`.
 
     Attributes:
         path: a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`), or a directory, as of `Chat`.
         tokenizer: a directory with the files of a tokenizer of transformers, such as that of a model.
         chat_template: `chatml`, `alpaca`, `plain` or the path of a Jinja template, in place of the tokenizer's.
         system: what a conversation begins with that has no system message.
+        thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
         max_length: tokens of a conversation.
         on_long: whether a longer pair is cut at its ends (`truncate`), left out (`drop`), or an error.
+        packing: whether a row of twice `max_length` has several pairs, whose conversations don't see each other.
         validation_path: a file or directory for validation; None takes the part `validation` of `path`, or a share.
         validation_fraction: how large that share is.
         train_split, valid_split: names of the parts of a directory.
-        split_seed: by which the share is drawn.
+        split_seed: by which the share is drawn, and pairs are packed.
+        new_tokens: as of `Chat`.
 
     Raises:
         DataError: by `init`: a file is missing or damaged, a row is no pair, or nothing is left to learn.
@@ -139,19 +152,21 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
 
     format: ClassVar[None] = None
     loss: ClassVar[Loss] = "last_answer"
-    packing: ClassVar[bool] = False
 
     path: FilePath
     tokenizer: FilePath
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
+    thoughts: Thoughts = "train"
     max_length: Size = 1024
     on_long: OnLong = "truncate"
+    packing: bool = False
     validation_path: FilePath | None = None
     validation_fraction: Fraction = 0.1
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Seed = 0
+    new_tokens: tuple[Name, ...] = ()
 
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .preferences import whole_conversations
@@ -167,7 +182,7 @@ class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".p
     lists: `input_ids`, int64 `[n]` each, `messages` and `rows`. It needs the extra `transformers`.
 
     Attributes:
-        path, tokenizer, chat_template, system: as of `Preferences`.
+        path, tokenizer, chat_template, system, thoughts, new_tokens: as of `Preferences`.
         max_length: tokens of a prompt.
         on_long: whether a longer one is left out (`drop`), or an error.
         validation_path, validation_fraction, train_split, valid_split, split_seed: as of `Preferences`.
@@ -184,6 +199,7 @@ class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".p
     tokenizer: FilePath
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
+    thoughts: Thoughts = "train"
     max_length: Size = 1024
     on_long: Literal["drop", "error"] = "error"
     validation_path: FilePath | None = None
@@ -191,6 +207,7 @@ class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".p
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Seed = 0
+    new_tokens: tuple[Name, ...] = ()
 
 
 class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:ChatData"):
@@ -208,6 +225,7 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
         chat_template: `chatml`, `alpaca`, `plain` (the messages, one after the other) or the path of a Jinja template,
             in place of the tokenizer's.
         system: what a conversation begins with that has no system message.
+        thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
         loss: on which tokens: of the `answers`, `all` of them, or of the `last_answer`.
         max_length: tokens of a conversation, and of a row of several.
         on_long: whether a longer one is cut at its end (`truncate`), left out (`drop`), or an error.
@@ -216,6 +234,8 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
         validation_fraction: how large that share is.
         train_split, valid_split: names of the parts of a directory.
         split_seed: by which the share is drawn, and conversations are packed.
+        new_tokens: texts that are one token each, which the tokenizer gets if it lacks them; besides those of
+            `model.new_tokens`.
 
     Raises:
         DataError: by `init`: a file is missing or damaged, a row is not of the format, the tokenizer has no template,
@@ -228,6 +248,7 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
     loss: Loss = "answers"
+    thoughts: Thoughts = "train"
     max_length: Size = 1024
     on_long: OnLong = "truncate"
     packing: bool = False
@@ -236,3 +257,4 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Seed = 0
+    new_tokens: tuple[Name, ...] = ()

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from ...errors import DataError
 from ..configs import NO_TARGET
 from ..dataset import Fingerprint, Fingerprinted
+from ..sources.splits import drawn
 from .templates import Encoded
 
 
@@ -51,10 +52,27 @@ def packed(lengths: Sequence[int], capacity: int, seed: int) -> list[list[int]]:
 
 
 class ConversationTokens:
-    """Conversations one after the other in memory, 5 bytes a token."""
+    """Conversations one after the other in memory, 5 bytes a token, each in one row or in several."""
 
     def __init__(self) -> None:
         self._tokens, self._counts, self._ends = array("i"), bytearray(), array("q", [0])
+        self._conversation_ends = array("q", [0])  # in rows
+
+    def append_all(self, rows: Iterable[Encoded]) -> None:
+        """Add the rows of one conversation."""
+        for row in rows:
+            self.append(row)
+        if len(self) > self._conversation_ends[-1]:
+            self._conversation_ends.append(len(self))
+
+    def drawn(self, fraction: float, seed: int) -> tuple[list[int], list[int]]:
+        """The rows to train on, and to validate on: all rows of a conversation are in one part."""
+        ends = self._conversation_ends
+        train, valid = (
+            [row for it in part for row in range(ends[it], ends[it + 1])]
+            for part in drawn(len(ends) - 1, fraction, seed)
+        )
+        return train, valid
 
     def append(self, row: Encoded) -> None:
         self._tokens.extend(row.tokens)
@@ -94,6 +112,11 @@ class Conversations(Fingerprinted):
         self.fingerprint = fingerprint
         self.lengths = rows.lengths()[torch.as_tensor(indices, dtype=torch.int64)]
 
+    @property
+    def sizes(self) -> Tensor:
+        """Tokens that an item takes in a row of several."""
+        return self.lengths
+
     def __len__(self) -> int:
         return len(self.indices)
 
@@ -121,7 +144,7 @@ class PackedConversations(Fingerprinted):
         self.conversations = conversations
         self.fingerprint = conversations._fingerprint
         self.unreadable = conversations.unreadable
-        lengths = conversations.lengths.tolist()
+        lengths = conversations.sizes.tolist()
         self.packs = packed(lengths, capacity, seed)
         sizes = [sum(lengths[it] for it in pack) for pack in self.packs]
         self.length = max(sizes, default=0)
@@ -133,7 +156,10 @@ class PackedConversations(Fingerprinted):
     def __getitem__(self, index: int, /) -> dict[str, Tensor]:
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
-        items = [self.conversations[it] for it in self.packs[index]]
+        return self._joined([self.conversations[it] for it in self.packs[index]])
+
+    @staticmethod
+    def _joined(items: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         positions = [torch.arange(len(it["input_ids"])) for it in items]
         return {
             "input_ids": torch.cat([it["input_ids"] for it in items]),

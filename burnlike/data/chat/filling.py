@@ -16,11 +16,14 @@ import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, BinaryIO
 
 SECONDS, MEMORY_BYTES, CHARACTERS = 5, 2**30, 2**26
 """What one conversation may take: time of a CPU, memory beside the program's own, and length of the text."""
+DATE = datetime(2024, 7, 26)
+"""The date that templates write on any day, so that a training has the same tokens: Llama's without a clock."""
 _MESSAGE = 1000
 _SIZE = struct.Struct("<Q")
 
@@ -109,7 +112,9 @@ def _serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks ends this one
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # no library may print between answers
-    from transformers.utils.chat_template_utils import render_jinja_template
+    from transformers.utils import chat_template_utils
+
+    chat_template_utils.__dict__["datetime"] = _Clock  # which `strftime_now` of templates asks
 
     with open("/proc/self/statm", encoding="ascii") as file:
         most = int(file.read().split()[0]) * resource.getpagesize() + MEMORY_BYTES
@@ -118,7 +123,15 @@ def _serve() -> None:
     while request := _received(requests):
         used = resource.getrusage(resource.RUSAGE_SELF)
         resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + SECONDS + 1, -1))
-        _send(answers, json.dumps(_answer(render_jinja_template, pickle.loads(request))).encode())
+        _send(answers, json.dumps(_answer(chat_template_utils.render_jinja_template, pickle.loads(request))).encode())
+
+
+class _Clock:
+    """The clock of templates, in place of `datetime`."""
+
+    @staticmethod
+    def now() -> datetime:
+        return DATE
 
 
 def _answer(render: Any, requests: list[dict[str, Any]]) -> list[Any]:

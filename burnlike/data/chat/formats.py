@@ -111,7 +111,7 @@ def _of_messages(name: str = "messages", column: str = "messages", role: str = "
         ]
         if name == "sharegpt" and (system := row.get("system")):
             messages.insert(0, {"role": "system", "content": _text("system", system)})
-        return Conversation(messages, _tools(row))
+        return Conversation(messages, tools_of(row))
 
     def prompt(row: Mapping[str, Any]) -> Conversation:
         messages = read(row)
@@ -128,7 +128,7 @@ def _prompt_completion() -> Format:
         return Conversation(begin.messages + turn("completion", row, "assistant"), begin.tools)
 
     def prompt(row: Mapping[str, Any]) -> Conversation:
-        return Conversation(turn("prompt", row, "user"), _tools(row))
+        return Conversation(turn("prompt", row, "user"), tools_of(row))
 
     return Format("prompt_completion", {"": COLUMNS["prompt_completion"]}, read, prompt)
 
@@ -190,7 +190,7 @@ def _own(config: ChatFormatConfig) -> Format:
         return _of_messages(OWN, config.messages, config.role, config.content, config.roles)
 
     def messages_of(row: Mapping[str, Any], roles: Sequence[str]) -> Conversation:
-        return Conversation([{"role": it, "content": _filled(config.texts[it], row)} for it in roles], _tools(row))
+        return Conversation([{"role": it, "content": _filled(config.texts[it], row)} for it in roles], tools_of(row))
 
     roles = [*config.texts]
     columns = {f".{name}": columns_of(text) for name, text in config.texts.items()}
@@ -251,7 +251,8 @@ def _call(place: str, value: Any) -> Any:
     return {**value, "type": "function", "function": {"name": inner["name"], "arguments": arguments}}
 
 
-def _tools(row: Mapping[str, Any]) -> list[Any] | None:
+def tools_of(row: Mapping[str, Any]) -> list[Any] | None:
+    """The tools of a row, each an object; None for none."""
     tools = _parsed(row.get("tools"))
     if not tools:
         return None
@@ -268,6 +269,12 @@ def _text(place: str, value: Any, *, may_be_number: bool = False) -> str:
         return str(value)
     if isinstance(value, list) and all(isinstance(it, Mapping) and isinstance(it.get("text"), str) for it in value):
         return "".join(it["text"] for it in value)
+    kinds = {str(it.get("type")) for it in value if isinstance(it, Mapping)} if isinstance(value, list) else set()
+    if others := sorted(kinds - {"text", "None"}):
+        raise WrongRow(
+            f"{place}: expected parts of type text, got {', '.join(others)}; conversations are of text only: take such"
+            " parts, or these rows, out of the data"
+        )
     raise WrongRow(f"{place}: expected text, got {_shown(value)}")
 
 

@@ -1,5 +1,6 @@
-"""PreferenceData: pairs of answers to a prompt, of which one is preferred."""
+"""PreferenceData: pairs of answers to a prompt, of which one is preferred, or answers with a label."""
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -12,16 +13,28 @@ from ...errors import DataError
 from ..configs import NO_TARGET
 from ..dataset import Dataset, InMemDataset
 from ..sources.rows import pieces
-from ..sources.splits import Unlabeled
+from ..sources.splits import Unlabeled, drawn
 from .codec import format_for, prompt_rows, template_of
 from .configs import PreferencesConfig
-from .conversations import ConversationBatcher, Conversations, ConversationTokens
+from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
 from .files import Source
-from .formats import Conversation, Messages, WrongRow, answer_of, expect_texts, format_named, messages_in, turn
+from .formats import (
+    Conversation,
+    Messages,
+    WrongRow,
+    answer_of,
+    expect_texts,
+    format_named,
+    messages_in,
+    tools_of,
+    turn,
+)
 from .splits import AT_ONCE, ChatData
 from .templates import ChatTemplate, Encoded, WrongConversation
 
 ANSWERS = ("chosen", "rejected")
+LABELS = ("label", "kto_tag")
+_TEXT_LABELS = {"true": True, "false": False}
 PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "prompt": lambda row: turn("prompt", row, "user"),
     "messages": lambda row: [*format_named("messages").read(row).messages],
@@ -30,66 +43,146 @@ PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "question": lambda row: turn("question", row, "user"),
 }
 """Readers of a prompt by the column that has it."""
+_WITH_SYSTEM = ("conversations", "instruction")
+"""Those that read a system message beside it."""
 
 
-class PairFormat(NamedTuple):
-    """The way to read rows: the column of the prompt, '' where the answers are whole conversations."""
+class AnswerFormat(NamedTuple):
+    """The way to read rows: the column of the prompt, '' where the answers are whole conversations; those of the
+    answers, and of a label; '' where there are two answers, the chosen one and the rejected one.
+    """
 
     column: str
+    answers: tuple[str, ...] = ANSWERS
+    label: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.column}, chosen, rejected" if self.column else "chosen, rejected (whole conversations)"
+        columns = [it for it in (self.column, *self.answers, self.label) if it]
+        return f"{', '.join(columns)}{'' if self.column else ' (whole conversations)'}"
 
-    def read(self, row: Mapping[str, Any]) -> tuple[Conversation, Conversation]:
-        """The conversations with the chosen and with the rejected answer."""
-        for name in ANSWERS:
+    def read(self, row: Mapping[str, Any]) -> list[Conversation]:
+        """The conversations with each of the answers."""
+        for name in self.answers:
             if row.get(name) is None:
-                raise WrongRow(f"expected the columns chosen and rejected, got no {name}")
-        if self.column:
-            prompt = PROMPTS[self.column](row)
-            if self.column == "prompt" and (system := row.get("system")):
-                prompt = [*turn("system", {"system": system}, "system"), *prompt]
-            pair = [Conversation([*prompt, *answer_of(name, row[name])]) for name in ANSWERS]
-        else:
-            pair = [Conversation(messages_in(name, row)) for name in ANSWERS]
-        for name, conversation in zip(ANSWERS, pair, strict=True):
+                raise WrongRow(f"expected the columns {' and '.join(self.answers)}, got no {name}")
+        prompt = PROMPTS[self.column](row) if self.column else []
+        answers = [answer_of(name, row[name]) if self.column else messages_in(name, row) for name in self.answers]
+        conversations = [Conversation([*prompt, *answer], tools_of(row)) for answer in answers]
+        for name, conversation in zip(self.answers, conversations, strict=True):
+            has_system = self.column in _WITH_SYSTEM or conversation.messages[0]["role"] == "system"
+            if (system := row.get("system")) and not has_system:
+                conversation.messages[:0] = turn("system", {"system": system}, "system")
             expect_texts(conversation)
             if conversation.messages[-1]["role"] != "assistant":
                 raise WrongRow(f"{name}: expected an answer of the assistant at its end")
-        return pair[0], pair[1]
+        return conversations
+
+    def value(self, row: Mapping[str, Any]) -> float:
+        """The margin of a pair, 0 where it has none; 1 for an answer that is desirable, else 0."""
+        value = row.get(self.label or "margin")
+        if self.label:
+            value = _TEXT_LABELS.get(value.lower(), value) if isinstance(value, str) else value
+            if value not in (True, False):
+                raise WrongRow(f"{self.label}: expected true or false, got {value!r:.40}")
+        elif value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise WrongRow(f"margin: expected a number, got {value!r:.40}")
+        return float(value or 0.0)
 
 
-class PairTokens(ConversationTokens):
-    """Pairs of conversations: those with the chosen answers at even places, with the rejected at odd ones."""
+def format_of_answers(row: Mapping[str, Any]) -> AnswerFormat:
+    """The format that the columns of a row show: of pairs, or of answers with a label.
 
-    def __init__(self) -> None:
+    Raises:
+        DataError: they show none.
+    """
+    column = next((name for name in PROMPTS if name in row), "")
+    missing = [name for name in ANSWERS if name not in row]
+    if not missing:
+        return AnswerFormat(column)
+    label = next((name for name in LABELS if name in row), None)
+    if label is not None and len(missing) == len(ANSWERS):
+        if "completion" in row:
+            return AnswerFormat(column, ("completion",), label)
+        if {"instruction", "output"} <= {*row}:
+            return AnswerFormat("instruction", ("output",), label)
+        if column in ("messages", "conversations"):
+            return AnswerFormat("", (column,), label)
+    raise DataError(
+        f"expected rows with `chosen` and `rejected`, the preferred answer and the other, or with an answer"
+        f" (`completion`, `output`, `messages` or `conversations`) and a `label` or `kto_tag`, for Kto; there is no"
+        f" {' and no '.join(missing)} among {', '.join([*row][:30])}"
+    )
+
+
+class AnswerTokens(ConversationTokens):
+    """Conversations, one or two for each value: the chosen answer at even places, the rejected one at odd ones."""
+
+    def __init__(self, n_answers: int) -> None:
         super().__init__()
-        self.margins: list[float] = []
+        self.n_answers, self.values = n_answers, array("f")
 
     def __len__(self) -> int:
-        return len(self.margins)
+        return len(self.values)
+
+    def drawn(self, fraction: float, seed: int) -> tuple[list[int], list[int]]:
+        return drawn(len(self), fraction, seed)
 
     def lengths(self) -> Tensor:
-        return super().lengths().view(-1, 2).amax(1)
+        return super().lengths().view(-1, self.n_answers).amax(1)
 
 
-class Pairs(Conversations):
-    """Items are mappings of `chosen` and `rejected`, each with `input_ids` and `labels`, int64 `[n]`, and `margin`."""
+class Answers(Conversations):
+    """Items are mappings of `input_ids` and `labels`, int64 `[n]`, and `desirable`, 1.0 or 0.0.
 
-    rows: PairTokens
+    Attributes:
+        reference: log-probabilities `[items, answers]` by the reference, which items have then; None: not computed.
+    """
+
+    rows: AnswerTokens
+    reference: Tensor | None = None
 
     def __getitem__(self, index: int, /) -> dict[str, Any]:
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
-        place = self.indices[index]
-        item: dict[str, Any] = {"margin": self.rows.margins[place]}
-        for number, name in enumerate(ANSWERS):
-            tokens, counts = self.rows[2 * place + number]
-            labels = tokens.where(counts, NO_TARGET)
-            labels[0] = NO_TARGET  # nothing is before it
-            item[name] = {"input_ids": tokens, "labels": labels}
-        return item
+        return self.answers(index)[0] | {"desirable": self.rows.values[self.indices[index]]} | self.kept(index)
+
+    def answers(self, index: int) -> list[dict[str, Tensor]]:
+        """The tokens of each answer of an item, and labels, of its conversation."""
+        first = self.indices[index] * self.rows.n_answers
+        answers = [self.rows[place] for place in range(first, first + self.rows.n_answers)]
+        for _, counts in answers:
+            counts[0] = False  # nothing is before it
+        return [{"input_ids": tokens, "labels": tokens.where(counts, NO_TARGET)} for tokens, counts in answers]
+
+    def kept(self, index: int) -> dict[str, Tensor]:
+        return {} if self.reference is None else {"reference": self.reference[index]}
+
+
+class Pairs(Answers):
+    """Items are mappings of `chosen` and `rejected`, each with `input_ids` and `labels`, int64 `[n]`, and `margin`."""
+
+    def __getitem__(self, index: int, /) -> dict[str, Any]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"item {index} of {len(self)}")
+        answers = dict(zip(ANSWERS, self.answers(index), strict=True))
+        return answers | {"margin": self.rows.values[self.indices[index]]} | self.kept(index)
+
+    @property
+    def sizes(self) -> Tensor:
+        return ConversationTokens.lengths(self.rows).view(-1, 2).sum(1)[torch.as_tensor(self.indices)]
+
+
+class AnswerBatcher(ConversationBatcher):
+    """Makes mappings `[n, length]` int64 of answers, and `desirable`, `[n]` float32."""
+
+    def batch(self, items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Any]:
+        desirable = torch.tensor([item["desirable"] for item in items], device=device)
+        return super().batch(items, device) | {"desirable": desirable} | _reference(items, device)
+
+
+def _reference(items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Tensor]:
+    return {"reference": torch.stack([it["reference"] for it in items]).to(device)} if "reference" in items[0] else {}
 
 
 class PairBatcher(ConversationBatcher):
@@ -101,63 +194,86 @@ class PairBatcher(ConversationBatcher):
         rows = super().batch([item[name] for item in items for name in ANSWERS], device)
         batch = {name: it.unflatten(0, (len(items), 2)) for name, it in rows.items()}
         batch["margin"] = torch.tensor([item["margin"] for item in items], device=device)
-        return batch
+        return batch | _reference(items, device)
+
+
+class PackedPairs(PackedConversations):
+    """Items are `input_ids`, `labels` and `position_ids`, int64 `[n]`, of several pairs, and their `margin`, `[pairs]`.
+
+    Of each pair the chosen answer is the first.
+    """
+
+    @staticmethod
+    def _joined(items: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        row = PackedConversations._joined([item[name] for item in items for name in ANSWERS])
+        return row | {"margin": torch.tensor([it["margin"] for it in items])} | _reference(items, torch.device("cpu"))
+
+
+class PackedPairBatcher(ConversationBatcher):
+    """Makes mappings `[n, length]` int64 of packed pairs, and `margin`, `[pairs]` float32 of all rows."""
+
+    def batch(self, items: Sequence[Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:
+        of_pairs = {name: torch.cat([it[name] for it in items]) for name in ("margin", "reference") if name in items[0]}
+        return super().batch(items, device) | {name: it.to(device) for name, it in of_pairs.items()}
 
 
 class PreferenceData(ChatData):
-    """Pairs in parts; see `ChatData`."""
+    """Pairs, or answers with a label, in parts; see `ChatData`."""
 
+    _train_rows: Answers
     dataset_type, batcher_type = Pairs, PairBatcher
+    packed_type, packed_batcher_type, packed_conversations = PackedPairs, PackedPairBatcher, 2
 
     def __init__(self, config: PreferencesConfig, directory: Path | None = None) -> None:
         super().__init__(config, directory)
-        self.facts = {**self.facts, "padding": self.template.pad_token}
+        self.facts = {**self.facts, "padding": self.template.pad_token, "max_length": config.max_length}
 
     def examples(self, count: int) -> list[str]:
-        items = [self._train_rows[it] for it in range(min(count, len(self._train_rows)))]
-        return ["\n".join(f"{name}:\n{self._shown(item[name])}" for name in ANSWERS) for item in items]
+        rows = [self._train_rows.answers(it) for it in range(min(count, len(self._train_rows)))]
+        if self.format.label:
+            items = [self._train_rows[it]["desirable"] for it in range(len(rows))]
+            return [
+                f"{'desirable' if value else 'undesirable'}:\n{self._shown(row[0])}"
+                for row, value in zip(rows, items, strict=True)
+            ]
+        return ["\n".join(f"{name}:\n{self._shown(it)}" for name, it in zip(ANSWERS, row, strict=True)) for row in rows]
 
     def _format_of_row(self, first: Mapping[str, Any]) -> Any:
-        columns = [*first]
-        if missing := [name for name in ANSWERS if name not in first]:
-            raise DataError(
-                f"expected rows with `chosen` and `rejected`, the preferred answer and the other; there is no"
-                f" {' and no '.join(missing)} among {', '.join(columns[:30])}"
-            )
-        return _pair_format(first)
+        answers = format_of_answers(first)
+        if answers.label:
+            if self._config.packing:
+                raise DataError("data.packing: expected false for answers with a label, which Kto takes apart")
+            self.dataset_type, self.batcher_type = Answers, AnswerBatcher
+        return answers
 
-    def _read(self, sources: Sequence[Source]) -> PairTokens:
-        rows = PairTokens()
+    def _read(self, sources: Sequence[Source]) -> AnswerTokens:
+        rows = AnswerTokens(len(self.format.answers))
         for piece in pieces(chain.from_iterable(sources), AT_ONCE):
             self.counts["read"] += len(piece)
-            read = [*self._pairs(piece)]
-            encoded = iter(self.template.encode([*chain.from_iterable(pair for _, pair, _ in read)], "last_answer"))
-            for place, _, margin in read:
-                pair = [next(encoded), next(encoded)]
-                if wrong := [it for it in pair if isinstance(it, WrongConversation)]:
+            read = [*self._answers(piece)]
+            encoded = iter(self.template.encode([*chain.from_iterable(it for _, it, _ in read)], "last_answer"))
+            for place, conversations, value in read:
+                answers = [next(encoded) for _ in conversations]
+                if wrong := [it for it in answers if isinstance(it, WrongConversation)]:
                     self._note(f"{place}: {wrong[0]}")
                     continue
-                kept = [row for it in pair if isinstance(it, Encoded) and (row := self._kept(place, it)) is not None]
-                if len(kept) == len(ANSWERS):
+                rows_of = [it[0] for it in answers if not isinstance(it, WrongConversation)]  # of the last answer
+                kept = [row for it in rows_of if (row := self._kept(place, it)) is not None]
+                if len(kept) == len(answers):
                     for answer in kept:
                         rows.append(answer)
-                    rows.margins.append(margin)
+                    rows.values.append(value)
         return rows
 
-    def _pairs(self, piece: Sequence[Any]) -> Iterator[tuple[str, tuple[Conversation, Conversation], float]]:
+    def _answers(self, piece: Sequence[Any]) -> Iterator[tuple[str, list[Conversation], float]]:
         for place, row in piece:
             try:
-                pair = self.format.read(row)
-                margin = row.get("margin")
-                if margin is not None and (isinstance(margin, bool) or not isinstance(margin, int | float)):
-                    raise WrongRow(f"margin: expected a number, got {margin!r:.40}")
-                yield place, pair, float(margin or 0.0)
+                conversations, value = self.format.read(row), self.format.value(row)
+                for conversation in conversations:
+                    self._count_left_out(conversation)
+                yield place, conversations, value
             except WrongRow as error:
                 self._note(f"{place}: {error}")
-
-
-def _pair_format(row: Mapping[str, Any]) -> PairFormat:
-    return PairFormat(next((name for name in PROMPTS if name in row), ""))
 
 
 Answered = tuple[tuple[str, ...], list[Tensor]]
@@ -194,19 +310,20 @@ def _answered(place: str, config: PreferencesConfig, row: Any) -> tuple[tuple[st
         if isinstance(row, str):
             raise WrongRow("expected a JSON object with a conversation, such as its messages, got plain text")
         if any(name in row for name in ANSWERS):
-            return ANSWERS, _pair_format(row).read(row)
+            return ANSWERS, format_of_answers(row).read(row)
         conversation = format_for(config, row).read(row)
         expect_texts(conversation)
         if conversation.messages[-1]["role"] != "assistant":
             raise WrongRow("expected an answer of the assistant at its end")
         return ("reward",), [conversation]
-    except WrongRow as error:
+    except (WrongRow, DataError) as error:
         raise DataError(f"{place}: {error}") from error
 
 
-def _whole(place: str, config: PreferencesConfig, encoded: Encoded | WrongConversation) -> Tensor:
-    if isinstance(encoded, WrongConversation):
-        raise DataError(f"{place}: {encoded}")
+def _whole(place: str, config: PreferencesConfig, rows: list[Encoded] | WrongConversation) -> Tensor:
+    if isinstance(rows, WrongConversation):
+        raise DataError(f"{place}: {rows}")
+    (encoded,) = rows  # that of the last answer
     if len(encoded.tokens) > config.max_length and config.on_long != "truncate":
         raise DataError(
             f"{place}: expected at most {config.max_length} tokens (data.max_length), got {len(encoded.tokens)}"

@@ -12,7 +12,7 @@ from ..sources.rows import pieces
 from .configs import PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .files import Source
-from .formats import Conversation, Messages, WrongRow, expect_texts, format_named, turn
+from .formats import Conversation, Messages, WrongRow, expect_texts, tools_of, turn
 from .preferences import PROMPTS
 from .splits import AT_ONCE, ChatData
 from .templates import Encoded
@@ -34,12 +34,11 @@ class PromptFormat(NamedTuple):
         messages = [*PROMPTS[self.column](row)]
         if self.column == "prompt" and (system := row.get("system")):
             messages = [*turn("system", {"system": system}, "system"), *messages]
-        tools = format_named("messages").read({**row, "messages": messages}).tools
         while messages and messages[-1]["role"] == "assistant":
             messages.pop()
         if not messages:
             raise WrongRow(f"{self.column}: expected a message before the answer")
-        conversation = Conversation(messages, tools)
+        conversation = Conversation(messages, tools_of(row))
         expect_texts(conversation)
         return conversation
 
@@ -121,6 +120,6 @@ class PromptData(ChatData):
                         )
                     self.counts["too long"] += 1
                     continue
-                rows.append(Encoded(tokens, [False] * len(tokens)))
+                rows.append_all([Encoded(tokens, [False] * len(tokens))])
                 rows.sources.append((conversation.messages, row))
         return rows

@@ -12,7 +12,7 @@ from ...errors import DataError
 from ..configs import NO_TARGET
 from ..dataset import FileFingerprint
 from ..sources.rows import pieces
-from ..sources.splits import Splits, drawn, histogram, marked_text, named_parts
+from ..sources.splits import Splits, histogram, marked_text, named_parts
 from .codec import ChatCodec, template_of
 from .configs import ChatConfig, PreferencesConfig, PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
@@ -22,6 +22,7 @@ from .templates import Encoded, WrongConversation
 
 AT_ONCE = 512
 _SHOWN_ROWS = 20
+_SEVERAL_ROWS = "in several rows, as the template writes answers otherwise when more follows"
 _PARTS = ("train", "valid")
 
 
@@ -40,6 +41,10 @@ class ChatData(Splits):
 
     dataset_type: type[Conversations] = Conversations
     batcher_type: type[ConversationBatcher] = ConversationBatcher
+    packed_type: type[PackedConversations] = PackedConversations
+    packed_batcher_type: type[ConversationBatcher] = ConversationBatcher
+    packed_conversations = 1
+    """How many conversations of `max_length` a packed row has room for."""
 
     def __init__(self, config: ChatConfig | PreferencesConfig | PromptsConfig, directory: Path | None = None) -> None:
         """Read all; `directory` has the tokenizer that a run has kept."""
@@ -48,8 +53,6 @@ class ChatData(Splits):
         self.codec = ChatCodec(self.template, config.max_length)
         self.vocab_size = self.codec.vocab_size
         self.counts: Counter[str] = Counter()
-        self._knows_tools = "tools" in self.template.text
-        self._knows_calls = "tool_calls" in self.template.text
         self._unreadable: list[str] = []
         by_split = sources_of(config.path, "data.path")
         if config.validation_path is not None:
@@ -64,6 +67,7 @@ class ChatData(Splits):
         rows = {name: self._read(sources) for name, sources in by_split.items()}
         super().__init__(*self._split(rows, self._fingerprint_of(by_split)))
         self.facts = {"format": self.format.name, "vocab_size": self.vocab_size}
+        self.facts |= {"new_tokens": self.template.new_tokens} if self.template.new_tokens else {}
         self.files = self.template.files
 
     def _format_of(self, source: Source) -> Format:
@@ -139,25 +143,24 @@ class ChatData(Splits):
             for (place, _), result in zip(read, encoded, strict=True):
                 if isinstance(result, WrongConversation):
                     self._note(f"{place}: {result}")
-                elif (kept := self._kept(place, result)) is not None:
-                    rows.append(kept)
+                else:
+                    self.counts[_SEVERAL_ROWS] += len(result) > 1
+                    rows.append_all(kept for it in result if (kept := self._kept(place, it)) is not None)
         return rows
 
     def _conversation(self, place: str, row: Mapping[str, Any]) -> Conversation | None:
         try:
             conversation = self.format.read(row)
             expect_texts(conversation)
-            self.counts["with tools, which the template leaves out"] += (
-                bool(conversation.tools) and not self._knows_tools
-            )
-            calls = any("tool_calls" in it for it in conversation.messages)
-            self.counts["with calls of tools, which the template leaves out"] += calls and not self._knows_calls
-            for kind in self.template.left_out(conversation):
-                self.counts[f"with {kind}, which the template leaves out"] += 1
+            self._count_left_out(conversation)
             return conversation
         except WrongRow as error:
             self._note(f"{place}: {error}")
             return None
+
+    def _count_left_out(self, conversation: Conversation) -> None:
+        for kind in self.template.left_out(conversation):
+            self.counts[f"with {kind}, which the template leaves out"] += 1
 
     def _note(self, text: str) -> None:
         self.counts["unreadable"] += 1
@@ -191,7 +194,7 @@ class ChatData(Splits):
         if valid is not None:
             parts = [(whole, [*range(len(whole))]), (valid, [*range(len(valid))])]
         else:
-            parts = [(whole, it) for it in drawn(len(whole), config.validation_fraction, config.split_seed)]
+            parts = [(whole, it) for it in whole.drawn(config.validation_fraction, config.split_seed)]
         for name, (_, indices) in zip(_PARTS, parts, strict=True):
             if not indices:
                 told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + unreadable[:1])
@@ -202,10 +205,11 @@ class ChatData(Splits):
         others = {name: self.dataset_type(it, [*range(len(it))], fingerprint) for name, it in rest.items() if len(it)}
         if not config.packing:
             return *datasets, self.batcher_type(self.template.pad_token), others, fingerprint
-        packs = [PackedConversations(it, config.max_length, config.split_seed) for it in datasets]
-        more = {name: PackedConversations(it, config.max_length, config.split_seed) for name, it in others.items()}
+        capacity = self.packed_conversations * config.max_length
+        packs = [self.packed_type(it, capacity, config.split_seed) for it in datasets]
+        more = {name: self.packed_type(it, capacity, config.split_seed) for name, it in others.items()}
         length = max(it.length for it in packs)
-        return *packs, ConversationBatcher(self.template.pad_token, length), more, fingerprint
+        return *packs, self.packed_batcher_type(self.template.pad_token, length), more, fingerprint
 
     def _fingerprint_of(self, by_split: Mapping[str, Sequence[Source]]) -> FileFingerprint:
         files = {
@@ -215,7 +219,7 @@ class ChatData(Splits):
             for place, file in enumerate(source.files)
         }
         facts = self._config.to_dict()
-        for name in ("path", "tokenizer", "validation_path", "chat_template"):
+        for name in ("path", "tokenizer", "validation_path", "chat_template", "new_tokens"):
             facts.pop(name, None)
         tokenizer = self.template.tokenizer.backend_tokenizer.to_str()
         return FileFingerprint(files, facts, self.template.text, tokenizer)

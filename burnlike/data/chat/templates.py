@@ -10,20 +10,23 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain, takewhile
+from itertools import chain, islice, product, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._regular_file import read_regular
 from ...errors import DataError
-from .configs import TEMPLATES
+from .configs import TEMPLATES, Thoughts
 from .filling import OverLimitError, filler
 from .formats import Conversation, Messages
-from .tokenizers import built_in, read_tokenizer, tokenizer_files
+from .forms import ANSWER, CALLS, USER, MessageForm, split_thought
+from .tokenizers import add_tokens, built_in, read_tokenizer, tokenizer_files
 
 TOKENIZER_FOLDER, TEMPLATE_NAME = "tokenizer", "chat_template.jinja"
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
+_OPENED = re.compile(r"<think>\s*$")
 _MOST_BYTES = 2**22
+_SURROGATES = 0xD800
 
 Spans = list[tuple[int, int]]
 """Places in a text, from and to."""
@@ -36,22 +39,28 @@ class Encoded(NamedTuple):
     counts: list[bool]
 
 
+class Row(NamedTuple):
+    """A text to learn from: where in it answers are, and where one begins that ends it; None if there is none."""
+
+    text: str
+    spans: Spans
+    first: int | None
+
+
 class WrongConversation(ValueError):
     """Why a template can't write a conversation, or its answers are not to be found."""
 
 
-_USER, _ANSWER = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
-_CALL = {"type": "function", "function": {"name": "c", "arguments": {}}, "id": "abcdefghi"}
-_CALLS = {**_ANSWER, "tool_calls": [_CALL]}
+_SYSTEM = {"role": "system", "content": "a"}
 _RESULT = {"role": "tool", "name": "c", "content": "d", "tool_call_id": "abcdefghi"}
-_ENDING = ([_USER, _ANSWER], [_USER, _ANSWER, _USER], [_USER, _CALLS, _RESULT])
+_ENDING = ([USER, ANSWER], [USER, ANSWER, USER], [USER, CALLS, _RESULT], [USER, {**CALLS, **ANSWER}, _RESULT])
 """Conversations that show what ends an answer: the end of the text, and the message that comes next."""
 _MAYBE_LEFT_OUT = {
-    "system": ("a system message", 0, [_USER, _ANSWER]),
-    "developer": ("a developer message", 0, [_USER, _ANSWER]),
-    "later system": ("a later system message", 1, [_USER, _ANSWER]),
-    "later developer": ("a later developer message", 1, [_USER, _ANSWER]),
-    "later tool": ("a result of a tool", 2, [_USER, _CALLS, _ANSWER]),
+    "system": ("a system message", 0, [USER, ANSWER]),
+    "developer": ("a developer message", 0, [USER, ANSWER]),
+    "later system": ("a later system message", 1, [USER, ANSWER]),
+    "later developer": ("a later developer message", 1, [USER, ANSWER]),
+    "later tool": ("a result of a tool", 2, [USER, CALLS, ANSWER]),
 }
 """Roles, with `later` for a message that is not the first: their name, and where in which conversation to try them."""
 
@@ -62,30 +71,51 @@ class ChatTemplate:
     Attributes:
         tokenizer: of transformers.
         name: of the template, for a person.
-        files: it is read from, by the names that a run keeps them by.
+        files: it is read from, by the names that a run keeps them by, or the content of one that has new tokens.
+        new_tokens: their numbers, by their texts.
         pad_token: what rows are filled up with.
     """
 
-    def __init__(self, directory: Path, template: str | None, system: str | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        template: str | None,
+        system: str | None = None,
+        *,
+        new_tokens: Sequence[str] = (),
+        thoughts: Thoughts = "train",
+    ) -> None:
         """Read a tokenizer and its template.
 
         Args:
             directory: with the tokenizer's files.
             template: the name of one of burnlike's, or the path of a Jinja file; None: the tokenizer's own.
             system: what conversations begin with that have no system message.
+            new_tokens: texts that are one token each, which the tokenizer gets if it lacks them.
+            thoughts: whether the thoughts before answers are written, or left out.
 
         Raises:
             DataError: a file is missing or damaged, or there is no template.
         """
         self.tokenizer = read_tokenizer(directory)
-        self.files = {f"{TOKENIZER_FOLDER}/{name}": file for name, file in tokenizer_files(directory).items()}
+        vocabulary = self.tokenizer.get_vocab()
+        self.files: dict[str, Path | bytes] = {
+            f"{TOKENIZER_FOLDER}/{name}": file for name, file in tokenizer_files(directory).items()
+        }
         if template is not None and template not in TEMPLATES:
             self.files[TEMPLATE_NAME] = Path(template).expanduser()
+        self.new_tokens = add_tokens(self.tokenizer, new_tokens)
+        if any(name not in vocabulary for name in new_tokens):
+            content = self.tokenizer.backend_tokenizer.to_str(pretty=True)
+            self.files[f"{TOKENIZER_FOLDER}/tokenizer.json"] = content.encode()
         self.eos_token: int | None = self.tokenizer.eos_token_id
         added = self.tokenizer.added_tokens_decoder.items()
         self.special = {*self.tokenizer.all_special_ids, *(number for number, it in added if it.special)}
         self.text, self.name = self._template(directory, template)
         self.system = system
+        self._thoughts = thoughts
+        self._special_texts = [str(it) for number, it in added if number in self.special]
+        self._form = MessageForm(self._tried, with_thoughts=thoughts == "train")
         self.marks_answers = bool(_GENERATION.search(self.text))
         pads = (self.tokenizer.pad_token_id, self.eos_token, 0)
         self.pad_token: int = next(it for it in pads if it is not None)
@@ -95,17 +125,27 @@ class ChatTemplate:
         """Tokens that end an answer: those that end a text, and those before each kind of message."""
         encoded = self.encode([Conversation(it) for it in _ENDING], "answers")
         last = [
-            [token for token, counted in zip(*it, strict=True) if counted][-1:]
+            [token for token, counted in zip(*row, strict=True) if counted][-1:]
             for it in encoded
             if not isinstance(it, WrongConversation)
+            for row in it
         ]
         ends = [token for it in last for token in it if token in self.special]
         return frozenset([*ends, *([] if self.eos_token is None else [self.eos_token])])
 
     def left_out(self, conversation: Conversation) -> list[str]:
         """The kinds of messages of a conversation that the template does not write, for a person."""
-        roles = {f"{'later ' if place else ''}{it['role']}" for place, it in enumerate(conversation.messages)}
-        return [kind for role, kind in self._left_out.items() if role in roles]
+        messages = conversation.messages
+        roles = {f"{'later ' if place else ''}{it['role']}" for place, it in enumerate(messages)}
+        answers = [it for it in messages if it["role"] == "assistant"]
+        kinds = [kind for role, kind in self._left_out.items() if role in roles]
+        if conversation.tools and "tools" not in self.text:
+            kinds.append("tools")
+        if any(it.get("tool_calls") for it in answers) and not self._form.writes_calls:
+            kinds.append("calls of tools")
+        if any(self._form.leaves_out_thought(it) for it in answers) and not self._opens_thoughts:
+            kinds.append("thoughts")
+        return kinds
 
     @cached_property
     def _left_out(self) -> dict[str, str]:
@@ -117,29 +157,31 @@ class ChatTemplate:
 
     def _leaves_out(self, role: str, place: int, others: Messages) -> bool:
         text = "burnlike"
+        messages = [*others[:place], {**_RESULT, "role": role, "content": text}, *others[place:]]
         try:
-            return text not in self._render(
-                [*others[:place], {**_RESULT, "role": role, "content": text}, *others[place:]], None
-            )
+            question = self._render(messages[:-1], None, begins_answer=True)
+            return text not in question and text not in self._render(messages, None)
         except WrongConversation:  # of which a person is told where a row has such a message
             return False
 
-    def encode(self, conversations: Sequence[Conversation], loss: str) -> list[Encoded | WrongConversation]:
-        """The tokens of each, or what is wrong with it; for `loss` see the config."""
-        written = [self._written(rendered, loss) for rendered in conversations]
-        good = [rendered for rendered in written if not isinstance(rendered, WrongConversation)]
-        texts = [text for text, *_ in good] or [""]
+    def encode(self, conversations: Sequence[Conversation], loss: str) -> list[list[Encoded] | WrongConversation]:
+        """The tokens of each, in several rows where the template writes answers otherwise when more follows.
+
+        For `loss` see the config. What is wrong with a conversation stands in its place.
+        """
+        written = [self._written(conversation, loss) for conversation in conversations]
+        rows = [row for rendered in written if not isinstance(rendered, WrongConversation) for row in rendered]
+        texts = [row.text for row in rows] or [""]
         encoding = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
-        tokens = iter(zip(good, encoding["input_ids"], encoding["offset_mapping"], strict=bool(good)))
-        results: list[Encoded | WrongConversation] = []
-        for rendered in written:
-            if isinstance(rendered, WrongConversation):
-                results.append(rendered)
-                continue
-            (_, spans, last), ids, offsets = next(tokens)
-            first = None if last is None else bisect_right([end for _, end in offsets], last)
-            results.append(self._ended(ids, _counted(offsets, spans), first))
-        return results
+        encoded: list[Encoded] = []
+        for row, ids, offsets in zip(rows, encoding["input_ids"], encoding["offset_mapping"], strict=bool(rows)):
+            first = None if row.first is None else bisect_right([end for _, end in offsets], row.first)
+            encoded.append(self._ended(ids, _counted(offsets, row.spans), first))
+        left = iter(encoded)
+        return [
+            rendered if isinstance(rendered, WrongConversation) else [*islice(left, len(rendered))]
+            for rendered in written
+        ]
 
     def prompt(self, conversation: Conversation) -> list[int]:
         """The tokens up to where an answer begins."""
@@ -178,79 +220,189 @@ class ChatTemplate:
             return messages
         return [{"role": "system", "content": self.system}, *messages]
 
-    def _written(self, conversation: Conversation, loss: str) -> "tuple[str, Spans, int | None] | WrongConversation":
-        """The text of a conversation, where in it answers are, from and to, and where one begins that ends it."""
+    def _written(self, conversation: Conversation, loss: str) -> list[Row] | WrongConversation:
+        """The rows of a conversation."""
         messages, tools = self._with_system(conversation.messages), conversation.tools
         try:
-            if self._begins_unasked:
+            if self._behind:
                 raise WrongConversation(
-                    f"the chat template {self.name} begins an answer behind every conversation, so that it can't be"
-                    " said where one ends: write that part only {% if add_generation_prompt %}, in a template that"
-                    " data.chat_template names"
+                    f"the chat template {self.name} writes {self._behind!r:.60} behind every conversation, so that it"
+                    " can't be said where an answer ends: write that part only {% if add_generation_prompt %}, in a"
+                    " template that data.chat_template names"
                 )
             if loss == "all":
                 text = self._render(messages, tools)
-                return text, [(0, len(text))], 0 if messages[-1]["role"] == "assistant" else None
-            find = self._marked if self.marks_answers else self._by_prefixes
-            return find(messages, tools, only_last=loss == "last_answer")
+                return [Row(text, [(0, len(text))], 0 if messages[-1]["role"] == "assistant" else None)]
+            if self.marks_answers:
+                return [self._marked(messages, tools, only_last=loss == "last_answer")]
+            return self._by_prefixes(messages, tools, only_last=loss == "last_answer")
         except WrongConversation as error:
             return error
 
-    def _by_prefixes(self, messages: Messages, tools: Any, *, only_last: bool) -> tuple[str, Spans, int | None]:
-        """The text, and where the answers are."""
-        answers = _answers(messages)
-        whole, spans = self._places_of(answers[-1:] if only_last else answers, messages, tools)
-        return whole, spans, spans[-1][0] if answers[-1:] == [len(messages) - 1] else None
+    def _by_prefixes(self, messages: Messages, tools: Any, *, only_last: bool) -> list[Row]:
+        """The rows: the whole conversation, and one for each answer that the template writes otherwise in it."""
+        answers = self._answers(messages)
+        whole, parts = self._parts(answers[-1:] if only_last else answers, messages, tools)
+        rows = [Row(whole, [], None)]
+        for place, before, after in reversed(parts):
+            begin, text = self._begun(messages[: place + 1], tools, before, after)
+            kept = text.removesuffix(self._closing)
+            self._expect_whole(messages[place], place, kept[begin:])
+            if not rows[-1].text.startswith(kept):
+                rows.append(Row(text, [], None))
+            ends = (
+                rows[-1].first is None and not rows[-1].spans and (text == rows[-1].text or place == len(messages) - 1)
+            )
+            rows[-1] = Row(rows[-1].text, [(begin, len(kept)), *rows[-1].spans], begin if ends else rows[-1].first)
+        return [row for row in reversed(rows) if row.spans] or rows
 
-    def _marked(self, messages: Messages, tools: Any, *, only_last: bool) -> tuple[str, Spans, int | None]:
-        """The text, and the places that the template marks by `{% generation %}`: of all answers, or of some."""
+    def _answers(self, messages: Messages) -> list[int]:
+        """The places of the answers that there is a loss on: not of calls alone, where the template writes none."""
+        return [
+            place
+            for place, it in enumerate(messages)
+            if it["role"] == "assistant"
+            and it.get("weight", 1)
+            and (it["content"] or not it.get("tool_calls") or self._form.writes_calls)
+        ]
+
+    def _begun(self, messages: Messages, tools: Any, before: str, after: str) -> tuple[int, str]:
+        """The place at which the last answer begins, and its text: in doubt, the answer behind what asks for it.
+
+        For a template may ask for an answer otherwise than it writes one: by `<think>` (then the thought is put there),
+        by an empty thought, or behind a system message or an earlier thought that it leaves out with one.
+        """
+        for asked in (before, before.rstrip()):
+            if after.startswith(asked):
+                return len(asked), after
+        alone, other = (self._render(it, tools) for it in (messages[:-1], [*messages[:-1], ANSWER]))
+        marks = sorted({*self._special_texts, "<think>", "</think>"}, key=len, reverse=True)
+        marks = [it for it in marks if any(it in text for text in (before, after, other))]
+        alone, other, asked, answered = (_folded(it, marks) for it in (alone, other, before, after))
+        asking = asked.removeprefix(alone) or asked[max((asked.rfind(it) for it in asked if _is_mark(it)), default=0) :]
+        shared = _shared(other, answered)
+        question = messages[-2]["content"].strip() if len(messages) > 1 else ""
+        start = shared.rfind(question) + len(question) if question in shared else len(shared)
+        header = next((asking[:it] for it in range(len(asking), 0, -1) if asking[:it] in shared[start:]), "")
+        opening, answer = asking[len(header) :], answered[shared.rfind(header) + len(header) :]
+        opens, closes = _OPENED.search(before) is not None, answer[:1] == _folded("</think>", marks)
+        fits = not opening or (answer[:1] != opening[0] and (opens or (not closes and sum(map(_is_mark, opening)) > 1)))
+        if not (header and fits):
+            raise WrongConversation(
+                f"messages[{len(messages) - 1}]: the chat template {self.name} begins this answer otherwise than it"
+                " asks for one, so that it can't be said which tokens are this answer. If it has a thought, set"
+                " data.thoughts: leave_out; or give a template that marks answers by {% generation %} in"
+                f" data.chat_template, or one of {', '.join(TEMPLATES)}; or set data.loss: all"
+            )
+        answer = after[len(_unfolded(answered[: len(answered) - len(answer)], marks)) :]
+        if closes or not opens:
+            return len(before), before + answer
+        thought = split_thought(messages[-1])[0] if self._thoughts == "train" else ""
+        return len(before), f"{before.rstrip()}\n{thought}\n</think>\n\n{answer.lstrip()}"
+
+    def _expect_whole(self, answer: Mapping[str, Any], place: int, text: str) -> None:
+        """Refuse an answer of which the template leaves out something that it writes of others."""
+        thought, content = split_thought(answer)
+        calls = answer.get("tool_calls", ()) if self._form.writes_calls else ()
+        wanted = [content.strip(), *(it["function"]["name"] for it in calls)]
+        if self._thoughts == "train" and self._form.thought_key is not None:
+            wanted.append(thought.strip())
+        if missing := [it for it in wanted if it not in text]:
+            raise WrongConversation(
+                f"messages[{place}]: the chat template {self.name} leaves out {missing[0]!r:.60} of this answer;"
+                " take it out of the data (thoughts by data.thoughts: leave_out), set the answer's weight to 0, or name"
+                " another template by data.chat_template"
+            )
+
+    def _marked(self, messages: Messages, tools: Any, *, only_last: bool) -> Row:
+        """The row with the places that the template marks by `{% generation %}`: of all answers, or of some."""
         ((whole, marks),) = self._filled([(messages, {"return_assistant_tokens_mask": True})], tools)
-        answers = _answers(messages)
+        answers = self._answers(messages)
         wanted = answers[-1:] if only_last else answers
         spans = [(begin, end) for begin, end in marks]
         if wanted != [place for place, it in enumerate(messages) if it["role"] == "assistant"]:
-            _, places = self._places_of(wanted, messages, tools)
+            places = self._places_of(wanted, messages, tools)
             spans = [(begin, end) for begin, end in spans if any(it[0] <= begin and end <= it[1] for it in places)]
         ends = bool(spans) and wanted[-1:] == [len(messages) - 1]
         if ends and whole[spans[-1][1] :].strip():  # the last answer may have no mark
             with suppress(WrongConversation):
-                ends = self._places_of(wanted[-1:], messages, tools)[1][0][0] <= spans[-1][0]
-        return whole, spans, spans[-1][0] if ends else None
+                ends = self._places_of(wanted[-1:], messages, tools)[0][0] <= spans[-1][0]
+        return Row(whole, spans, spans[-1][0] if ends else None)
 
-    def _places_of(self, places: Sequence[int], messages: Messages, tools: Any) -> tuple[str, Spans]:
-        """The text, and where messages are: between what is written up to each and with it, if these are prefixes."""
+    def _places_of(self, places: Sequence[int], messages: Messages, tools: Any) -> Spans:
+        """Places of messages in the text of marks: between the text up to each and the text with it."""
+        whole, parts = self._parts(places, messages, tools)
+        for place, before, after in parts:
+            if not (whole.startswith(before) and whole.startswith(after) and len(before) <= len(after)):
+                raise WrongConversation(
+                    f"messages[{place}]: the chat template {self.name} writes the beginning of a conversation otherwise"
+                    " when more follows, so that it can't be said which marks are of this answer. Set data.loss: all,"
+                    " or answers, without a weight of 0"
+                )
+        return [(len(before), len(after)) for _, before, after in parts]
+
+    def _parts(self, places: Sequence[int], messages: Messages, tools: Any) -> tuple[str, list[tuple[int, str, str]]]:
+        """The text of all, and of the messages before each place, and with it."""
         asked = {"add_generation_prompt": not self.marks_answers}
         pairs = [[(messages[:place], asked), (messages[: place + 1], {})] for place in places]
         (whole, _), *parts = self._filled([(messages, {}), *chain.from_iterable(pairs)], tools)
-        spans = []
-        for place, (before, _), (after, _) in zip(places, parts[::2], parts[1::2], strict=True):
-            if not (whole.startswith(before) and whole.startswith(after) and len(before) <= len(after)):
-                marking = "give a template that marks answers by {% generation %} in data.chat_template"
-                hint = "all" if self.marks_answers else f"last_answer or all, or {marking}"
-                raise WrongConversation(
-                    f"messages[{place}]: the chat template {self.name} writes the beginning of a conversation otherwise"
-                    f" when more follows, so that it can't be said which tokens are this answer. Set data.loss: {hint}"
-                )
-            spans.append((len(before), len(after)))
-        return whole, spans
+        texts = [text for text, _ in parts]
+        return whole, [*zip(places, texts[::2], texts[1::2], strict=True)]
 
     @cached_property
-    def _begins_unasked(self) -> bool:
-        """True if the template begins an answer behind a conversation also where `add_generation_prompt` is false."""
+    def _closing(self) -> str:
+        """The token that the template writes behind the end of a last answer, at the end of a conversation only."""
         try:
-            asked, alone = self._render([_USER], None, begins_answer=True), self._render([_USER], None)
-            answered, more = self._render([_USER, _ANSWER], None), self._render([_USER, _ANSWER, _USER], None)
+            alone, more = self._render([USER, ANSWER], None), self._render([USER, ANSWER, USER], None)
+        except WrongConversation:
+            return ""
+        ends = [it for it in self._special_texts if alone.rstrip().endswith(it)]
+        ended = alone[: len(alone.rstrip()) - max(map(len, ends))] if ends else ""
+        is_more = any(ended.rstrip().endswith(it) for it in self._special_texts)
+        return alone[len(ended) :] if is_more and more.startswith(ended) and not more.startswith(alone) else ""
+
+    @cached_property
+    def _opens_thoughts(self) -> bool:
+        """True if the template begins an answer by `<think>`, but writes none."""
+        try:
+            asked, answered = self._render([USER], None, begins_answer=True), self._render([USER, ANSWER], None)
         except WrongConversation:
             return False
-        alike = takewhile(lambda pair: pair[0] == pair[1], zip(answered, more, strict=False))
-        behind = answered[sum(1 for _ in alike) :]
-        return asked == alone and behind != "" and alone.endswith(behind)
+        opened = _OPENED.search(asked)
+        return opened is not None and not answered.startswith(asked[: opened.start()] + "<think>")
+
+    @cached_property
+    def _behind(self) -> str:
+        """Text that the template writes behind every conversation, beside a token that ends one."""
+        texts = [self._tried(self._form.of(it)) or "" for it in ([USER, ANSWER], [USER, ANSWER, USER])]
+        try:
+            asked = self._render([USER], None, begins_answer=True)
+        except WrongConversation:
+            asked = ""
+        marks = [it for it in self._special_texts if it in texts[1] or it in texts[0]]
+        ends = [_folded(it.rpartition(ANSWER["content"])[2], marks) for it in texts]
+        behind = ends[0][len(_shared(*ends)) :] if all(ANSWER["content"] in it for it in texts) else ""
+        is_text = any(not _is_mark(it) for it in behind.strip())
+        behind = _unfolded(behind, marks)
+        return behind if is_text or (behind and asked.endswith(behind)) else ""
 
     def _render(self, messages: Messages, tools: Any, *, begins_answer: bool = False) -> str:
         return self._filled([(messages, {"add_generation_prompt": begins_answer})], tools)[0][0]
 
     def _filled(self, requests: Sequence[tuple[Messages, Mapping[str, bool]]], tools: Any) -> list[tuple[str, Any]]:
         """The texts that the template makes in transformers' sandbox, and what it marks."""
+        return self._filled_as_is([(self._form.of(it), more) for it, more in requests], tools)
+
+    def _tried(self, messages: Messages) -> str | None:
+        """The text of messages as they are; None if the template refuses them, also with tools and a system message."""
+        for first, tools in product(([], [_SYSTEM]), (None, [])):
+            with suppress(WrongConversation):
+                return self._filled_as_is([([*first, *messages], {})], tools)[0][0]
+        return None
+
+    def _filled_as_is(
+        self, requests: Sequence[tuple[Messages, Mapping[str, bool]]], tools: Any
+    ) -> list[tuple[str, Any]]:
         common = {**self.tokenizer.special_tokens_map, "tools": tools, "chat_template": self.text}
         try:
             return filler(os.getpid()).fill([{**common, "conversations": [it], **more} for it, more in requests])
@@ -287,6 +439,26 @@ class ChatTemplate:
         return token not in self.special and not self.tokenizer.decode([token]).strip()
 
 
+def _shared(text: str, other: str) -> str:
+    """The beginning that both have."""
+    return text[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))]
+
+
+def _folded(text: str, marks: Sequence[str]) -> str:
+    """The text with one character for each mark: a surrogate, which no text has."""
+    for place, mark in enumerate(marks):
+        text = text.replace(mark, chr(_SURROGATES + place))
+    return text
+
+
+def _unfolded(text: str, marks: Sequence[str]) -> str:
+    return "".join(marks[ord(it) - _SURROGATES] if _is_mark(it) else it for it in text)
+
+
+def _is_mark(character: str) -> bool:
+    return ord(character) in range(_SURROGATES, 0xE000)
+
+
 def _counted(offsets: Sequence[tuple[int, int]], spans: Spans) -> list[bool]:
     """For each token, True if it has a character of a span; one of space only may have no characters, but their end."""
     counts, ends = [False] * len(offsets), [end for _, end in offsets]
@@ -308,8 +480,3 @@ def _runs(counts: Sequence[bool]) -> Iterable[tuple[int, int]]:
         elif not counted and begin is not None:
             yield begin, place
             begin = None
-
-
-def _answers(messages: Messages) -> list[int]:
-    """The places of the answers that there is a loss on."""
-    return [place for place, it in enumerate(messages) if it["role"] == "assistant" and it.get("weight", 1)]

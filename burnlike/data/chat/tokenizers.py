@@ -1,5 +1,6 @@
 """Tokenizers of transformers, read from directories by their files alone; and templates for those that have none."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,18 @@ def read_tokenizer(directory: Path) -> Any:
             f" (tokenizer.json), got a {type(tokenizer).__name__} without; save it by transformers as a fast one first"
         )
     return tokenizer
+
+
+def add_tokens(tokenizer: Any, texts: Sequence[str]) -> dict[str, int]:
+    """Let each text be one token, of which those that are none yet become one; returns their numbers.
+
+    They are none of the special ones, which are left out of a decoded answer.
+    """
+    from transformers import AddedToken
+
+    there = tokenizer.get_vocab()
+    tokenizer.add_tokens([AddedToken(it, normalized=False) for it in texts if it not in there])
+    return {it: tokenizer.convert_tokens_to_ids(it) for it in texts}
 
 
 def tokenizer_files(directory: Path) -> dict[str, Path]:

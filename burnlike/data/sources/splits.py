@@ -115,12 +115,12 @@ class Splits(Fingerprinted):
         fingerprint: a hash of the data, by which a resumed run knows it again.
         classes: the names of the classes, where they are known and the items don't say them.
         facts: plain values that predictions need beside the config, such as the names of features.
-        files: files and directories that a run keeps a copy of, such as a tokenizer, by their names there.
+        files: files and directories that a run keeps a copy of, such as a tokenizer, or contents, by their names there.
     """
 
     classes: Sequence[str] | None = None
     facts: Mapping[str, Any] = MappingProxyType({})
-    files: Mapping[str, Path] = MappingProxyType({})
+    files: Mapping[str, Path | bytes] = MappingProxyType({})
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Splits(Fingerprinted):
         fingerprint: Fingerprint = None,
         classes: Sequence[str] | None = None,
         facts: Mapping[str, Any] | None = None,
-        files: Mapping[str, Path] | None = None,
+        files: Mapping[str, Path | bytes] | None = None,
     ) -> None:
         self.train = train
         self.valid = valid

@@ -8,7 +8,7 @@ from ...config import Config, DatasetConfig, Meta
 from ...config.bounds import Count, Size, at_most
 from ...config.file_paths import FilePath, file_or
 from ...errors import ConfigError
-from ..chat.configs import TEMPLATES, ChatFormatConfig, Loss, OnLong, RowFormat
+from ..chat.configs import TEMPLATES, ChatFormatConfig, Loss, OnLong, RowFormat, Thoughts
 from ..sources.configs import Name, NumberType
 
 if TYPE_CHECKING:
@@ -43,13 +43,15 @@ class StreamChatConfig(Config):
     """Rows that are conversations, as `type: Chat` has them.
 
     Attributes:
-        format, chat_template, system, loss, on_long: as of `Chat`; `context_length` is the most tokens of one.
+        format, chat_template, system, loss, thoughts, on_long: as of `Chat`; `context_length` is the most tokens of
+            one.
     """
 
     format: RowFormat | ChatFormatConfig | None = None
     chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
     system: Name | None = None
     loss: Loss = "answers"
+    thoughts: Thoughts = "train"
     on_long: OnLong = "truncate"
 
 

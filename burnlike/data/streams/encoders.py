@@ -26,7 +26,7 @@ from .rows import Damaged, values_of
 from .windows import BEGINS, COUNTS, PADS, Numbers
 
 _SEPARATOR = "\n\n"
-_VERSION = 2
+_VERSION = 3
 """Of how conversations are written: tokens that are kept of another one are not taken."""
 
 
@@ -52,8 +52,8 @@ class Encoder(Protocol):
     dtype: str
     facts: tuple[Any, ...]
 
-    def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged | None]:
-        """The tokens of each row, or what is wrong with it; None where it is left out."""
+    def encode(self, rows: Sequence[Any]) -> list[list[Encoded] | Damaged]:
+        """The tokens of each row, in several rows or in none, or what is wrong with it."""
         ...
 
     def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
@@ -73,14 +73,14 @@ class TextEncoder:
         self.dtype = dtype_for(codec.vocab_size)
         self.facts: tuple[Any, ...] = ("text", self._separator, identity_of(config))
 
-    def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged | None]:
+    def encode(self, rows: Sequence[Any]) -> list[list[Encoded] | Damaged]:
         column = self._column
         texts = [it[column] if isinstance(it[column], str) else None for it in rows]
         tokens = iter(self._codec.encode_all([it for it in texts if it is not None]))
         return [
             Damaged(f"expected text in '{column}', got {_kind(row[column])}")
             if text is None
-            else _document([*next(tokens), *self._separator])
+            else [_document([*next(tokens), *self._separator])]
             for row, text in zip(rows, texts, strict=True)
         ]
 
@@ -99,10 +99,10 @@ class ColumnEncoder:
         self.columns: tuple[str, ...] | None = (column,)
         self.facts: tuple[Any, ...] = ("tokens",)
 
-    def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged | None]:
+    def encode(self, rows: Sequence[Any]) -> list[list[Encoded] | Damaged]:
         column = self._column
         return [
-            _document(it[column])
+            [_document(it[column])]
             if isinstance(it[column], list) and all(type(token) is int and 0 <= token < 2**32 for token in it[column])
             else Damaged(f"expected a list of tokens >= 0 in '{column}', got {_kind(it[column])}")
             for it in rows
@@ -125,7 +125,7 @@ class ChatEncoder:
         chosen = {**self._chat.to_dict(), "path": "", "tokenizer": "", "chat_template": template.text}
         self.facts: tuple[Any, ...] = ("chat", _VERSION, rows.name, chosen, identity_of(config))
 
-    def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged | None]:
+    def encode(self, rows: Sequence[Any]) -> list[list[Encoded] | Damaged]:
         read = [self._conversation(it) for it in rows]
         encoded = iter(self._template.encode([it for it in read if not isinstance(it, Damaged)], self._chat.loss))
         return [it if isinstance(it, Damaged) else self._kept(next(encoded)) for it in read]
@@ -146,16 +146,17 @@ class ChatEncoder:
         except WrongRow as error:
             return Damaged(str(error))
 
-    def _kept(self, encoded: Any) -> Encoded | Damaged | None:
+    def _kept(self, encoded: Any) -> list[Encoded] | Damaged:
         if isinstance(encoded, WrongConversation):
             return Damaged(str(encoded))
         most, on_long = self._chat.max_length, self._chat.on_long
-        tokens, counts = encoded
-        if len(tokens) > most and on_long != "truncate":
-            told = f"expected at most {most} tokens (data.context_length), got {len(tokens)}"
-            return None if on_long == "drop" else Damaged(told)
-        counts = counts[:most]
-        return _document(tokens[:most], counts) if any(counts[1:]) else None
+        kept = []
+        for tokens, counts in encoded:
+            if len(tokens) > most and on_long == "error":
+                return Damaged(f"expected at most {most} tokens (data.context_length), got {len(tokens)}")
+            if (len(tokens) <= most or on_long == "truncate") and any(counts[1:most]):
+                kept.append(_document(tokens[:most], counts[:most]))
+        return kept
 
 
 def _document(tokens: Sequence[int], counts: Sequence[bool] | None = None) -> Encoded:
@@ -298,8 +299,8 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool, pro
                 written = value if isinstance(value, Damaged) else next(encoded)
                 if isinstance(written, Damaged):
                     unreadable.append(f"{place}: {written.message}")
-                elif written is not None:
-                    good.append(written)
+                else:
+                    good.extend(written)
             for written in encoder.arranged(good):
                 tokens_file.write(numpy.asarray(written.tokens, encoder.dtype).tobytes())
                 count += len(written.tokens)

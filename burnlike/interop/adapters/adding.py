@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,9 +13,19 @@ from ...errors import ArgumentError, ModuleTreeError
 from ...module import LoraConfig
 from ...module.adapters.layers import Dequantized, ExpertsLora, Lora, kind_of
 from ...module.adapters.reparameterization import give_back, restoring, take_over
+from ...module.adapters.token_rows import TokenRows
 from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from .first_values import first_factors
-from .layers import AdaptedLayer, adaptable, adapted, biases_of, part_from_the_rest, say_untied, tied_tables
+from .layers import (
+    AdaptedLayer,
+    adaptable,
+    adapted,
+    biases_of,
+    part_from_the_rest,
+    say_untied,
+    tied_tables,
+    with_token_rows,
+)
 
 
 class AdapterOptions(NamedTuple):
@@ -37,13 +47,16 @@ def add_adapters(
     *,
     stay_tied: bool = False,
     bias: str = "none",
+    tokens: Collection[tuple[Sequence[AdaptedLayer], Sequence[int]]] = (),
+    token_dtype: FloatName | None = None,
 ) -> None:
     """Freeze a model, and add a trainable adapter to each of the layers; modules at the paths `trained` stay trainable.
 
     Of linear layers `a` is drawn as `nn.Linear` draws its weight, of embeddings `b` from N(0, 1); the other is 0.
     Linear layers with another `start` have the values of `first_factors`; with `residual` they are to be read.
     A trained module that shares a parameter with others gets one of its own. With `stay_tied` it stays the same one,
-    and tied tables have one adapter; `tied_together` gives the layers and paths of that. `bias` says which biases are
+    and tied tables have one adapter; `tied_together` gives the layers and paths of that. Of tables of tokens, the tied
+    ones together, rows are trained too, in `token_dtype`: `tokens` has their numbers. `bias` says which biases are
     trained, too: `biases_of`.
 
     Raises:
@@ -51,13 +64,14 @@ def add_adapters(
         ArgumentError: dropout is meant for a layer whose code reads its weight itself, or a start or DoRA for one that
             has none.
     """
-    before = [restoring(layer.module) for layer in layers]
+    before = [restoring(layer.module) for layer in (*layers, *(it for tied, _ in tokens for it in tied))]
     tied, shared = {it.path for it in tied_tables(model)} if stay_tied else set[str](), None
     try:
         for layer, options in layers.items():
             lora = _add(layer, options, shared if layer.path in tied else None)
             shared = lora if layer.path in tied else shared
         _check_alone(model, layers)
+        rows = [_add_rows(tables, numbers, token_dtype) for tables, numbers in tokens]
     except BaseException:  # also of Ctrl-C: a model with half of its adapters would train without a word
         for restore in before:
             restore()
@@ -75,6 +89,22 @@ def add_adapters(
         tensor.requires_grad_(True)
     for layer in layers:
         layer.lora.requires_grad_(True)  # pyright: ignore[reportOptionalMemberAccess]
+    for part in rows:
+        part.requires_grad_(True)
+
+
+def _add_rows(tables: Sequence[AdaptedLayer], numbers: Sequence[int], dtype: FloatName | None) -> TokenRows:
+    weight = tables[0].weight
+    for table in tables:
+        if "weight" in parametrizations_of(table.module):
+            raise ModuleTreeError(f"new_tokens: '{table.path}' has an adapter of all its rows: leave it out of targets")
+        if getattr(table.module, "max_norm", None) is not None:
+            raise ArgumentError(f"new_tokens: the embedding '{table.path}' has a max_norm, which changes its weight")
+    kept = torch.float32 if weight.dtype.itemsize < 4 else weight.dtype
+    rows = TokenRows(numbers, weight, kept if dtype is None else getattr(torch, dtype))
+    for table in tables:
+        take_over(table.module, "weight", rows)
+    return rows
 
 
 def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> Lora:
@@ -169,10 +199,12 @@ def merge_adapters(model: nn.Module) -> nn.Module:
             give_back(layer.module, layer.name)
             layer.module._parameters[layer.name] = nn.Parameter(weight, requires_grad=False)
     merged: dict[tuple[int, int], nn.Parameter] = {}
-    for layer in layers.values():
-        base, key = layer.weight, (id(layer.weight), id(layer.lora))
+    for layer in (*layers.values(), *with_token_rows(model).values()):
+        added = layer.token_rows if layer.lora is None else layer.lora
+        assert added is not None
+        base, key = layer.weight, (id(layer.weight), id(added))
         if key not in merged:
-            effective = layer.lora(base)  # pyright: ignore[reportOptionalCall]
+            effective = added(base)
             kept = dequantized(base).dtype if is_quantized(base) else base.dtype
             merged[key] = nn.Parameter(effective.to(kept).contiguous(), requires_grad=False)
         give_back(layer.module, layer.name)

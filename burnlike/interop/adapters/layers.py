@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ..._patterns import Pattern
 from ...errors import ModuleTreeError, nearest
 from ...module.adapters.layers import Lora, kind_of
+from ...module.adapters.token_rows import TokenRows
 from ...module.torch_objects.wrappers import own_class, parametrizations_of
 from ...nn import Embedding, Linear
 
@@ -20,6 +21,7 @@ ALL_LINEAR = "all-linear"
 ABOUT = "_burnlike_adapters"
 """The attribute of a model with adapters: the base that they are added to, for their files."""
 _SHOWN = 12
+R = TypeVar("R", Lora, TokenRows)
 
 
 class AdaptedLayer(NamedTuple):
@@ -38,9 +40,16 @@ class AdaptedLayer(NamedTuple):
 
     @property
     def lora(self) -> Lora | None:
+        return self._computed_by(Lora)
+
+    @property
+    def token_rows(self) -> TokenRows | None:
+        return self._computed_by(TokenRows)
+
+    def _computed_by(self, kind: type[R]) -> R | None:
         list_of = parametrizations_of(self.module).get(self.name)
         parametrization = None if list_of is None else list_of._modules["0"]
-        return parametrization if isinstance(parametrization, Lora) else None
+        return parametrization if isinstance(parametrization, kind) else None
 
 
 def adaptable(model: nn.Module) -> dict[str, AdaptedLayer]:
@@ -74,6 +83,20 @@ def select_experts(model: nn.Module, ends: Collection[str]) -> dict[str, Adapted
             names = ", ".join(dict.fromkeys(it.name for it in layers.values())) or "none"
             raise ModuleTreeError(f"target_parameters: no weights of experts '{end}'; there are {names}")
     return {path: it for path, it in layers.items() if _fitting(ends)(path)}
+
+
+def with_token_rows(model: nn.Module) -> dict[str, AdaptedLayer]:
+    """The tables of which the rows of some tokens are trained, by their paths."""
+    return {path: layer for path, layer in adaptable(model).items() if layer.token_rows is not None}
+
+
+def token_rows_of(model: nn.Module) -> dict[str, TokenRows]:
+    """The trained rows of tables of tokens, each by the path of the first of tied tables."""
+    rows: dict[int, tuple[str, TokenRows]] = {}
+    for path, layer in with_token_rows(model).items():
+        assert layer.token_rows is not None
+        rows.setdefault(id(layer.token_rows), (path, layer.token_rows))
+    return dict(rows.values())
 
 
 def module_paths(model: nn.Module) -> list[str]:
@@ -216,6 +239,7 @@ def trained_beside(model: nn.Module) -> tuple[list[str], str]:
         ModuleTreeError: another parameter is trained in a module of which others are not.
     """
     inside = {id(it) for layer in adapted(model).values() for it in layer.lora.parameters()}  # pyright: ignore[reportOptionalMemberAccess]
+    inside |= {id(it.values) for it in token_rows_of(model).values()}
     done: list[str] = []
     for path, module in model.named_modules():
         if any(path.startswith(f"{it}.") for it in done):
@@ -236,6 +260,7 @@ def trained_beside(model: nn.Module) -> tuple[list[str], str]:
 
 
 Options = TypeVar("Options", bound=Any)
+_ROWS_AT_ONCE = 4096
 FILLED = "_burnlike_filled_tables"
 """The attribute of a model that names the modules whose frozen values came with peft's files."""
 
@@ -323,10 +348,34 @@ def say_untied(model: Any) -> None:
             part.tie_word_embeddings = False
 
 
+@torch.no_grad()
 def resize_tables(model: Any, count: int) -> None:
-    """Give a model of transformers tables of `count` tokens; new rows are to be filled."""
+    """Give a model of transformers tables of `count` tokens; each new row is the mean of the old ones."""
+    before = count_of_rows(model)
     with torch.random.fork_rng(devices=[]):  # what is drawn next doesn't depend on rows that are not kept
         model.resize_token_embeddings(count, mean_resizing=False)
+    for path in tables_of(model):
+        for tensor in model.get_submodule(path).parameters(recurse=False):
+            if before is not None and len(tensor) == count > before and not tensor.is_meta:
+                # In pieces: of a large table, in float64, which makes the mean that of any number of threads.
+                total = torch.stack([it.double().sum(0) for it in tensor[:before].split(_ROWS_AT_ONCE)]).sum(0)
+                tensor[before:] = (total / before).to(tensor.dtype)
+
+
+def count_of_rows(model: Any) -> int | None:
+    """The tokens that the input table of a model of transformers has; None if there is none."""
+    tables, layers = tables_of(model), adaptable(model)
+    return next((layers[path].weight.shape[0] for path in tables if path in layers), None)
+
+
+def token_tables(model: nn.Module, saved: Collection[str]) -> list[list[AdaptedLayer]]:
+    """The tables of tokens that are not trained whole, those that are tied in one list."""
+    layers, groups = adaptable(model), dict[int, list[AdaptedLayer]]()
+    tables = {*tables_of(model), *(it.path for it in tied_tables(model))}
+    for path, layer in layers.items():
+        if path in tables and not inside_of(path, saved):
+            groups.setdefault(id(layer.weight), []).append(layer)
+    return [*groups.values()]
 
 
 def parameters_of(model: nn.Module, path: str) -> dict[str, Tensor]:

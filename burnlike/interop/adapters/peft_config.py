@@ -12,14 +12,26 @@ from torch import nn
 
 from ..._patterns import Pattern, pattern_problem
 from ..._regular_file import read_regular
-from ...errors import RecordFormatError, RecordIOError, nearest
+from ...errors import ModuleTreeError, RecordFormatError, RecordIOError, nearest
 from .adding import AdapterOptions
-from .layers import ALL_LINEAR, AdaptedLayer, module_paths, select, select_experts, tied_together
+from .layers import (
+    ALL_LINEAR,
+    AdaptedLayer,
+    module_paths,
+    select,
+    select_experts,
+    tables_of,
+    tied_together,
+    token_rows_of,
+    token_tables,
+)
 
 CONFIG_NAME, WEIGHTS_NAME = "adapter_config.json", "adapter_model.safetensors"
 _MOST_BYTES, _MOST_PATTERNS, _HIGHEST = 4 << 20, 4096, 1 << 30
 _TABLES = ("embed_tokens", "lm_head")
 """The names by which peft knows tables of tokens."""
+
+TokenRowsOf = list[tuple[list[AdaptedLayer], list[int]]]
 
 _READ: dict[str, tuple[type, ...]] = {
     "peft_type": (str,),
@@ -40,6 +52,7 @@ _READ: dict[str, tuple[type, ...]] = {
     "base_model_name_or_path": (str,),
     "task_type": (str,),
     "bias": (str,),
+    "trainable_token_indices": (list, dict),
 }
 """The keys that mean something here, and their types; null is as if a key were missing."""
 
@@ -73,6 +86,25 @@ class PeftConfig(NamedTuple):
         layers, saved = self._layers(model), self.saved_modules(model)
         together = tied_together(model, layers, saved) if self._ensures_tying() else None
         return (layers, saved, False) if together is None else (*together, True)
+
+    def token_rows(self, model: nn.Module) -> TokenRowsOf:
+        """The tables of which the rows of some tokens are trained, tied ones together, and the numbers of these tokens.
+
+        Raises:
+            ModuleTreeError: the model has no such table, or tied ones are meant to differ.
+        """
+        numbers = self.get("trainable_token_indices")
+        groups = token_tables(model, self.saved_modules(model)) if numbers else []
+        if isinstance(numbers, list):  # of the input table
+            numbers = {next(iter(tables_of(model)), "embed_tokens"): numbers}
+        chosen: dict[int, list[int]] = {}
+        for name, tokens in (numbers or {}).items():
+            places = [it for it, tied in enumerate(groups) if any(layer.path.endswith(name) for layer in tied)]
+            if not places:
+                raise ModuleTreeError(f"trainable_token_indices: no table of tokens '{name}' that is not trained whole")
+            if any(chosen.setdefault(place, tokens) != tokens for place in places):
+                raise ModuleTreeError(f"trainable_token_indices: '{name}' is tied to a table with other tokens")
+        return [(groups[place], tokens) for place, tokens in sorted(chosen.items()) if tokens]
 
     def _ensures_tying(self) -> bool:
         """True if peft lets tied tables be one: it looks for names, and at the targets if it trains no table whole."""
@@ -169,6 +201,12 @@ def _wrong_values(config: Mapping[str, Any]) -> Iterable[str]:
             yield f"layers_pattern: {problem}"
     if config.get("bias", "none") not in BIASES:
         yield f"bias: expected {', '.join(BIASES)}, got {_shown(config['bias'])}"
+    tokens = config.get("trainable_token_indices", [])
+    for rows in tokens.values() if isinstance(tokens, dict) else [tokens]:
+        if not isinstance(rows, list) or not all(type(it) is int and 0 <= it < _HIGHEST for it in rows):
+            yield f"trainable_token_indices: expected numbers of tokens, got {_shown(rows)}"
+        elif len({*rows}) < len(rows):
+            yield f"trainable_token_indices: expected each token once, got {_shown(rows)}"
     numbers = config.get("layers_to_transform")
     if isinstance(numbers, list) and not all(type(it) is int for it in numbers):
         yield f"layers_to_transform: expected numbers of layers, got {_shown(numbers)}"
@@ -233,6 +271,7 @@ def written_config(
         "target_modules": _targets(model, {path: it for path, it in layers.items() if it.kind != "experts"}, saved),
         "target_parameters": [path for path, it in layers.items() if it.kind == "experts"] or None,
         "modules_to_save": saved or None,
+        "trainable_token_indices": {path: [*rows.tokens] for path, rows in token_rows_of(model).items()} or None,
         "ensure_weight_tying": len({*together}) < len(together),
         "fan_in_fan_out": any(it.kind == "conv1d" for it in layers.values()),
         "bias": bias,

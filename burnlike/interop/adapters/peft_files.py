@@ -20,6 +20,7 @@ from .layers import (
     AdaptedLayer,
     adapted,
     biases_of,
+    count_of_rows,
     filled_tables,
     inside_of,
     parameters_of,
@@ -27,12 +28,16 @@ from .layers import (
     shared_with_the_rest,
     tables_of,
     tied_tables,
+    token_rows_of,
+    token_tables,
     trained_beside,
+    with_token_rows,
 )
-from .peft_config import CONFIG_NAME, WEIGHTS_NAME, PeftConfig, read_config, written_config
+from .peft_config import CONFIG_NAME, WEIGHTS_NAME, PeftConfig, TokenRowsOf, read_config, written_config
 
 PREFIX = "base_model.model."
 _ROUNDING = 2.0**-6  # of bfloat16, twice
+_ROWS = "token_adapter.trainable_tokens_delta"
 _LINEAR = ("lora_A.weight", "lora_B.weight")
 
 
@@ -71,8 +76,8 @@ def save_adapter(
     if named is not None and os.path.isdir(os.path.expanduser(named)):
         named = os.path.abspath(os.path.expanduser(named))  # so that it is found from other folders too
     config = written_config(model, layers, saved, bias, named, task_type)
-    filled = {name_of_base(name, layers): it for name, it in filled_tables(model).items()}
-    whole = {name_of_base(name, layers): it for name, it in biases_of(model, bias, {*layers}, saved).items()}
+    filled = {name_of_base(name, model): it for name, it in filled_tables(model).items()}
+    whole = {name_of_base(name, model): it for name, it in biases_of(model, bias, {*layers}, saved).items()}
     whole |= filled | tensors_of(model, layers, saved)
     tensors = {name: it.detach().contiguous() for name, it in whole.items()}
     seen: set[int] = set()
@@ -101,10 +106,12 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
     """
     config, record = read_config(directory), _record(Path(directory))
     wanted, saved, stay_tied = config.places(model)
+    tokens = config.token_rows(model)
     there, stored = adapted(model), stored_names(record)
-    count = count_of_tokens(model, saved, stored, record)
+    count = count_with(tokens, model, count_of_tokens(model, saved, stored, record), config)
     if there:
         _check_same(there, wanted, config)
+        _check_same_tokens(model, tokens, config)
         _check_apart(model, saved, config, count, stay_tied=stay_tied)
     tables = [it for it in tables_of(model) if not inside_of(it, saved)]
     frozen = {f"{PREFIX}{name}": it for path in tables for name, it in parameters_of(model, path).items()}
@@ -113,18 +120,24 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
     biases = biases_of(model, bias, [it.path for it in wanted], saved)
     if there and (frozen_bias := next((name for name, it in biases.items() if not it.requires_grad), "")):
         raise ModuleTreeError(f"{config.path}: trains '{frozen_bias}', which the model freezes: set its bias to {bias}")
-    shapes = shapes_of(model, wanted, saved, count)
+    shapes, alike = shapes_of(model, wanted, saved, count), list[tuple[str, str]]()
     shapes |= sizes_of(model, {f"{PREFIX}{name}": it for name, it in biases.items()}, count)
+    for group, numbers in tokens:  # peft may store those of a tied table once more
+        names = [f"{PREFIX}{it.path}.{_ROWS}" for it in group]
+        there_too = [it for it in names[1:] if it in stored]
+        shapes |= dict.fromkeys([names[0], *there_too], (len(numbers), group[0].weight.shape[1]))
+        alike += [(names[0], it) for it in there_too]
     check_tensors(model, shapes | sizes_of(model, frozen, count), stored, record)
     for name in (it for it in frozen if it.endswith(".weight")):
         check_base(name, frozen[name], stored, record)
-    for one, other in equal_names(model, wanted, frozen, stay_tied=stay_tied):
+    for one, other in (*equal_names(model, wanted, frozen, stay_tied=stay_tied), *alike):
         check_equal(one, other, stored, record)
     if count is not None:
         resize_tables(model, count)
         wanted, saved, stay_tied = config.places(model)  # the tables may be other layers now
+        tokens = config.token_rows(model)
     if not there:
-        add_adapters(model, wanted, saved, stay_tied=stay_tied, bias=bias)
+        add_adapters(model, wanted, saved, stay_tied=stay_tied, bias=bias, tokens=tokens)
         there = adapted(model)
     biases = biases_of(model, bias, [*there], saved)
     targets = {f"{PREFIX}{name}": it for name, it in biases.items()} | tensors_of(model, there, saved)
@@ -137,15 +150,16 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
 
 def resize_for_adapter(model: nn.Module, directory: Path) -> None:
     """Give a model without adapters tables of as many tokens as peft's files have; the values come with these."""
-    record = _record(directory)
-    count = count_of_tokens(model, read_config(directory).saved_modules(model), stored_names(record), record)
+    record, config = _record(directory), read_config(directory)
+    count = count_of_tokens(model, config.saved_modules(model), stored_names(record), record)
+    count = count_with(config.token_rows(model), model, count, config)
     if count is not None:
         resize_tables(model, count)
 
 
 def has_whole_tensors(directory: Path) -> bool:
     """True if peft's files have more than adapters: tables of tokens, or modules that were trained whole."""
-    return any(".lora_" not in name for name in _record(directory).tensors)
+    return any(".lora_" not in name and _ROWS not in name for name in _record(directory).tensors)
 
 
 def _record(directory: Path) -> Record:
@@ -168,6 +182,35 @@ def _check_same(there: Mapping[str, AdaptedLayer], wanted: Mapping[AdaptedLayer,
                 f"'{layer.path}': expected the adapter of the model (rank, alpha, DoRA), and {config.path} has another:"
                 f" rank {options.rank}, alpha {options.alpha:g}{', DoRA' if options.dora else ''}"
             )
+
+
+def _check_same_tokens(model: nn.Module, tokens: TokenRowsOf, config: PeftConfig) -> None:
+    ours = {path: [*it.tokens] for path, it in token_rows_of(model).items()}
+    theirs = {tables[0].path: numbers for tables, numbers in tokens}
+    if ours != theirs:
+        raise ModuleTreeError(
+            f"{config.path}: expected trainable_token_indices of the model's `new_tokens`, {ours or 'none'}, got"
+            f" {theirs or 'none'}"
+        )
+
+
+def count_with(tokens: TokenRowsOf, model: nn.Module, count: int | None, config: PeftConfig) -> int | None:
+    """The number of tokens of a model, `count` by a file's tables, with trained rows of some; None: as it has.
+
+    Raises:
+        ModuleTreeError: rows between the model's and these are of no file.
+    """
+    before, needed = count or count_of_rows(model), max((max(numbers) + 1 for _, numbers in tokens), default=0)
+    if before is None or needed <= before:
+        return count
+    parts = [numbers for tables, numbers in tokens] if len(tokens) == len(token_tables(model, ())) else [[]]
+    if missing := {*range(before, needed)} - {*parts[0]}.intersection(*parts):
+        raise ModuleTreeError(
+            f"{config.path}: has rows of {needed} tokens, the model has {before}, and not all tables have a row of"
+            f" token {min(missing)}: call model.resize_token_embeddings({needed}) first, and give its new rows the"
+            " values that they had in training"
+        )
+    return needed
 
 
 def _check_apart(model: nn.Module, saved: list[str], config: PeftConfig, count: int | None, *, stay_tied: bool) -> None:
@@ -200,7 +243,8 @@ def stored_names(record: Record) -> dict[str, str]:
     for stored in record.tensors:
         if ".original_module." in stored:
             continue  # of before a module was trained whole: nothing computes with it
-        name = re.sub(r"\.base_layer\.(?!(base_layer\.)*lora_)", ".", stored).replace(".modules_to_save.", ".")
+        name = stored.replace(".token_adapter.base_layer.", ".")
+        name = re.sub(r"\.base_layer\.(?!(base_layer\.)*lora_)", ".", name).replace(".modules_to_save.", ".")
         # Older versions of peft have one more word.
         name = name.removesuffix(".weight") if name.endswith("lora_magnitude_vector.weight") else name
         if name not in names or name == stored:
@@ -375,10 +419,12 @@ def _place(layer: AdaptedLayer, layers: Iterable[AdaptedLayer]) -> str:
     return f"{PREFIX}{layer.path.rpartition('.')[0]}{'.base_layer' * inner}"
 
 
-def name_of_base(name: str, layers: Mapping[str, AdaptedLayer]) -> str:
+def name_of_base(name: str, model: nn.Module) -> str:
     """The name that peft gives a parameter of the base, which may be that of a layer with an adapter."""
     path, _, last = name.rpartition(".")
-    return f"{PREFIX}{path}.base_layer.{last}" if path in layers else f"{PREFIX}{name}"
+    if path in with_token_rows(model):
+        return f"{PREFIX}{path}.token_adapter.base_layer.{last}"
+    return f"{PREFIX}{path}.base_layer.{last}" if path in adapted(model) else f"{PREFIX}{name}"
 
 
 def tensors_of(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str]) -> dict[str, Tensor]:
@@ -386,4 +432,4 @@ def tensors_of(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list
     for path in saved:
         part = model.get_submodule(path)
         tensors |= {f"{PREFIX}{path}.{name}": it for name, it in part.state_dict().items()}
-    return tensors
+    return tensors | {f"{PREFIX}{path}.{_ROWS}": it.values for path, it in token_rows_of(model).items()}

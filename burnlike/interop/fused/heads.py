@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.fake_tensors import is_fake
-from ..._torch_compat.modules import CALL_HOOKS
+from ..._torch_compat.modules import CALL_HOOKS, COMPILED_CALL
 from ...ops._function import is_recorded, is_transformed
 from .forwards import FusedForward, fused_forward, mark, mark_of, stock_forward
 from .functions import takes
@@ -79,6 +79,8 @@ def lazy_head(model: nn.Module) -> Iterator[None]:
     """
     head: Any = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # pyright: ignore[reportCallIssue]
     is_plain = isinstance(head, nn.Module) and not hasattr(head, "parametrizations") and not _is_watched(model)
+    # A head with another forward breaks the guards of torch.compile on layers with adapters.
+    is_plain = is_plain and getattr(model, COMPILED_CALL, None) is None
     with _asking(head if is_plain and not is_transformed() and _takes_lazy_forward(head) else None):
         yield
 

@@ -21,6 +21,7 @@ from ...backend.devices import find_device
 from ...config import ModuleConfig
 from ...errors import BurnlikeError, ConfigError, nearest
 from ...interop import fuse
+from ...interop.adapters.layers import count_of_rows, resize_tables
 from ...module.torch_objects.deferred import current
 from ...record import Record, open_record
 from ...record.files.stored_tensors import dtype_in, shape_in
@@ -28,7 +29,7 @@ from ...record.materialize import init_from
 from ..pretrained import DTYPES, load_pretrained, pretrained_config
 from ..weights.table import WeightTable, weight_tables
 from .catalog import MISSING
-from .configs import PretrainedConfig
+from .configs import FROM_TOKENIZER, NewTokens, PretrainedConfig
 from .directory import CONFIG_NAME, GENERATION_NAME, is_run, model_classes, read_description, weights_of
 
 _MOST_PARTS = 10_000
@@ -127,7 +128,50 @@ def _of_transformers(config: PretrainedConfig, directory: str, target: torch.dev
         with naming(generation):
             model.generation_config = type(model.generation_config).from_pretrained(directory, local_files_only=True)
     keep_cache(model, False)
+    if config.new_tokens:
+        model.burnlike_origin = (*model.burnlike_origin, give_tokens(model, numbers_of(config.new_tokens)))
     return model.train()
+
+
+def numbers_of(new_tokens: NewTokens) -> list[int]:
+    """The numbers of new tokens; a ConfigError for names, which only data with a tokenizer gives numbers."""
+    if new_tokens == FROM_TOKENIZER or not all(isinstance(it, int) for it in new_tokens):
+        raise ConfigError(
+            f"new_tokens: expected a training whose data has a tokenizer, or numbers of tokens, got {new_tokens}"
+        )
+    return sorted({it for it in new_tokens if isinstance(it, int)})
+
+
+def give_tokens(model: nn.Module, numbers: Sequence[int]) -> str:
+    """Give a model of transformers rows for new tokens in its tables; returns a line for the user.
+
+    Raises:
+        ConfigError: it is no such model, or some rows between its old ones and the last are of no token.
+    """
+    before = count_of_rows(model) if callable(getattr(model, "resize_token_embeddings", None)) else None
+    if before is None:
+        raise ConfigError(
+            f"new_tokens: expected a model of transformers with a table of tokens, got {type(model).__name__}; one of"
+            " burnlike is built with as many by vocab_size"
+        )
+    count = max(before, numbers[-1] + 1)
+    if gap := sorted({*range(before, count)} - {*numbers}):
+        raise ConfigError(
+            f"new_tokens: the model has {before} tokens, and the tokenizer has more: expected also the names of tokens"
+            f" {', '.join(map(str, gap[:5]))}, or `new_tokens: {FROM_TOKENIZER}`"
+        )
+    if count > before:
+        resize_tables(model, count)
+    return f"tokens    {count - before} more than the {before} of the weights, which begin as the mean of these"
+
+
+def count_of_tokens(config: PretrainedConfig) -> int | None:
+    """The tokens that the `config.json` of a model of transformers says it has."""
+    directory = os.path.expanduser(config.path)
+    if is_run(directory) or config.library == "burnlike":
+        return None
+    with quiet():
+        return getattr(described(config, read_description(directory)).get_text_config(), "vocab_size", None)
 
 
 def _other_classes(config: PretrainedConfig, values: Mapping[str, Any]) -> str:

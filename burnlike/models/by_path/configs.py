@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 Attention = Literal["eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3"]
-_OF_TRANSFORMERS = ("attention", "options", "fuse")
+_OF_TRANSFORMERS = ("attention", "options", "fuse", "new_tokens")
+FROM_TOKENIZER = "from_tokenizer"
+NewTokens = (
+    Literal["from_tokenizer"] | tuple[Annotated[str, Meta(min_length=1)] | Annotated[int, Meta(ge=0, lt=2**31)], ...]
+)
 
 
 class PretrainedConfig(ModuleConfig["nn.Module"], tag="Pretrained", builds=".build:pretrained"):
@@ -34,6 +38,9 @@ class PretrainedConfig(ModuleConfig["nn.Module"], tag="Pretrained", builds=".bui
         attention: how attention is computed; None leaves it to transformers.
         options: keys of `config.json` with other values, such as `hidden_dropout_prob: 0.0`.
         fuse: compute with native ops where these compute the same, see `burnlike.interop.fuse`.
+        new_tokens: names of tokens that the model does not have, which the data's tokenizer gets if it lacks them; or
+            `from_tokenizer`: those that it has more than the model. Each new row of the tables of tokens is the mean of
+            the others first. Also numbers of tokens.
     """
 
     path: FilePath
@@ -47,6 +54,7 @@ class PretrainedConfig(ModuleConfig["nn.Module"], tag="Pretrained", builds=".bui
     attention: Attention | None = None
     options: dict[str, Any] = field(default_factory=dict)
     fuse: bool = False
+    new_tokens: NewTokens = ()
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if None not in (self.n_classes, self.classes) and self.n_classes != len(self.classes or ()):
@@ -60,6 +68,13 @@ class PretrainedConfig(ModuleConfig["nn.Module"], tag="Pretrained", builds=".bui
         counts = {None if classes is None else len(classes), None}
         names = tuple(classes) if classes is not None and self.classes is None and self.n_classes in counts else None
         return self.replace(head=self.head or head or None, classes=names or self.classes)
+
+    @property
+    def count_of_tokens(self) -> int | None:
+        """The tokens that the directory says a model of transformers has."""
+        from .build import count_of_tokens
+
+        return count_of_tokens(self)
 
     def file_problems(self) -> Iterable[tuple[str, str]]:
         from .directory import directory_problems
@@ -82,7 +97,7 @@ class PretrainedConfig(ModuleConfig["nn.Module"], tag="Pretrained", builds=".bui
         if (run / OWN_NAME).exists():
             return ModuleConfig.load(run / OWN_NAME)
         path = str(run) if (run / CONFIG_NAME).exists() else self.path
-        return self.replace(path=path, weights="random", n_classes=None, classes=None, options={})
+        return self.replace(path=path, weights="random", n_classes=None, classes=None, options={}, new_tokens=())
 
     def init_from(self, source: Any, device: Any = None, **options: Any) -> Any:
         from .build import filled

@@ -12,7 +12,7 @@ from ..._regular_file import check_within, read_regular
 from ...errors import ConfigError, RecordIOError
 from ...record.files.reading import INDEX_SUFFIX, shard_pattern
 from ...record.formats import SINGLE_NAME
-from .build import class_of, described, keep_cache, own_config, quiet
+from .build import class_of, described, keep_cache, numbers_of, own_config, quiet
 from .configs import PretrainedConfig
 from .directory import CONFIG_NAME, GENERATION_NAME, OWN_NAME, is_run, read_description
 
@@ -32,6 +32,9 @@ def description_files(config: PretrainedConfig, module: Any = None) -> Mapping[s
     with quiet():
         description = described(config, values)
         description.architectures = [class_of(config, values).__name__]
+        if config.new_tokens:
+            text = description.get_text_config()
+            text.vocab_size = max(text.vocab_size, numbers_of(config.new_tokens)[-1] + 1)
         description.dtype = config.dtype or values.get("dtype") or values.get("torch_dtype")
         if hasattr(text := description.get_text_config(), "pad_token_id") and hasattr(module, "config"):
             text.pad_token_id = module.config.get_text_config().pad_token_id

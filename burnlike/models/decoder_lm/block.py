@@ -151,6 +151,11 @@ class DecoderCache:
         self.padding.index_copy_(1, slots, padded)
         return positions_of(self.padding).index_select(1, slots), self.padding
 
+    def rewind(self, count: int) -> None:
+        """Forget the last `count` tokens, whose slots the next ones get."""
+        for layer in self.layers:
+            layer.filled.sub_(count)
+
     def reorder(self, rows: Tensor) -> None:
         """Let each row go on with the keys and values of another, int64 `[batch]`, of equal padding."""
         for layer in self.layers:

@@ -174,7 +174,20 @@ class DecoderLm(AnyLibrary, Module):
             mask, is_first = None, False
             return logits
 
-        return Reader(prompt, next_logits, self.config.max_sequence_length, cache.reorder)
+        def every_logits(new: Tensor) -> Tensor:
+            nonlocal mask, steps, is_first
+            if steps is not None:
+                steps.hand_back()
+            cache.only_last = False
+            logits = self(new, mask, cache=cache)
+            mask, steps, is_first, cache.only_last = None, None, False, True
+            return logits
+
+        def rewind(count: int) -> None:
+            (cache if steps is None else steps).rewind(count)
+
+        longest = self.config.max_sequence_length
+        return Reader(prompt, next_logits, longest, cache.reorder, every_logits, rewind)
 
     def _forward(
         self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None, positions: Tensor | None

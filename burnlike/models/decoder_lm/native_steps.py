@@ -106,6 +106,10 @@ class NativeSteps:
         self._filled = end
         return logits
 
+    def rewind(self, count: int) -> None:
+        """Forget the last `count` tokens, whose slots the next ones get."""
+        self._filled -= count
+
     def hand_back(self) -> None:
         """Note in the cache how many of its slots are filled, for the model's own forward pass."""
         for layer in self._cache.layers:

@@ -10,7 +10,7 @@ from ..._patterns import pattern_problem
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Positive, Size
 from ...config.file_paths import FilePath
-from ..by_path.configs import PretrainedConfig
+from ..by_path.configs import NewTokens, PretrainedConfig
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,6 +54,8 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
             this name.
         dtype: of the matrices; None is that of the weights, float32 for those of 16 bits.
         quantize: round the weights of linear layers to 8 bits, or to 4 bits of normal numbers (QLoRA).
+        new_tokens: as of `Pretrained`, with rows of the tables of tokens that are trained while the others stay: peft's
+            `trainable_token_indices`.
         adapter: a directory of peft's files, or a run, whose adapters are trained on; the fields above say the same. If
             it has tables of more tokens, the model gets as many.
     """
@@ -72,11 +74,14 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     bias: Literal["none", "all", "lora_only"] = "none"
     dtype: FloatName | None = None
     quantize: Literal["int8", "nf4"] | None = None
+    new_tokens: NewTokens = ()
     adapter: FilePath | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if isinstance(self.of, LoRAConfig):
             yield "of", "expected a model without adapters, got LoRA again"
+        if getattr(self.of, "new_tokens", ()):
+            yield "of.new_tokens", "expected it beside `of`: in it, the rows of new tokens would stay untrained"
         if not self.targets and not self.target_parameters:
             yield "targets", "expected layers, such as [q_proj, v_proj], or all-linear"
         if self.start in _OTHER_STARTS:
@@ -93,6 +98,10 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     @property
     def vocab_size(self) -> int | None:
         return getattr(self.of, "vocab_size", None)
+
+    @property
+    def count_of_tokens(self) -> int | None:
+        return getattr(self.of, "count_of_tokens", None)
 
     @property
     def max_sequence_length(self) -> int | None:

@@ -14,15 +14,18 @@ from ...interop.adapters.layers import (
     ALL_LINEAR,
     AdaptedLayer,
     experts_of,
+    inside_of,
     module_paths,
     output_layers,
     select,
     select_experts,
     tied_tables,
     tied_together,
+    token_tables,
 )
 from ...interop.adapters.peft_files import load_adapter, resize_for_adapter
 from ...interop.quantize import quantize_
+from ..by_path.build import give_tokens, numbers_of
 from ..by_path.configs import PretrainedConfig
 from .configs import LoRAConfig, adapter_in
 
@@ -48,6 +51,9 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     adapter = None if config.adapter is None else adapter_in(Path(config.adapter).expanduser())
     if adapter is not None:
         resize_for_adapter(model, adapter)
+    numbers, origins = numbers_of(config.new_tokens), [*getattr(model, "burnlike_origin", ())]
+    if numbers:
+        origins.append(give_tokens(model, numbers))
     saved = _saved(config, model)
     inside = tuple(f"{path}." for path in saved)
     drawn = {it.rpartition(".")[0] for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(inside)}
@@ -57,21 +63,25 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     )
     try:
         chosen = select(model, config.targets, saved=saved) | select_experts(model, config.target_parameters)
-        layers = dict.fromkeys(chosen.values(), options)
+        layers = {layer: options for layer in chosen.values()}  # noqa: C420 - its type
     except (ModuleTreeError, ArgumentError) as error:
         raise ConfigError(str(error)) from error
     if config.ensure_weight_tying:
         layers, saved = _together(model, layers, saved)
-    origins: list[str] = [*getattr(model, "burnlike_origin", ())]
     if config.quantize is not None:
         whole = [f"{path}." for path in saved]
         kept = {f"{path}.weight" for path in output_layers(model)}
         kept |= {name for name, _ in model.named_parameters() if name.startswith(tuple(whole))}
         rounded = quantize_(model, config.quantize, skip=kept)
         origins.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
+    tokens = [(tables, numbers) for tables in token_tables(model, saved)] if numbers else []
+    if tokens and any(inside_of(it.path, saved) for it in tied_tables(model)):  # peft can't read such files
+        tied = ", ".join(it.path for it in tied_tables(model))
+        raise ConfigError(f"modules_to_save: expected all or none of {tied}, which are tied, beside new_tokens")
+    options: Any = {"stay_tied": config.ensure_weight_tying, "bias": config.bias, "token_dtype": config.dtype}
     try:
-        add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying, bias=config.bias)
-    except ArgumentError as error:
+        add_adapters(model, layers, saved, tokens=tokens, **options)
+    except (ModuleTreeError, ArgumentError) as error:
         raise ConfigError(str(error)) from error
     if adapter is not None and not any(it.is_meta for it in model.parameters()):
         load_adapter(model, adapter)
@@ -82,6 +92,7 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     experts = {it.name: None for path, it in experts_of(model).items() if path not in chosen}
     if config.targets in (ALL_LINEAR, (ALL_LINEAR,)) and experts:
         more += f"; none of the experts' {', '.join(experts)} (target_parameters)"
+    more += f", {len(numbers)} rows of {', '.join(it.path for tables, _ in tokens for it in tables)}" if tokens else ""
     origins.append(f"adapters  of {len(layers)} layers{more}: {counts[0]:,} of {counts[1]:,} parameters are trained")
     vars(model)["burnlike_origin"] = tuple(origins)
     vars(model)[ABOUT] = about(config)

@@ -87,7 +87,7 @@ class Lora(Reparameterization):
         """The layer's result without its sum of weights; None for a layer of another kind, or watched by hooks."""
         kind = kind_of(layer_class)
         inputs = (*arguments, *keywords.values())
-        if kind is None or len(inputs) != 1 or (adapted := adapter_of(layer, "weight")) is None:
+        if kind is None or len(inputs) != 1 or (adapted := adapter_of(layer, "weight", Lora)) is None:
             return None
         base, bias = adapted[1], cast("Tensor | None", getattr(layer, "bias", None))
         if kind == "embedding":
@@ -169,7 +169,9 @@ class Dequantized(Reparameterization):
 
     def layer_forward(self, layer: nn.Module, layer_class: type, *arguments: Any, **keywords: Any) -> Tensor | None:
         kind, inputs = kind_of(layer_class), (*arguments, *keywords.values())
-        if kind is None or kind == "embedding" or len(inputs) != 1 or (adapted := adapter_of(layer, "weight")) is None:
+        if kind in (None, "embedding") or len(inputs) != 1:
+            return None
+        if (adapted := adapter_of(layer, "weight", Dequantized)) is None:
             return None
         bias = cast("Tensor | None", layer.bias)
         return self.linear(inputs[0], adapted[1], bias, outputs_first=kind == "linear")
@@ -219,9 +221,11 @@ class _FrozenLinear(torch.autograd.Function):
         return grad_x, None, grad.flatten(0, -2).sum(0) if ctx.needs_input_grad[2] else None
 
 
-def adapter_of(module: nn.Module, name: str) -> tuple[Lora | Dequantized, Tensor] | None:
-    """The `Lora` of the parameter `name` and the base it is added to, for layers that need not make their sum.
-    A quantized base may have none, but `Dequantized`.
+A = TypeVar("A", bound=Reparameterization)
+
+
+def adapter_of(module: nn.Module, name: str, *kinds: type[A]) -> tuple[A, Tensor] | None:
+    """The adapter of the parameter `name`, of one of some classes, and its base, for layers that need not make its sum.
 
     None if there is none, if another parametrization lies above it, or if hooks are to see the sum.
     """
@@ -229,11 +233,9 @@ def adapter_of(module: nn.Module, name: str) -> tuple[Lora | Dequantized, Tensor
     if list_of is None or len(list_of._modules) != 1:
         return None
     lora = list_of._modules["0"]
-    if type(lora) not in (Lora, Dequantized) or any(
-        getattr(part, hooks) for part in (list_of, lora) for hooks in CALL_HOOKS
-    ):
+    if type(lora) not in kinds or any(getattr(part, hooks) for part in (list_of, lora) for hooks in CALL_HOOKS):
         return None
-    return lora, list_of.original
+    return cast("A", lora), list_of.original
 
 
 def apply_lora(module: M, config: LoraConfig) -> M:

@@ -41,16 +41,26 @@ def needs_norms(rule: GradientClipping | None) -> bool:
 
 
 def squares_of(grads: Sequence[Tensor]) -> Tensor:
-    """The sum of squares of each gradient, of the whole of a sharded one: float64 `[len(grads)]`, inf or NaN too."""
+    """The sum of squares of each gradient, of the whole of a sharded one: float64 `[len(grads)]`, inf or NaN too.
+
+    Squares of a dense gradient, such as one in channels_last, are added in the order of memory.
+    """
     if divided := distributed_type() is not None and any(map(is_distributed, grads)):
         grads = added_up(grads)
-    parts = [local(grad) for grad in grads] if divided else grads
+    parts = [_as_it_lies(local(grad) if divided else grad) for grad in grads]
     squares = torch.empty(len(parts), dtype=torch.float64, device=parts[0].device if parts else None)
     if squares.device.type in ("cpu", "cuda"):
         gradient_squares_(parts, squares)
     else:
         gradient_squares_reference(parts, squares)
     return summed_over_ranks(squares, grads) if divided else squares
+
+
+def _as_it_lies(tensor: Tensor) -> Tensor:
+    """A view with the dimensions in the order of memory: contiguous for a dense tensor, which then is not copied."""
+    if tensor.is_contiguous() or tensor.layout != torch.strided:
+        return tensor
+    return tensor.permute(sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), -tensor.size(dim))))
 
 
 def limits(

@@ -14,15 +14,17 @@ from ...errors import ArgumentError
 from .rust import crate_output
 from .source import Source, example_of, program_of
 
-Target = Literal["onnx", "pt2", "hf", "burn"]
+Target = Literal["onnx", "pt2", "hf", "gguf", "burn"]
 Dtype = Literal["float32", "float16", "bfloat16"]
-NAMES = {"onnx": "model.onnx", "pt2": "model.pt2", "hf": "huggingface", "burn": "burn"}
+Quantized = Literal["int8", "q8_0", "q4_k"]
+NAMES = {"onnx": "model.onnx", "pt2": "model.pt2", "hf": "huggingface", "gguf": "model.gguf", "burn": "burn"}
 """The file, or the directory, that a target writes where `--out` says no other."""
 MARKS = {
     "onnx": re.compile(rb"\x08producer\x12.burnlike ", re.DOTALL),
     "pt2": re.compile(rb"PK\x01\x02.{42}[^\0]{0,200}extra/burnlike\.json", re.DOTALL),
+    "gguf": re.compile(rb"burnlike\.producer\x08", re.DOTALL),
 }
-"""Bytes in each file that a target writes: metadata of ONNX, the name of an entry in a program's archive."""
+"""Bytes in each file that a target writes: metadata of ONNX and GGUF, the name of an entry in a program's archive."""
 
 
 def export(
@@ -31,18 +33,18 @@ def export(
     out: Path | Output,
     *,
     dtype: Dtype | None = None,
-    quantize: Literal["int8"] | None = None,
+    quantize: Quantized | None = None,
     normalize: bool = False,
     inputs: Sequence[Input] = (),
 ) -> list[str]:
     """Write a model for other programs, and say what came of it.
 
     Args:
-        to: `onnx`; `pt2`, a program of `torch.export`; `hf`, a directory that transformers loads; `burn`, a crate of
-            Rust.
-        out: the file of `onnx` and `pt2`, the directory of others. It replaces nothing but an earlier export.
+        to: `onnx`; `pt2`, a program of `torch.export`; `hf`, a directory that transformers loads; `gguf`, a file
+            for llama.cpp; `burn`, a crate of Rust.
+        out: the file of `onnx`, `pt2` and `gguf`, the directory of others. It replaces nothing but an earlier export.
         dtype: of the parameters, and of floats that go in and out; None leaves it.
-        quantize: round weights of matrix products to 8 bits.
+        quantize: round weights of matrix products to 8 bits; for `gguf` in its blocks of 8 or of 4 bits.
         normalize: whether the model itself does what `Normalize` of the data's transforms did.
         inputs: of the model, to export it with random values; none: items of the run's data, or what the config says.
 
@@ -54,23 +56,34 @@ def export(
     if to not in get_args(Target):
         raise ArgumentError(f"--to {to}: expected one of {', '.join(get_args(Target))}")
     has_program = to in ("onnx", "pt2")
-    for name, value in (("--quantize", quantize), ("--with-normalize", normalize)):
-        if value and not has_program:
-            raise ArgumentError(f"{name} is for onnx and pt2; --to {to} writes the weights as they are")
+    kinds = ["int8"] if has_program else ["q8_0", "q4_k"] if to == "gguf" else []
+    if quantize is not None and quantize not in kinds:
+        takes = f"--to {to} takes {' and '.join(kinds)}" if kinds else f"--to {to} writes the weights as they are"
+        raise ArgumentError(f"--quantize {quantize}: int8 is for onnx and pt2, q8_0 and q4_k for gguf; {takes}")
+    if normalize and not has_program:
+        raise ArgumentError(f"--with-normalize is for onnx and pt2; --to {to} writes the weights as they are")
+    if quantize is not None and dtype is not None and to == "gguf":
+        raise ArgumentError(f"--dtype {dtype}: --quantize {quantize} says the type of the weights; leave one out")
     if dtype == "bfloat16" and to == "onnx":
         raise ArgumentError("--dtype bfloat16: onnxruntime computes in float32 and float16; take one of these")
     if normalize and not source.normalize:
         raise ArgumentError("--with-normalize: the run's transforms have no Normalize; leave it out")
     out = crate_output(out) if to == "burn" else Output.of(out, "export", MARKS.get(to))
-    out.check_file() if has_program else out.check_directory()
+    out.check_file() if to in MARKS else out.check_directory()
     if to == "burn":
         from .burn import write_burn
 
         return write_burn(source, out, inputs, None if dtype is None else getattr(torch, dtype))
+    if to in ("hf", "gguf") and source.config is None and not callable(getattr(source.model, "save_pretrained", None)):
+        raise ArgumentError(
+            f"--to {to}: transformers knows no such model; give one of a config, or one of transformers"
+        )
+    if to == "gguf":
+        from .gguf_file import write_gguf
+
+        return write_gguf(source, out, dtype, quantize)
     if dtype is not None:
         source.model.to(getattr(torch, dtype))
-    if to == "hf" and source.config is None and not callable(getattr(source.model, "save_pretrained", None)):
-        raise ArgumentError("--to hf: transformers knows no such model; give one of a config, or one of transformers")
     if to == "hf":
         from .hugging_face import write_directory
 

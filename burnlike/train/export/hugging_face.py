@@ -48,17 +48,23 @@ def write_directory(source: Source, out: Path | Output, inputs: Sequence[Input] 
         ConfigError: transformers has no such model, or computes something else; nothing is written then.
     """
     with Output.of(out, "export").directory() as directory:
-        is_theirs = callable(getattr(source.model, "save_pretrained", None))
-        if is_theirs:
-            save_for_transformers(source.model, directory, tokenizers_of(source))
-        else:
-            save_pretrained(source.model, directory, config=source.config, classes=source.classes)
-            copy_beside(tokenizers_of(source), directory)
-        keep_template(source, directory)
+        is_theirs = fill_directory(source, directory)
         lines = [f"hf        {out}, {_architecture(directory)}"]
         if find_spec("transformers") is None:
             return [*lines, "checked   no: transformers is not installed"]
         return lines + _checked(source, directory, inputs, is_theirs=is_theirs)
+
+
+def fill_directory(source: Source, directory: Path) -> bool:
+    """Write what transformers reads into a directory; True if the model is one of transformers itself."""
+    is_theirs = callable(getattr(source.model, "save_pretrained", None))
+    if is_theirs:
+        save_for_transformers(source.model, directory, tokenizers_of(source))
+    else:
+        save_pretrained(source.model, directory, config=source.config, classes=source.classes)
+        copy_beside(tokenizers_of(source), directory)
+    keep_template(source, directory)
+    return is_theirs
 
 
 def tokenizers_of(source: Source) -> list[Path]:

@@ -137,7 +137,7 @@ def write_onnx(
             there is no file then.
     """
     for package in ("onnx", "onnxscript"):
-        _needed(package)
+        needed("onnx", package)
     _refuse_steps(program, example)
     output = Output.of(out, "export")
     with output.files() as folder:
@@ -154,7 +154,7 @@ def write_onnx(
         if quantize is None:
             exported.save(path)
         else:
-            _needed("onnxruntime")
+            needed("onnx", "onnxruntime")
             from onnxruntime.quantization import QuantType, quantize_dynamic
 
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as aside, quiet():
@@ -226,9 +226,10 @@ def _checked(program: Program, example: Mapping[str, Tensor], file: Path, *, coa
     return proof(program, example, vary, run, "onnxruntime", coarse=coarse)
 
 
-def _needed(package: str) -> None:
+def needed(target: str, package: str) -> None:
+    """Raise a ConfigError if a package of the extra of a target is not installed."""
     if find_spec(package) is None:
-        raise ConfigError(f"--to onnx needs the package {package}: pip install 'burnlike[onnx]'")
+        raise ConfigError(f"--to {target} needs the package {package}: pip install 'burnlike[{target}]'")
 
 
 METADATA = "burnlike.json"

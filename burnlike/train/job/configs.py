@@ -43,8 +43,10 @@ from ..tasks.configs import (
     PREFERENCES,
     AdversarialConfig,
     DpoConfig,
+    KtoConfig,
     LanguageModelConfig,
     RegressionConfig,
+    RewardConfig,
     task_within,
 )
 from ..tasks.grpo_configs import GrpoConfig
@@ -196,14 +198,9 @@ class TrainConfig(Config):
             yield "output.weights", "expected training.keep_best, which says what the best is: {metric: loss}"
         if self.output.weights == "ema" and self.training.ema is None:
             yield "output.weights", "expected training.ema, which says what the average is: {decay: 0.999}"
-        if isinstance(self.task, DpoConfig) and tag_of(type(self.model)) in ("Pretrained", "DecoderLm"):
-            yield (
-                "model",
-                "expected `type: LoRA` around it for Dpo: the reference is the model with its adapters off. Orpo and"
-                " SimPo train whole models, as they have no reference",
-            )
-        if isinstance(task_within(self.task), PREFERENCES) and self.distributed.pipeline > 1:
-            yield "distributed.pipeline", "expected 1 for a task of preferences, whose losses need whole answers"
+        yield from self._preference_problems()
+        if isinstance(task := task_within(self.task), GrpoConfig):
+            yield from self._grpo_problems(task)
         model: Any = self.model
         if getattr(model, "takes_part_of_weights", False):
             if not {*self.distributed.kinds} <= {"none", "ddp"}:
@@ -214,8 +211,6 @@ class TrainConfig(Config):
             self.distributed.tensor > 1 or self.distributed.context > 1
         ):
             yield "task.neftune", "expected 0 where processes share layers or sequences, whose noise would differ"
-        if isinstance(task := task_within(self.task), GrpoConfig):
-            yield from self._grpo_problems(task)
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if self.distributed.pipeline > 1:
@@ -257,6 +252,33 @@ class TrainConfig(Config):
             yield "model", "expected `type: LoRA` around it for task.beta: the reference is the model without adapters"
         if task.updates > 1 and self.training.accumulation_steps > 1:
             yield "training.accumulation_steps", "expected 1 with task.updates above 1: take a larger batch_size"
+
+    def _preference_problems(self) -> Iterable[tuple[str, str]]:
+        task = task_within(self.task)
+        if not isinstance(task, PREFERENCES):
+            return
+        if self.distributed.pipeline > 1:
+            yield "distributed.pipeline", "expected 1 for a task of preferences, whose losses need whole answers"
+        if getattr(self.data, "packing", False) and isinstance(task, KtoConfig | RewardConfig):
+            yield "data.packing", f"expected false for {tag_of(type(task))}, which needs each conversation in a row"
+        if isinstance(task, KtoConfig) and task.loss == "kto":
+            if not self.distributed.is_single:
+                yield "distributed", "expected a single process for the loss kto, whose divergence is of a whole batch"
+            if self.training.batch_size < 2:
+                yield "training.batch_size", "expected at least 2 for Kto, which puts answers behind other prompts"
+        if not isinstance(task, DpoConfig | KtoConfig):
+            return
+        if task.reference == "kept":
+            if not self.distributed.is_single:
+                yield "task.reference", "expected computed, or a single process, which computes what is kept"
+            if self.transforms:
+                yield "task.reference", "expected computed where data is changed by `transforms`"
+        elif task is self.task and tag_of(type(self.model)) in ("Pretrained", "DecoderLm"):
+            yield (
+                "model",
+                f"expected `type: LoRA` around it for {tag_of(type(task))}: the reference is the model with its"
+                " adapters off. Set task.reference: kept to train the whole model; Orpo and SimPo have no reference",
+            )
 
     def schedule(self, steps: int) -> LrSchedulerConfig:
         """The learning rates of a run of so many steps: `lr_scheduler`, or its default."""

@@ -177,6 +177,7 @@ class Job:
                     with self.parallel.all_or_none():
                         if self.parallel.is_main:
                             checkpointer.mirror = self._mirror(place, run, checkpointer, renderer)
+                self.task.start(self, run.path)
                 self._go_back(run, checkpointer, renderer)
             learning = self.learner.fit(
                 self.train_loader,

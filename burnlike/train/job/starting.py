@@ -6,7 +6,6 @@ its part of the values that a single one would have, one parameter at a time (`F
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +16,7 @@ from ...config import ModuleConfig
 from ...data import DataLoader, transformed
 from ...data.sources.splits import classes_of, outputs_of
 from ...errors import BurnlikeError, ConfigError, RecordError, nearest
+from ...models.by_path.configs import FROM_TOKENIZER
 from ...module import params, seed_param_ids
 from ...module.torch_objects.deferred import Deferred
 from ...module.torch_objects.wrappers import bare_name, is_distributed, local
@@ -36,15 +36,53 @@ _SHOWN = 5
 
 
 def model_config(
-    config: TrainConfig, outputs: Sequence[str] | None, facts: Mapping[str, Any] = MappingProxyType({})
+    config: TrainConfig, outputs: Sequence[str] | None, facts: Mapping[str, Any] | None = None
 ) -> ModuleConfig:
     """The config of the model, completed by the task and by what the data says: the names of what the model is to give,
-    and the features of its `facts`.
+    and the features and new tokens of its `facts`. Before these are known, None, it has no new tokens.
     """
+    model, facts = _with_tokens(config.model, facts), facts or {}
     shape = getattr(config.data, "item_shape", None) or ()
     d_input = len(facts["features"]) if facts.get("features") else shape[0] if len(shape) == 1 else None
-    completed = config.model.for_task(config.task.head, outputs)
+    completed = model.for_task(config.task.head, outputs)
     return completed.for_sizes(d_input, None if outputs is None else len(outputs))
+
+
+def _with_tokens(model: Any, facts: Mapping[str, Any] | None) -> ModuleConfig:
+    """The config of a model with the numbers of its new tokens."""
+    wanted = getattr(model, "new_tokens", ())
+    if not wanted or (facts is None and wanted != FROM_TOKENIZER and all(isinstance(it, int) for it in wanted)):
+        return model
+    if facts is None:
+        return model.replace(new_tokens=())
+    if wanted == FROM_TOKENIZER:
+        size, before = facts.get("vocab_size"), model.count_of_tokens
+        if size is None or before is None:
+            raise ConfigError(
+                "model.new_tokens: expected a model of transformers and data with its tokenizer, such as Chat, for"
+                f" {FROM_TOKENIZER}"
+            )
+        if size <= before:
+            raise ConfigError(
+                f"model.new_tokens: the tokenizer has {size} tokens, and the model has {before}: leave it out, or name"
+                " those whose rows are to be trained"
+            )
+        return model.replace(new_tokens=tuple(range(before, size)))
+    numbers = {**facts.get("new_tokens", {}), **{it: it for it in wanted if isinstance(it, int)}}
+    if lacking := [it for it in wanted if it not in numbers]:
+        raise ConfigError(
+            f"model.new_tokens: expected data with a tokenizer, such as Chat, for the name {lacking[0]!r}; or numbers"
+        )
+    return model.replace(new_tokens=tuple(numbers[it] for it in wanted))
+
+
+def training_data(config: TrainConfig) -> Any:
+    """The config of the data, whose tokenizer gets the new tokens of the model."""
+    wanted = getattr(config.model, "new_tokens", ())
+    names = () if isinstance(wanted, str) else tuple(it for it in wanted if isinstance(it, str))
+    if not names or not hasattr(config.data, "new_tokens"):
+        return config.data
+    return config.data.replace(new_tokens=tuple(dict.fromkeys((*config.data.new_tokens, *names))))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class JobData(NamedTuple):
@@ -66,7 +104,7 @@ class JobData(NamedTuple):
     @classmethod
     def read(cls, config: TrainConfig) -> "JobData":
         """Read the data of a config, with its transforms."""
-        return cls.of(transformed(config.data.init(), config.transforms))
+        return cls.of(transformed(training_data(config).init(), config.transforms))
 
     @property
     def outputs(self) -> Sequence[str] | None:

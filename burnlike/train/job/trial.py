@@ -393,7 +393,9 @@ def token_problem(module: nn.Module, batch: Any, data: Any) -> str:
     needed = max(getattr(data, "vocab_size", None) or 0, int(tokens.max()) + 1)
     if n_vectors is None or needed <= n_vectors:
         return ""
-    return f"knows {n_vectors} tokens, and the data has {needed}: its tokenizer is that of another model"
+    has_tokenizer = needed == getattr(data, "facts", {}).get("vocab_size")
+    more = "if these are new ones, write `new_tokens: from_tokenizer` under `model:`; else " if has_tokenizer else ""
+    return f"knows {n_vectors} tokens, and the data has {needed}: {more}its tokenizer is that of another model"
 
 
 def division_problems(config: DistributedConfig, optimizer: Any, module: nn.Module) -> Iterator[tuple[str, str]]:

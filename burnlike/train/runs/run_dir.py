@@ -244,8 +244,10 @@ def refuse_links(run: Path) -> None:
         raise RunDirError(f"{error.filename}: {error.strerror or error}; {remedy}") from error
 
 
-def keep_facts(run: Path, classes: Sequence[str] | None, facts: Mapping[str, Any], files: Mapping[str, Path]) -> None:
-    """Write `data.json`, and a copy of each file and directory; copies that are there already stay."""
+def keep_facts(
+    run: Path, classes: Sequence[str] | None, facts: Mapping[str, Any], files: Mapping[str, Path | bytes]
+) -> None:
+    """Write `data.json`, and a copy of each file and directory, or its content; copies that are there already stay."""
     text = json.dumps({"classes": None if classes is None else list(classes), "facts": dict(facts)}, indent=1)
     try:
         replace_file(run / DATA_NAME, text.encode() + b"\n")
@@ -254,7 +256,11 @@ def keep_facts(run: Path, classes: Sequence[str] | None, facts: Mapping[str, Any
             return
         with AtomicDirectory(folder) as partial:
             for name, source in files.items():
-                copy_files(source, partial.path / name)
+                if isinstance(source, bytes):
+                    make_directories((partial.path / name).parent)
+                    replace_file(partial.path / name, source)
+                else:
+                    copy_files(source, partial.path / name)
             partial.commit()
     except OSError as error:
         raise RunDirError(f"{run}: what is kept of the data can't be written: {error}") from error

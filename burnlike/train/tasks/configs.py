@@ -11,7 +11,8 @@ from ...nn.containers.layer_facts import NAMED, name_problem
 if TYPE_CHECKING:
     from .generative import Adversarial, Networks, VariationalAutoencoder
     from .language_model import LanguageModel
-    from .preferences import Dpo, Orpo, Reward, SimPo
+    from .preferences import Orpo, Reward, SimPo
+    from .references import Dpo, Kto
     from .supervised import Classification, ModelLoss, Regression, Segmentation
     from .task import LoraFineTuning
     from .tokens import MaskedLanguageModel, SequenceToSequence, TokenClassification
@@ -152,10 +153,10 @@ class SequenceToSequenceConfig(TaskConfig["SequenceToSequence"], tag="SequenceTo
     end_token: Token | None = None
 
 
-class DpoConfig(TaskConfig["Dpo"], tag="Dpo", builds=".preferences"):
+class DpoConfig(TaskConfig["Dpo"], tag="Dpo", builds=".references"):
     """Direct preference optimization (Rafailov et al. 2023): of pairs of answers the model prefers the chosen one.
 
-    The reference is the model with its adapters off, so that nothing but LoRA adapters is trained. Lines of metrics
+    The reference is the model with its adapters off, or with its first weights (`reference: kept`). Lines of metrics
     have `rewards_chosen`, `rewards_rejected`, `margins` and `accuracies` as TRL has them.
 
     Attributes:
@@ -164,6 +165,8 @@ class DpoConfig(TaskConfig["Dpo"], tag="Dpo", builds=".preferences"):
         label_smoothing: the share of pairs whose order may be wrong, of `sigmoid` (Mitchell 2023).
         length_normalized: whether log-probabilities are means over the tokens of an answer, not sums.
         sft_weight: weight of the cross-entropy of the chosen answers, which is added (Pang et al. 2024).
+        reference: `computed` for each batch, by the model with its adapters off; or `kept`: computed once before the
+            training, and kept in the run, also of a model that is trained whole.
     """
 
     head = "CausalLM"
@@ -172,10 +175,39 @@ class DpoConfig(TaskConfig["Dpo"], tag="Dpo", builds=".preferences"):
     label_smoothing: Annotated[float, Meta(ge=0, lt=0.5)] = 0.0
     length_normalized: bool = False
     sft_weight: NotNegative = 0.0
+    reference: Literal["computed", "kept"] = "computed"
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.label_smoothing and self.loss != "sigmoid":
             yield "label_smoothing", f"is of the loss sigmoid, and this is {self.loss}; leave it out"
+
+
+class KtoConfig(TaskConfig["Kto"], tag="Kto", builds=".references"):
+    """Kahneman-Tversky optimization (Ethayarajh et al. 2024): single answers, of which some are desirable.
+
+    Pairs of answers count as a desirable and an undesirable one. Lines of metrics have `kl`, `rewards_chosen`,
+    `rewards_rejected` and `margins` as TRL has them.
+
+    Attributes:
+        beta: how near the model stays to the reference.
+        loss: `kto`, or `apo_zero_unpaired` (D'Oosterlinck et al. 2024), without the divergence from the reference.
+        desirable_weight: weight of the losses of desirable answers.
+        undesirable_weight: of the others.
+        reference: as of `Dpo`; `kept` is for `apo_zero_unpaired`.
+    """
+
+    head = "CausalLM"
+    beta: Positive = 0.1
+    loss: Literal["kto", "apo_zero_unpaired"] = "kto"
+    desirable_weight: NotNegative = 1.0
+    undesirable_weight: NotNegative = 1.0
+    reference: Literal["computed", "kept"] = "computed"
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.reference == "kept" and self.loss == "kto":
+            yield "reference", "expected computed for the loss kto, whose prompts get other answers in each batch"
+        if not (self.desirable_weight or self.undesirable_weight):
+            yield "desirable_weight", "expected a weight above 0"
 
 
 class OrpoConfig(TaskConfig["Orpo"], tag="Orpo", builds=".preferences"):
@@ -217,8 +249,8 @@ class RewardConfig(TaskConfig["Reward"], tag="Reward", builds=".preferences"):
     centered: NotNegative = 0.0
 
 
-PREFERENCES = (DpoConfig, OrpoConfig, SimPoConfig, RewardConfig)
-"""Tasks of pairs of answers."""
+PREFERENCES = (DpoConfig, KtoConfig, OrpoConfig, SimPoConfig, RewardConfig)
+"""Tasks of preferences."""
 
 
 class ModelLossConfig(TaskConfig["ModelLoss"], tag="ModelLoss", builds=".supervised"):

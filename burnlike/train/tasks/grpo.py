@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ...data.batching import to_device
 from ...data.configs import NO_TARGET
 from ...errors import DataError
 from ...interop.adapters.adding import merge_adapters
@@ -84,7 +85,7 @@ class Grpo(PaddedTask):
         prompts = self._prompts(batch)
         if self._step % self.config.updates == 0 or self._samples is None:
             self._samples = self._written(model, prompts, batch)
-        samples = self._samples
+        samples = to_device(self._samples, prompts[0].device)  # those of a checkpoint are on the CPU
         if (self._step + 1) % self.config.updates == 0:
             self._samples = None
         return self._output(model, samples)
@@ -135,7 +136,9 @@ class Grpo(PaddedTask):
         stops = stop_tokens(model, self._codec)
         most = self.config.max_tokens
         writer = _writer(unwrap(model), max(map(len, prompts)) + most)
-        tokens = _rows_of(complete(writer, prompts, most, n_samples=count, stop_tokens=stops, **options))
+        with torch.autocast("cpu", enabled=False):  # in which native steps don't run
+            written = complete(writer, prompts, most, n_samples=count, stop_tokens=stops, **options)
+        tokens = _rows_of(written)
         texts = [self._codec.decode(_without_end(it, stops)) for it in tokens]
         rows = [it for it in batch["rows"] for _ in range(count)]
         messages = [it for it in batch["messages"] for _ in range(count)]
@@ -157,7 +160,7 @@ class Grpo(PaddedTask):
     def _samples_of(
         self, model: nn.Module, prompts: Sequence[Tensor], answers: Sequence[Tensor], rewards: Tensor, stops: Any
     ) -> Samples:
-        """What the loss of answers is computed of; rewards are `[n, functions]`."""
+        """The samples of answers to prompts; rewards are `[n, functions]`."""
         config, device = self.config, prompts[0].device
         are_ended = torch.tensor([bool(len(it)) and not it.is_meta and int(it[-1]) in stops for it in answers])
         rows = rows_of_answers(prompts, answers, self.padding or 0)
@@ -254,8 +257,8 @@ def rows_of_answers(prompts: Sequence[Tensor], answers: Sequence[Tensor], paddin
 
 
 def _writer(model: nn.Module, length: int) -> nn.Module:
-    """What writes the answers of a model: its adapters are added to its weights, and native steps compute it where they
-    can. All other tensors are shared.
+    """A model that writes what `model` does: its adapters are added to its weights, and native steps compute it where
+    they can. All other tensors are shared.
 
     Args:
         length: of the longest prompt and answer, in tokens.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...config import Config, Meta, TaskConfig
 from ...config.base import built
-from ...config.bounds import Count, NotNegative, Positive, at_most
+from ...config.bounds import Count, Finite, NotNegative, Positive, at_most
 from ...config.file_paths import FilePath
 from ...config.registry import snake_tag, tag_of
 from ...config.roles import Built
@@ -29,7 +29,7 @@ class RewardFunctionConfig(Config, Builds[Built]):
         weight: what its rewards are multiplied by, before those of all functions are added.
     """
 
-    weight: float = 1.0
+    weight: Finite = 1.0
 
     def init(self) -> Built:
         """Build the function; see `reward_function` for its arguments."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +19,7 @@ from ..learner.steps import StepOutput
 from ..parallel.single_process import SingleProcess
 from .configs import LanguageModelConfig
 from .task import MeasuredTask
-from .token_batches import expect_apart, predicted
+from .token_batches import Packing, predicted
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -43,29 +42,16 @@ class LanguageModel(MeasuredTask):
 
     def __init__(self, config: LanguageModelConfig | None = None) -> None:
         self.config = config or LanguageModelConfig()
-        self._data: Any = None
-        # The models that were proved to keep documents apart; weak, so that none is kept alive.
-        self._apart: WeakSet[nn.Module] = WeakSet()
+        self._packing = Packing()
 
     def take_data(self, data: Any) -> None:
-        self._data = data
+        self._packing.take_data(data)
 
     def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
-        item = self._data.train[0] if self._data is not None and len(self._data.train) else None
-        if isinstance(item, Mapping) and "position_ids" in item:
-            device = next((it.device for it in model.parameters()), torch.device("cpu"))
-            self._expect_apart(
-                model, {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()}, parallel
-            )
-
-    def _expect_apart(self, model: nn.Module, batch: Any, parallel: SingleProcess | None = None) -> None:
-        if not (isinstance(batch, Mapping) and "position_ids" in batch and "input_ids" in batch):
-            return
-        if unwrap(model) not in self._apart and expect_apart(model, batch, parallel):
-            self._apart.add(unwrap(model))
+        self._packing.try_out(model, parallel)
 
     def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
-        self._expect_apart(model, batch)
+        self._packing.expect_apart(model, batch)
         with noisy_tokens(model, self.config.neftune if is_training else 0.0):
             return self._loss(model, batch, is_training=is_training)
 

@@ -1,29 +1,30 @@
-"""Tasks of preferences: of two answers to a prompt the model is to find the chosen one likelier, or better."""
+"""Tasks of pairs without a reference: of two answers to a prompt the model is to find one likelier, or better."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..._torch_compat.fake_tensors import is_fake
 from ...data.chat.codec import template_of
 from ...data.chat.configs import PreferencesConfig
 from ...data.chat.preferences import AnsweredBatcher, answered_rows
 from ...data.configs import NO_TARGET
 from ...data.sources.rows import pieces
-from ...errors import ConfigError, DataError, ModuleTreeError, ShapeError
+from ...errors import ConfigError, DataError, ShapeError
 from ...interop.fused.functions import unrounded_loss_of
 from ...interop.fused.heads import lazy_head
-from ...module.adapters.layers import adapters_off
 from ...module.torch_objects.wrappers import unwrap
 from ...ops._divided import divided_logits, rows_of
 from ..learner.steps import StepOutput, autocast
-from .configs import DpoConfig, OrpoConfig, RewardConfig, SimPoConfig
+from ..parallel.single_process import SingleProcess
+from .configs import OrpoConfig, RewardConfig, SimPoConfig
 from .task import LoraFineTuning, PaddedTask, call, logits_of
-from .token_batches import predicted
+from .token_batches import Packing, predicted
 
 if TYPE_CHECKING:
     from ..job.loaded_run import LoadedRun
@@ -47,12 +48,15 @@ class LogProbabilities(NamedTuple):
 
 
 def rows_of_pairs(batch: Any, task: str) -> dict[str, Tensor]:
-    """The rows `[2 n, length]` of pairs `[n, 2, length]`, the chosen one at even places."""
+    """The rows `[2 n, length]` of pairs `[n, 2, length]`, the chosen one at even places; packed pairs as they are."""
+    if isinstance(batch, Mapping) and {"position_ids", "margin"} <= {*batch}:
+        return dict(batch)
     names = ("input_ids", "labels", "attention_mask")
     shapes = {name: getattr(batch.get(name), "shape", ()) for name in names} if isinstance(batch, Mapping) else {}
     if not shapes or any(len(shape) != 3 or shape[1] != 2 for shape in shapes.values()):
         got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
-        raise DataError(f"{task}: expected batches of pairs, of data `type: Preferences`, got {got}")
+        of_kto = "; answers with a label are for Kto" if isinstance(batch, Mapping) and "desirable" in batch else ""
+        raise DataError(f"{task}: expected batches of pairs, of data `type: Preferences`, got {got}{of_kto}")
     return {name: batch[name].flatten(0, 1) for name in names}
 
 
@@ -69,33 +73,69 @@ def token_log_probabilities(
     return -losses, targets != NO_TARGET
 
 
+def answer_sums(model: nn.Module, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """The log-probabilities `[answers]` of answers by a language model, and how many tokens they have.
+
+    They are in the dtype of `token_log_probabilities`. Of packed rows they are of the documents, in order.
+    """
+    logs, has_target = token_log_probabilities(model, rows)
+    if "position_ids" not in rows:
+        return logs.sum(1), has_target.sum(1)
+    if has_no_values(has_target):
+        return logs.sum().expand(2 * len(rows["margin"])), has_target.sum().expand(2 * len(rows["margin"]))
+    begins = (rows["position_ids"] == 0).flatten().nonzero()[:, 0].tolist()
+    sizes = [end - begin for begin, end in pairwise([*begins, has_target.numel()])]
+    of_documents = zip(logs.flatten().split(sizes), has_target.flatten().split(sizes), strict=True)
+    sums, tokens = zip(*((log.sum(), count.sum()) for log, count in of_documents), strict=True)
+    is_answer = torch.stack(tokens) > 0  # padding is a document of its own
+    return torch.stack(sums)[is_answer], torch.stack(tokens)[is_answer]
+
+
 def log_probabilities(model: nn.Module, rows: Mapping[str, Tensor]) -> LogProbabilities:
-    """The log-probabilities of pairs by a language model, in float32, or float64 where its logits are."""
-    logs, counts = token_log_probabilities(model, rows)
-    return LogProbabilities(*logs.sum(1).view(-1, 2).unbind(1), *counts.sum(1).view(-1, 2).unbind(1))
+    """The log-probabilities of pairs by a language model."""
+    sums, counts = answer_sums(model, rows)
+    return LogProbabilities(sums[0::2], sums[1::2], counts[0::2], counts[1::2])
 
 
-class _Preferences(PaddedTask):
-    """A task of pairs: `loss_of` gives the losses `[n]` of pairs, and their rewards."""
+def has_no_values(tensor: Tensor) -> bool:
+    return tensor.is_meta or is_fake(tensor)
 
-    unit = "pairs"
 
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        rows = rows_of_pairs(batch, type(self).__name__)
-        policy = log_probabilities(model, rows)
-        loss, chosen, rejected = self.loss_of(policy, model, rows)
-        return StepOutput(loss, len(chosen), parts=parts_of(chosen, rejected))
+class AnswerTask(PaddedTask):
+    """A task of answers to prompts, which may be packed."""
 
-    @abstractmethod
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The loss of a batch, scalar, and the rewards of the chosen and of the rejected answers, `[n]` each."""
+    def __init__(self) -> None:
+        self._packing = Packing()
+
+    def take_data(self, data: Any) -> None:
+        self._packing.take_data(data)
+
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
+        self._packing.try_out(model, parallel)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise ConfigError(
             f"task: {type(self).__name__} prefers answers and has no predictions; burnlike generate RUN writes answers"
         )
+
+
+class PairTask(AnswerTask):
+    """A task of pairs: `loss_of` gives their loss and their rewards."""
+
+    unit = "pairs"
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        self._packing.expect_apart(model, batch)
+        rows = rows_of_pairs(batch, type(self).__name__)
+        policy = log_probabilities(model, rows)
+        loss, chosen, rejected = self.loss_of(policy, model, rows, batch)
+        return StepOutput(loss, len(chosen), parts=parts_of(chosen, rejected))
+
+    @abstractmethod
+    def loss_of(
+        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss of a batch, scalar, and the rewards of the chosen and of the rejected answers, `[n]` each."""
 
 
 def parts_of(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
@@ -109,62 +149,18 @@ def parts_of(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
     }
 
 
-class Dpo(_Preferences):
-    """Direct preference optimization; see `DpoConfig`.
-
-    With l the log-probability of an answer by the model minus that by the reference, and d = l(chosen) - l(rejected):
-    sigmoid -log sigmoid(beta d), hinge max(0, 1 - beta d), ipo (d - 1 / (2 beta))^2.
-    """
-
-    def __init__(self, config: DpoConfig | None = None) -> None:
-        self.config = config or DpoConfig()
-
-    def try_out(self, model: nn.Module, parallel: Any = None) -> None:
-        with self._reference(model):
-            pass
-
-    def _reference(self, model: nn.Module) -> AbstractContextManager[None]:
-        try:
-            return adapters_off(unwrap(model))
-        except ModuleTreeError as error:
-            raise ConfigError(f"task: Dpo: {error}; take `model: {{type: LoRA, of: ...}}` without dora") from error
-
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        config = self.config
-        with torch.no_grad(), self._reference(model):
-            reference = log_probabilities(model, rows)
-        measured, base = policy, reference
-        if config.length_normalized or config.loss == "ipo":
-            measured, base = policy.means(), reference.means()
-        chosen, rejected = measured.chosen - base.chosen, measured.rejected - base.rejected
-        scaled = config.beta * (chosen - rejected)
-        if config.loss == "hinge":
-            losses = (1 - scaled).relu()
-        elif config.loss == "ipo":
-            losses = (chosen - rejected - 1 / (2 * config.beta)).square()
-        else:
-            smoothing = config.label_smoothing
-            losses = -(1 - smoothing) * functional.logsigmoid(scaled) - smoothing * functional.logsigmoid(-scaled)
-        loss = losses.mean()
-        if config.sft_weight:
-            loss = loss + config.sft_weight * policy.cross_entropy()
-        rewards = (policy.chosen - reference.chosen, policy.rejected - reference.rejected)
-        return loss, config.beta * rewards[0], config.beta * rewards[1]
-
-
-class Orpo(_Preferences):
+class Orpo(PairTask):
     """Odds ratio preference optimization: cross-entropy of the chosen answers - weight * log sigmoid(log odds ratio).
 
     Odds are p / (1 - p), p the geometric mean of an answer's token probabilities (Hong et al. 2024, eq. 6 and 7).
     """
 
     def __init__(self, config: OrpoConfig | None = None) -> None:
+        super().__init__()
         self.config = config or OrpoConfig()
 
     def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor]
+        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         means = policy.means()
         odds = [it - torch.log1p(-it.exp()) for it in (means.chosen, means.rejected)]
@@ -172,14 +168,15 @@ class Orpo(_Preferences):
         return loss, self.config.weight * means.chosen, self.config.weight * means.rejected
 
 
-class SimPo(_Preferences):
+class SimPo(PairTask):
     """Simple preference optimization: -log sigmoid(beta * (mean(chosen) - mean(rejected)) - gamma)."""
 
     def __init__(self, config: SimPoConfig | None = None) -> None:
+        super().__init__()
         self.config = config or SimPoConfig()
 
     def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor]
+        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         config, means = self.config, policy.means()
         chosen, rejected = config.beta * means.chosen, config.beta * means.rejected
@@ -203,6 +200,8 @@ class Reward(PaddedTask):
         return [{name: next(rewards) for name in columns} for columns in batch["columns"]]
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        if "position_ids" in batch:
+            raise ConfigError("data.packing: expected false for Reward, whose models read the last token of a row")
         rewards = self.rewards(model, rows_of_pairs(batch, "Reward"))
         chosen, rejected = rewards[0::2], rewards[1::2]
         loss = -functional.logsigmoid(chosen - rejected - batch["margin"].to(chosen.dtype)).mean()

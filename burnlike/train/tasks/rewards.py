@@ -39,7 +39,7 @@ class Answers(NamedTuple):
         return [[*prompt, answer] for prompt, answer in zip(self.messages, answers, strict=True)]
 
     def arguments(self, names: Sequence[str] | None) -> dict[str, Any]:
-        """What a function of rewards gets by the names of its arguments, of all where it takes any."""
+        """The arguments of a function of rewards, by their names; all that there are for None."""
         columns = {name: [row.get(name) for row in self.rows] for row in self.rows for name in row}
         columns |= {"completions": [*self.texts], "completion_ids": [it.tolist() for it in self.tokens]}
         columns |= {"prompts": [*self.messages], "conversations": self.conversations}
@@ -85,12 +85,12 @@ def rewards_by(functions: Mapping[str, Callable[..., Any]], answers: Answers) ->
 def _numbers(name: str, function: Callable[..., Any], answers: Answers) -> list[float]:
     parameters = inspect.signature(function).parameters.values()
     takes_any = any(it.kind is inspect.Parameter.VAR_KEYWORD for it in parameters)
-    given = answers.arguments(None if takes_any else [it.name for it in parameters])
-    lacking = [it.name for it in parameters if it.kind is not inspect.Parameter.VAR_KEYWORD and it.name not in given]
-    lacking = [it.name for it in parameters if it.name in lacking and it.default is inspect.Parameter.empty]
-    if lacking:
-        raise ConfigError(f"task.rewards: {name} wants the column '{lacking[0]}', which the data lacks")
-    values = function(**given)
+    arguments = answers.arguments(None if takes_any else [it.name for it in parameters])
+    for parameter in parameters:
+        needs_value = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        if needs_value and parameter.name not in arguments:
+            raise ConfigError(f"task.rewards: {name} wants the column '{parameter.name}', which the data lacks")
+    values = function(**arguments)
     values = values.tolist() if isinstance(values, Tensor) else [*values] if isinstance(values, Sequence) else values
     if not isinstance(values, list) or len(values) != len(answers.texts):
         got = f"{len(values)} of them" if isinstance(values, list) else type(values).__name__

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -58,6 +59,9 @@ class Task:
         Args:
             parallel: the processes that have the model together, in a pipeline; all call it.
         """
+
+    def start(self, job: "Job", directory: Path) -> None:
+        """Be called in the directory of a run while the model has its first weights, also of one that is resumed."""
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         """The result of a training batch."""

@@ -9,7 +9,9 @@ A batch is `[n, length + 1]` integer tokens, or a mapping as models of transform
 import copy
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -88,7 +90,7 @@ def _own(model: nn.Module, sequence: DividedSequence, named: Mapping[str, Any]) 
     from ...models.decoder_lm.block import documents_of, positions_of
 
     tokens: Tensor = named["input_ids"]
-    length, names = tokens.shape[1], {*inspect.signature(own_class(unwrap(model)).forward).parameters}
+    length, names = tokens.shape[1], {*_parameters_of(own_class(unwrap(model)).forward)}
     if length % sequence.n_pieces and model.training and getattr(model, "has_balance", False):
         raise ConfigError(
             f"distributed.context: expected sequences of a multiple of {sequence.n_pieces} tokens, since padding would"
@@ -215,12 +217,18 @@ def _logits(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Ten
     return logits_of(output), added
 
 
+# Asked for in each step.
+@cache
+def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
 def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
     """The inputs under the names of the model's `forward`: transformers', or those of burnlike's `DecoderLm`.
 
     A model that takes no mask gets none: padding is on the right, where nothing that is before sees it.
     """
-    named = inspect.signature(own_class(unwrap(model)).forward).parameters
+    named = _parameters_of(own_class(unwrap(model)).forward)
     takes_any = any(it.kind is inspect.Parameter.VAR_KEYWORD for it in named.values())
     if "position_ids" in inputs and not {"position_ids", "positions"} & {*named}:
         raise ConfigError(_refusal(model, "it takes no positions"))
@@ -267,6 +275,32 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any], parallel: SinglePro
     if problem:
         raise ConfigError(_refusal(model, problem))
     return True
+
+
+class Packing:
+    """The proofs that the models of a task keep packed documents apart, each made once."""
+
+    def __init__(self) -> None:
+        self._data: Any = None
+        self._apart: WeakSet[nn.Module] = WeakSet()  # weak, so that no model is kept alive
+
+    def take_data(self, data: Any) -> None:
+        self._data = data
+
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
+        """Refuse a model that does not keep the documents of the data's first item apart."""
+        item = self._data.train[0] if self._data is not None and len(self._data.train) else None
+        if isinstance(item, Mapping) and "position_ids" in item:
+            device = next((it.device for it in model.parameters()), torch.device("cpu"))
+            batch = {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()}
+            self.expect_apart(model, batch, parallel)
+
+    def expect_apart(self, model: nn.Module, batch: Any, parallel: SingleProcess | None = None) -> None:
+        """Refuse a model that does not keep the documents of a batch apart, if they are packed."""
+        if not (isinstance(batch, Mapping) and "position_ids" in batch and "input_ids" in batch):
+            return
+        if unwrap(model) not in self._apart and expect_apart(model, batch, parallel):
+            self._apart.add(unwrap(model))
 
 
 _MIXED = "what one document of a row says changes with another"

@@ -226,6 +226,17 @@ def test_what_is_said_of_the_data(lines):
     )
 
 
+def test_rows_of_a_conversation_are_in_one_part(tmp_path):
+    counted = tokenizer_in(tmp_path / "tokenizer", "{{ messages | length }} messages\n" + CHATML)
+    talks = [turns(*[f"{number} is {place}" for place in range(6)]) for number in range(20)]
+    data = data_of(write_lines(tmp_path / "a.jsonl", [{"messages": it} for it in talks]), tokenizer=str(counted))
+    said = "20 read; 20 in several rows, as the template writes answers otherwise when more follows"
+    assert f"examples  {said}" in data.describe()
+    parts = [[int(it.split("user\n")[1].split()[0]) for it in texts_of(data, part)] for part in ("train", "valid")]
+    assert [len(it) for it in parts] == [54, 6]
+    assert not {*parts[0]} & {*parts[1]}
+
+
 CONFIG = """\
 data: {{type: Chat, path: {path}, tokenizer: {tokenizer}, max_length: 64}}
 model: {{type: DecoderLm, vocab_size: 400, max_sequence_length: 64, d_model: 8, n_layers: 1, n_heads: 2, d_ff: 8}}
@@ -389,6 +400,11 @@ def test_columns_that_do_not_fit(wanted, columns, message):
         ("messages", {"messages": ["hi"]}, r"messages\[0\]: expected an object"),
         ("messages", {"messages": [{"role": "usr", "content": ""}]}, r"messages\[0\]\.role: .* did you mean 'user'"),
         ("messages", {"messages": [{"role": "user"}]}, r"messages\[0\]\.content: expected text, got none"),
+        (
+            "messages",
+            {"messages": [{"role": "user", "content": [{"type": "image", "url": "a.png"}]}]},
+            r"messages\[0\]\.content: expected parts of type text, got image; conversations are of text only",
+        ),
         ("messages", {"messages": TALK, "tools": "x"}, "tools: expected a list of JSON objects"),
         ("sharegpt", {"conversations": [{"from": "me", "value": ""}]}, r"conversations\[0\]\.from: expected a role"),
         ("alpaca", {"instruction": "a", "output": None}, "output: expected text, got none"),

@@ -75,6 +75,53 @@ def test_rows_of_the_usual_columns(case: str, tmp_path: Path) -> None:
     assert batch["attention_mask"][1, 1].tolist() == [1] * size + [0] * (length - size)
 
 
+LABELED: dict[str, dict[str, Any]] = {
+    "TRL, texts": {"prompt": QUESTION, "completion": GOOD, "label": True},
+    "TRL, messages": {"prompt": turns(QUESTION), "completion": turns(QUESTION, GOOD)[1:], "label": True},
+    "axolotl, argilla": {"instruction": QUESTION, "completion": GOOD, "label": True},
+    "axolotl, intel": {"question": QUESTION, "completion": GOOD, "label": True},
+    "axolotl, argilla_chat": {"completion": turns(QUESTION, GOOD), "label": True},
+    "LLaMA-Factory, alpaca": {"instruction": QUESTION, "input": "", "output": GOOD, "kto_tag": True},
+    "LLaMA-Factory, sharegpt": {
+        "conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": GOOD}],
+        "kto_tag": True,
+    },
+    "LLaMA-Factory, openai": {"messages": turns(QUESTION, GOOD), "kto_tag": True},
+    "CSV": {"prompt": QUESTION, "completion": GOOD, "label": "True"},
+}
+
+
+@pytest.mark.parametrize("case", LABELED)
+@pytest.mark.parametrize("system", [None, "hello you"])
+def test_answers_with_a_label(case: str, system: str | None, tmp_path: Path) -> None:
+    row = LABELED[case] | ({} if system is None else {"system": system})
+    label = "kto_tag" if "kto_tag" in row else "label"
+    data = data_of(tmp_path, [row, row | {label: False}, row, row], validation_fraction=0.25)
+    items = [part[place] for part in (data.train, data.valid) for place in range(len(part))]
+    assert sorted(it["desirable"] for it in items) == [0.0, 1.0, 1.0, 1.0]
+    decode = data.template.tokenizer.decode
+    for item in items:
+        tokens, labels = item["input_ids"], item["labels"]
+        assert decode(tokens.tolist()) == written(GOOD, system=system)
+        assert decode(tokens[labels != -100].tolist()) == f"{GOOD}<|im_end|>"
+    batch = data.batcher.batch(items[:2], torch.device("cpu"))
+    assert batch["desirable"].tolist() == [it["desirable"] for it in items[:2]]
+    assert batch["input_ids"].shape == batch["labels"].shape == (2, len(items[0]["input_ids"]))
+    assert data.examples(3)[0].startswith(("desirable:\n", "undesirable:\n"))
+    with pytest.raises(DataError, match=r"data\.packing: expected false for answers with a label"):
+        data_of(tmp_path, [row] * 3, packing=True)
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_systems_and_tools_of_pairs_are_not_left_out(case: str, tmp_path: Path) -> None:
+    row = {**ROWS[case], "system": "hello you", "tools": [{"type": "function", "function": {"name": "sum"}}]}
+    data = data_of(tmp_path, [row] * 3)
+    assert data.template.tokenizer.decode(data.train[0]["chosen"]["input_ids"].tolist()) == written(
+        GOOD, system="hello you"
+    )
+    assert "6 with tools, which the template leaves out" in "\n".join(data.describe())
+
+
 def test_systems_margins_and_examples(tmp_path: Path) -> None:
     row = {**ROWS["TRL, texts"], "system": "hello you", "margin": 0.5}
     data = data_of(tmp_path, [row, row, ROWS["TRL, texts"]], validation_fraction=0.3, split_seed=0)
@@ -100,6 +147,7 @@ def test_long_pairs_are_cut_or_left_out_together(tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"prompt": "a", "label": True}, "with an answer .* and a `label` or `kto_tag`, for Kto; there is no chosen"),
     ({"prompt": "a", "completion": "b"}, "there is no chosen and no rejected among prompt, completion"),
     ({"prompt": "a", "chosen": "b"}, "there is no rejected among prompt, chosen"),
 ]
@@ -109,6 +157,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_files_that_have_no_pairs_are_refused(row: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
         data_of(tmp_path, [row] * 3)
+
+
+@pytest.mark.parametrize("label", [None, "good", 2])
+def test_labels_that_are_none_are_told_by_line(label: Any, tmp_path: Path) -> None:
+    row = LABELED["TRL, texts"]
+    data = data_of(tmp_path, [row, row, row, {**row, "label": label}])
+    (line,) = [it for it in data.describe() if it.startswith("unread")]
+    assert line.endswith(f"pairs.jsonl:4: label: expected true or false, got {label!r}")
 
 
 UNREAD: list[tuple[dict[str, Any], str]] = [

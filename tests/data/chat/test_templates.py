@@ -17,7 +17,7 @@ TALK = turns("what is it", "it is fine 👍", "sure?", "yes\n")
 def encoded(directory: Any, template: str | None, messages: Any, loss: str = "answers", **options: Any) -> Any:
     made = ChatTemplate(tokenizer_in(directory, template), options.pop("chat_template", None), **options)
     (found,) = made.encode([Conversation(messages)], loss)
-    return found
+    return found if isinstance(found, WrongConversation) else found[0]
 
 
 def texts(found: Any) -> list[str]:
@@ -130,7 +130,7 @@ def test_marks_that_can_not_be_told_apart_are_refused(tmp_path):
 @pytest.mark.parametrize("loss", ["answers", "all", "last_answer"])
 def test_a_template_that_begins_an_answer_unasked_is_refused(tmp_path, loss):
     always = CHATML.replace("{% if add_generation_prompt %}", "").replace("assistant\n{% endif %}", "assistant\n")
-    assert "begins an answer behind every conversation" in str(encoded(tmp_path, always, TALK[:2], loss))
+    assert "writes 'assistant' behind every conversation" in str(encoded(tmp_path, always, TALK[:2], loss))
     never = CHATML[: CHATML.index("{% if add_generation_prompt %}")]
     header = "" if loss == "all" else "<|im_start|>assistant\nit is fine 👍<|im_end|>"
     assert header in texts(encoded(tmp_path, never, TALK[:2], loss))[0]
@@ -173,7 +173,7 @@ def test_the_token_that_begins_texts_is_there_once(tmp_path):
     made = tokenizer()
     made.add_bos_token = True
     made.save_pretrained(tmp_path)
-    (found,) = ChatTemplate(tmp_path, None).encode([Conversation(TALK)], "answers")
+    ((found,),) = ChatTemplate(tmp_path, None).encode([Conversation(TALK)], "answers")
     assert [it for it in found.tokens if it == made.bos_token_id] == [made.bos_token_id]
 
 
@@ -184,13 +184,26 @@ def test_a_system_message_of_the_config_comes_first_where_there_is_none(tmp_path
     assert "be brief" not in tokenizer().decode(encoded(tmp_path, CHATML, own, system="be brief").tokens)
 
 
-def test_a_template_whose_prefixes_change_is_refused_with_what_to_do(tmp_path):
+def test_a_template_that_writes_the_beginning_otherwise_makes_a_row_of_each_answer(tmp_path):
     counted = "{{ messages | length }} messages\n" + CHATML
-    found = encoded(tmp_path, counted, TALK)
-    assert isinstance(found, WrongConversation)
-    assert "messages[1]: the chat template of the tokenizer" in str(found)
-    assert "data.loss: last_answer" in str(found)
-    assert texts(encoded(tmp_path, counted.replace("length", "join('') | replace(' ', '')"), TALK, "all"))
+    (rows,) = ChatTemplate(tokenizer_in(tmp_path, counted), None).encode([Conversation(TALK)], "answers")
+    assert not isinstance(rows, WrongConversation)
+    for row, part in zip(rows, (TALK[:2], TALK), strict=True):
+        prompt = tokenizer(counted).apply_chat_template(part[:-1], add_generation_prompt=True)["input_ids"]
+        answer = tokenizer()(part[-1]["content"] + "<|im_end|>")["input_ids"]
+        assert row.tokens[: len(prompt)] == prompt
+        assert [token for token, counts in zip(*row, strict=True) if counts] == answer
+    assert texts(encoded(tmp_path, counted, TALK, "last_answer")) == ["yes\n<|im_end|>"]
+
+
+def test_an_answer_that_is_asked_for_otherwise_than_it_is_written_is_refused(tmp_path):
+    otherwise = CHATML.replace("<|im_start|>assistant\n{% endif", "reply: {% endif")
+    found = encoded(tmp_path, otherwise, TALK)
+    assert "messages[3]: the chat template of the tokenizer" in str(found)
+    assert "begins this answer otherwise than it asks for one" in str(found)
+    assert "data.thoughts: leave_out" in str(found)
+    assert "data.loss: all" in str(found)
+    assert texts(encoded(tmp_path, otherwise, TALK, "all"))
 
 
 def test_a_conversation_that_is_nested_too_deeply_is_refused(tmp_path):
@@ -224,8 +237,7 @@ def test_tools_reach_the_template(tmp_path):
     shows = "{% for tool in tools %}{{ tool.function.name }}({{ tool.function.description }})\n{% endfor %}" + CHATML
     made = ChatTemplate(tokenizer_in(tmp_path, shows), None)
     tool = {"type": "function", "function": {"name": "add", "description": "the sum"}}
-    (found,) = made.encode([Conversation(TALK, [tool])], "answers")
-    assert isinstance(found, tuple)
+    ((found,),) = made.encode([Conversation(TALK, [tool])], "answers")
     assert tokenizer().decode(found.tokens).startswith("add(the sum)\n<s>")
 
 

@@ -24,7 +24,7 @@ from burnlike.data.streams.cache import made
 from burnlike.data.streams.order import STRETCH, BlockOrder, Interleave
 from burnlike.errors import ConfigError, DataError
 
-from ..chat.samples import conversations, tokenizer, tokenizer_in, write_lines as write_rows
+from ..chat.samples import CHATML, conversations, tokenizer, tokenizer_in, write_lines as write_rows
 from .samples import loader, stream, text_of, write_lines, write_parquet
 
 
@@ -423,6 +423,15 @@ def test_conversations_are_those_of_chat(tmp_path: Path) -> None:
     assert sorted((it["input_ids"].tolist(), it["labels"].tolist()) for it in items) == expected(tmp_path)
     batch = next(iter(DataLoader(data.train, data.batcher, batch_size=3, seed=1)))
     assert batch["attention_mask"].sum(1).max() == batch["input_ids"].shape[1]
+
+
+def test_a_conversation_in_several_rows_is_that_of_chat(tmp_path: Path) -> None:
+    config = options(tmp_path)
+    tokenizer_in(tmp_path / "tokenizer", "{{ messages | length }}" + CHATML)
+    data = StreamConfig.from_dict(config).init()
+    items = [data.train[it] for it in range(len(data.train))] + [data.valid[0]]
+    assert len(items) > 40  # of which some rows are too long to keep an answer
+    assert sorted((it["input_ids"].tolist(), it["labels"].tolist()) for it in items) == expected(tmp_path)
 
 
 def test_packed_conversations_are_whole_and_each_comes_once(tmp_path: Path) -> None:

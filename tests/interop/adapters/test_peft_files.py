@@ -115,7 +115,7 @@ def test_layers_are_chosen_as_peft_chooses_them() -> None:
         *(({"peft_type": it}, f"peft_type: expected LORA, got '{it}'") for it in ("IA3", "VERA", "LOHA")),
         ({"bias": "some"}, "bias: expected none, all, lora_only, got 'some'"),
         ({"init_lora_weights": "pissa"}, "changes the weights of the base"),
-        ({"trainable_token_indices": [1]}, "trainable_token_indices"),
+        ({"trainable_token_indices": [-1]}, "trainable_token_indices: expected numbers of tokens"),
         ({"r": 0}, "r: expected a whole number > 0, got 0"),
         ({"r": "8"}, "r: expected int, got '8'"),
         ({"use_dora": 1}, "use_dora: expected bool"),

@@ -1,6 +1,7 @@
 """Clipping in steps, against torch, and steps that kernels skip, decided on the device."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.errors import ConfigError
+from burnlike.interop import TorchOptimizer
 from burnlike.module import ParamGroup, params
 from burnlike.optim import (
     AdamConfig,
@@ -72,6 +74,27 @@ def test_clipping_of_half_gradients_is_computed_wide(clipping: GradientClipping,
         expected = -clipped_by_torch(grads, clipping)[param.path]
         eps = torch.finfo(dtype).eps
         torch.testing.assert_close(param.tensor.detach().double(), expected, rtol=eps, atol=eps * 1e-2)
+
+
+@pytest.mark.parametrize("clipping", CLIPPINGS[1:], ids=lambda it: type(it).__name__)
+def test_clipping_takes_weights_in_channels_last_as_they_lie(clipping: GradientClipping) -> None:
+    """A program of its own: convolutions on a CPU, with torch's interface; the same step, and nothing is copied."""
+    torch.manual_seed(0)
+    plain = nn.Conv2d(4, 6, 3)
+    last = deepcopy(plain).to(memory_format=torch.channels_last)
+    optimizers = [TorchOptimizer(model, AdamConfig(grad_clipping=clipping), lr=0.1) for model in (plain, last)]
+    for _ in range(3):
+        grads = [torch.randn_like(parameter) for parameter in plain.parameters()]
+        for model, optimizer in zip((plain, last), optimizers, strict=True):
+            for parameter, grad in zip(model.parameters(), grads, strict=True):
+                parameter.grad = torch.empty_like(parameter).copy_(grad)
+            with torch.profiler.profile() as profile:
+                optimizer.step()
+            assert not {"aten::clone", "aten::contiguous"} & {it.key for it in profile.key_averages()}
+    assert last.weight.grad is not None
+    assert last.weight.grad.stride() == last.weight.stride() != plain.weight.stride()
+    for one, other in zip(plain.parameters(), last.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
 
 
 def test_a_global_norm_is_of_the_base_and_of_groups_without_clipping_of_their_own() -> None:

@@ -29,6 +29,7 @@ from burnlike.train import (
 )
 from burnlike.train.runs.run_dir import RunDir
 from burnlike.train.tasks.grpo import Samples, _rows_of, _writer, rows_of_answers
+from burnlike.train.tasks.preferences import token_log_probabilities
 from burnlike.train.tasks.rewards import Answers, reward_function, rewards_by
 
 from ...data.chat.samples import tokenizer_in, write_lines
@@ -161,6 +162,15 @@ def test_losses_and_gradients_are_those_of_trl(options: dict[str, Any]) -> None:
         one.backward()
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad, rtol=1e-8, atol=1e-12)
+
+
+def test_probabilities_are_of_the_temperature_of_the_draws() -> None:
+    model = llama()
+    rows = rows_of_answers(*prompts_and_answers(), 0)
+    logs, counts = token_log_probabilities(model, rows, 0.7)
+    expected = (model(input_ids=rows["input_ids"]).logits[:, :-1] / 0.7).log_softmax(-1)
+    expected = expected.gather(-1, rows["input_ids"][:, 1:, None])[..., 0]
+    torch.testing.assert_close(logs[:, :-1][counts[:, :-1]], expected[rows["labels"][:, 1:] != -100], rtol=1e-9, atol=0)
 
 
 REWARDS = [1.0, 3.0, 2.0, 2.0, 0.5, math.nan]

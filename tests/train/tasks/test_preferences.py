@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.cli.main import main
+from burnlike.data import PreferencesConfig
 from burnlike.errors import ConfigError, DataError, ModuleTreeError, ShapeError
 from burnlike.interop import fuse
 from burnlike.interop.fused import heads
@@ -241,8 +242,12 @@ def last_values() -> dict[str, float]:
     return [it for it in lines if it.get("split") == "valid"][-1]
 
 
+KEPT = "{type: Dpo, reference: kept}"
 TASKS = [
     ("{type: Dpo}", {}),
+    (KEPT, {"model": "{type: Pretrained, path: base}"}),
+    (KEPT, {"data.packing": "true", "data.max_length": "48"}),
+    ("{type: Kto, beta: 0.5}", {"training.epochs": "8"}),
     ("{type: Orpo}", {"model": "{type: Pretrained, path: base}"}),
     ("{type: SimPo}", {"model": "{type: Pretrained, path: base}"}),
     ("{type: Reward}", {"model": "{type: Pretrained, path: base, n_classes: 1}"}),
@@ -256,8 +261,13 @@ def test_a_job_learns_what_is_preferred(task: str, changes: dict[str, str], caps
     assert main(["check", "job.yaml", *options]) == 0
     assert main(["train", "job.yaml", *options]) == 0
     values = last_values()
-    assert values["loss.accuracies"] == 1.0
+    assert values.get("loss.accuracies", 1.0) == 1.0
     assert values["loss.margins"] > 0.3
+    if task == KEPT:
+        assert main(["evaluate", "runs/job"]) == 2
+        assert "the reference is kept for the items of the training's data alone" in capsys.readouterr().err
+    else:
+        assert main(["evaluate", "runs/job"]) == 0
     capsys.readouterr()
 
 
@@ -310,16 +320,76 @@ def test_rewards_are_predicted_and_those_that_evaluate_measures(capsys: pytest.C
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_resumed_training_ends_in_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "job.yaml", "--run-dir", "runs/whole"]) == 0
-    assert main(["train", "job.yaml", "--run-dir", "runs/parts", "--set", "training.epochs=2"]) == 0
-    assert main(["train", "job.yaml", "--resume", "runs/parts", "--set", "training.epochs=4"]) == 0
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize(("task", "model"), [("{type: Dpo}", None), (KEPT, "{type: Pretrained, path: base}")], ids=str)
+def test_a_resumed_training_ends_in_the_same_bits(
+    task: str, model: str | None, lost: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [f"--set=task={task}", *([f"--set=model={model}"] if model else [])]
+    assert main(["train", "job.yaml", *options, "--run-dir", "runs/whole"]) == 0
+    assert main(["train", "job.yaml", *options, "--run-dir", "runs/parts", "--set", "training.epochs=2"]) == 0
+    kept = Path("runs/parts/reference.safetensors")
+    assert kept.exists() == (model is not None)
+    if lost:
+        kept.unlink(missing_ok=True)
+    assert main(["train", "job.yaml", "--resume", "runs/parts", *options, "--set", "training.epochs=4"]) == 0
     whole, parts = (dict(load_run(f"runs/{it}").model.named_parameters()) for it in ("whole", "parts"))
     assert all(torch.equal(parts[name], it) for name, it in whole.items())
     capsys.readouterr()
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("loss", ["sigmoid", "ipo"])
+def test_a_kept_reference_trains_to_the_same_bits(loss: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pairs are of one length and batches of one size, so that a row is computed alike in each batch."""
+    rows = [{"prompt": "what is it", "chosen": f"it is {it}", "rejected": f"fine {it} it"} for it in range(10, 58)]
+    write_lines(Path("pairs.jsonl"), rows)
+    for name in ("computed", "kept"):
+        options = [f"task={{type: Dpo, loss: {loss}, reference: {name}}}", "data.validation_path=pairs.jsonl"]
+        assert main(["train", "job.yaml", *(f"--set={it}" for it in options), "--run-dir", f"runs/{name}"]) == 0
+    computed, kept = (dict(load_run(f"runs/{it}").model.named_parameters()) for it in ("computed", "kept"))
+    assert all(torch.equal(kept[name], it) for name, it in computed.items())
+    capsys.readouterr()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("make", [Dpo, Orpo, SimPo])
+def test_packed_pairs_have_the_losses_of_padded_ones(make: Any) -> None:
+    rows = [json.loads(it) for it in Path("pairs.jsonl").read_text().splitlines()]
+    rows = [row | {"chosen": row["chosen"] + " fine" * (place % 4)} for place, row in enumerate(rows)]
+    write_lines(Path("pairs.jsonl"), rows)
+    torch.manual_seed(2)
+    inner = ParamGroup.from_regex(r"layers\.")
+    model = transformers.LlamaForCausalLM.from_pretrained("base").double()
+    model = apply_lora(model, LoraConfig(rank=2, alpha=4.0, param_group=inner)) if make is Dpo else model
+    with torch.no_grad():
+        for it in model.parameters():
+            it += torch.randn_like(it) * 0.05
+    config = PreferencesConfig(path="pairs.jsonl", tokenizer="base", max_length=80)
+    padded, packed = config.init(), config.replace(packing=True).init()
+    assert len(packed.train) < len(padded.train) / 2
+    task, cpu = make(), torch.device("cpu")
+    task.take_data(packed)
+    task.try_out(model) if make is not Dpo else None
+    batch = packed.batcher.batch([packed.train[0], packed.train[1]], cpu)
+    pairs = [it for pack in packed.train.packs[:2] for it in pack]
+    assert len(batch["margin"]) == len(pairs)
+    expected = task.train_step(model, padded.batcher.batch([padded.train[it] for it in pairs], cpu))
+    output = task.train_step(model, batch)
+    assert output.size == expected.size == len(pairs)
+    torch.testing.assert_close(output.loss, expected.loss, rtol=1e-12, atol=1e-12)
+    for name, it in expected.parts.items():
+        torch.testing.assert_close(output.parts[name], it, rtol=1e-10, atol=1e-12)
+    names = [name for name, it in model.named_parameters() if it.requires_grad]
+    grads = [torch.autograd.grad(it.loss, [model.get_parameter(name) for name in names]) for it in (output, expected)]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-10)
+
+
 REFUSED = [
+    (["task={type: Kto}", "training.batch_size=1"], "expected at least 2 for Kto"),
+    (["task={type: Kto, reference: kept}"], "expected computed for the loss kto"),
+    (["task={type: Kto}", "data.packing=true"], "expected false for Kto, which needs each conversation in a row"),
     (["model={type: Pretrained, path: base}"], "expected `type: LoRA` around it for Dpo"),
     (["task={type: Dpo, loss: hinge, label_smoothing: 0.1}"], "is of the loss sigmoid, and this is hinge"),
     (["task={type: LanguageModel}"], r"expected `input_ids` of [n, length] integer tokens, got torch.int64[8, 2,"),

@@ -1,0 +1,228 @@
+"""Tasks of preferences that compare a model with a reference, what it was before its training: Dpo, Kto."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...data.chat.preferences import Answers
+from ...data.configs import NO_TARGET
+from ...data.loader import DataLoader
+from ...errors import ConfigError, DataError, ModuleTreeError
+from ...module.adapters.layers import Lora, adapters_off
+from ...module.torch_objects.wrappers import local, unwrap
+from ...record import Record, SafetensorsRecorder
+from ..learner.steps import StepOutput, evaluation_mode
+from ..parallel.single_process import SingleProcess
+from .configs import DpoConfig, KtoConfig
+from .preferences import AnswerTask, LogProbabilities, PairTask, answer_sums, has_no_values, rows_of_pairs
+
+if TYPE_CHECKING:
+    from ..job.job import Job
+
+REFERENCE_NAME = "reference.safetensors"
+
+
+class ReferenceTask(AnswerTask):
+    """A task that compares log-probabilities of answers with those by the model as it was before its training.
+
+    These are computed with the adapters off; or with the first weights before the training, and kept in the run.
+    """
+
+    config: Any
+
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
+        """Refuse a model, with its first weights, that is not what it computes with its adapters off."""
+        super().try_out(model, parallel)
+        if self.config.reference == "kept":
+            return
+        self._adapters_off(model)
+        factors = [local(it.b.detach()) for it in model.modules() if isinstance(it, Lora)]
+        if any(bool(it.any()) for it in factors if not has_no_values(it)):
+            raise ConfigError(
+                f"task: {type(self).__name__}: the adapters begin with values, so that the model with its adapters off"
+                " is not the one that is trained further; set `reference: kept`, which takes the first weights"
+            )
+
+    def _adapters_off(self, model: nn.Module) -> AbstractContextManager[None]:
+        try:
+            return adapters_off(unwrap(model))
+        except ModuleTreeError as error:
+            raise ConfigError(
+                f"task: {type(self).__name__}: {error}; take `model: {{type: LoRA, of: ...}}` without dora, or"
+                " `reference: kept`"
+            ) from error
+
+    def reference_sums(self, model: nn.Module, rows: Mapping[str, Tensor], kept: Tensor | None = None) -> Tensor:
+        """The log-probabilities `[answers]` of the answers of rows; `kept` are those that the batch has."""
+        if kept is not None:
+            return kept.flatten()
+        if self.config.reference == "kept":
+            if not has_no_values(rows["input_ids"]):
+                raise ConfigError(
+                    f"task: {type(self).__name__}: the reference is kept for the items of the training's data alone,"
+                    " whose validations are in metrics.jsonl; with `reference: computed` other data can be measured"
+                )
+            count = 2 * len(rows["margin"]) if "position_ids" in rows else len(rows["input_ids"])
+            return rows["input_ids"].new_zeros(count, dtype=torch.float32)
+        # Dropout would make another reference of each step.
+        with torch.no_grad(), evaluation_mode(model), self._adapters_off(model):
+            return answer_sums(model, rows)[0]
+
+    def start(self, job: "Job", directory: Path) -> None:
+        """Give the items of a job's data their log-probabilities by its model, which has its first weights.
+
+        They are read from the directory of the run, if they are of this data, or computed and written there.
+        """
+        if self.config.reference != "kept":
+            return
+        datasets = {"train": job.data.train, "valid": job.data.valid, **getattr(job.data, "splits", {})}
+        answers = {name: getattr(it, "conversations", it) for name, it in datasets.items()}
+        if not all(isinstance(it, Answers) for it in answers.values()):
+            raise ConfigError("task.reference: expected computed, since what is kept is of data `type: Preferences`")
+        file, fingerprint = directory / REFERENCE_NAME, job.data.fingerprint
+        tensors: Mapping[str, Tensor] = {}
+        if file.exists():
+            record = SafetensorsRecorder().load(file)
+            tensors = record.tensors if record.values.get("fingerprint") == fingerprint else {}
+        if not tensors:
+            with torch.no_grad(), evaluation_mode(job.model), job.learner.autocast():
+                tensors = {name: self._computed(job, it) for name, it in answers.items()}
+            SafetensorsRecorder().save(Record(tensors, {"fingerprint": fingerprint}), file)
+        for name, dataset in answers.items():
+            dataset.reference = tensors[name]
+
+    @staticmethod
+    def _computed(job: "Job", dataset: Any) -> Tensor:
+        """The log-probabilities `[items, answers]` of the answers of a data set, on the CPU."""
+        batcher = job.data.batcher_type(job.data.template.pad_token)
+        sums = []
+        for batch in DataLoader(dataset, batcher, batch_size=job.training.batch_size, device=job.device):
+            rows = rows_of_pairs(batch, "Dpo") if "margin" in batch else batch
+            sums.append(answer_sums(job.model, rows)[0].view(len(batch["input_ids"]), -1).cpu())
+        return torch.cat(sums)
+
+
+class Dpo(PairTask, ReferenceTask):
+    """Direct preference optimization; see `DpoConfig`.
+
+    With l the log-probability of an answer by the model minus that by the reference, and d = l(chosen) - l(rejected):
+    sigmoid -log sigmoid(beta d), hinge max(0, 1 - beta d), ipo (d - 1 / (2 beta))^2.
+    """
+
+    def __init__(self, config: DpoConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or DpoConfig()
+
+    def loss_of(
+        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        config = self.config
+        sums = self.reference_sums(model, rows, batch.get("reference"))
+        reference = policy._replace(chosen=sums[0::2], rejected=sums[1::2])
+        measured, base = policy, reference
+        if config.length_normalized or config.loss == "ipo":
+            measured, base = policy.means(), reference.means()
+        chosen, rejected = measured.chosen - base.chosen, measured.rejected - base.rejected
+        scaled = config.beta * (chosen - rejected)
+        if config.loss == "hinge":
+            losses = (1 - scaled).relu()
+        elif config.loss == "ipo":
+            losses = (chosen - rejected - 1 / (2 * config.beta)).square()
+        else:
+            smoothing = config.label_smoothing
+            losses = -(1 - smoothing) * functional.logsigmoid(scaled) - smoothing * functional.logsigmoid(-scaled)
+        loss = losses.mean()
+        if config.sft_weight:
+            loss = loss + config.sft_weight * policy.cross_entropy()
+        rewards = (policy.chosen - reference.chosen, policy.rejected - reference.rejected)
+        return loss, config.beta * rewards[0], config.beta * rewards[1]
+
+
+class Kto(ReferenceTask):
+    """Kahneman-Tversky optimization of single answers; see `KtoConfig`.
+
+    With l the log-probability of an answer by the model minus that by the reference, and k the mean of l over answers
+    to other prompts of the batch, at least 0: 1 - sigmoid(beta (l - k)) for a desirable answer, 1 - sigmoid(beta
+    (k - l)) for another (Ethayarajh et al. 2024, eq. 7).
+    """
+
+    unit = "answers"
+
+    def __init__(self, config: KtoConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or KtoConfig()
+        self._most_tokens: int | None = None
+
+    def take_facts(self, facts: Mapping[str, Any]) -> None:
+        super().take_facts(facts)
+        self._most_tokens = facts.get("max_length")
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        rows, desirable, kept = rows_of_answers(batch)
+        config = self.config
+        policy = answer_sums(model, rows)[0]
+        ratios = policy - self.reference_sums(model, rows, kept)
+        divergence = torch.zeros_like(ratios[0]).detach()
+        if config.loss == "kto":
+            others = mismatched(rows, self._most_tokens)
+            with torch.no_grad():
+                others_policy = answer_sums(model, others)[0]
+            divergence = (others_policy - self.reference_sums(model, others)).mean().clamp(min=0)
+        share = desirable.to(policy.dtype)  # 1 or 0
+        weights = share * config.desirable_weight + (1 - share) * config.undesirable_weight
+        loss = (weights * (1 - torch.sigmoid(config.beta * (2 * share - 1) * (ratios - divergence)))).mean()
+        return StepOutput(loss, len(ratios), parts=self._parts(config.beta * ratios.detach(), desirable, divergence))
+
+    @staticmethod
+    def _parts(rewards: Tensor, desirable: Tensor, divergence: Tensor) -> dict[str, Tensor]:
+        """Means of the rewards of both kinds of answers, of which a batch may have none, for lines of metrics."""
+        if has_no_values(rewards):
+            return {}
+        chosen, rejected = rewards[desirable > 0], rewards[desirable == 0]
+        parts = {"rewards_chosen": chosen, "rewards_rejected": rejected}
+        means = {name: it.mean() for name, it in parts.items() if len(it)}
+        margins = {"margins": chosen.mean() - rejected.mean()} if len(means) == len(parts) else {}
+        return {"kl": divergence, **means, **margins}
+
+
+def rows_of_answers(batch: Any) -> tuple[dict[str, Tensor], Tensor, Tensor | None]:
+    """The rows `[n, length]` of answers, which of them are desirable, and their kept log-probabilities; of pairs first
+    those of all chosen answers, so that each answer is before one to another prompt.
+    """
+    if isinstance(batch, Mapping) and "margin" in batch:
+        if "position_ids" in batch:
+            raise ConfigError("data.packing: expected false for Kto, which puts answers behind other prompts")
+        rows = rows_of_pairs(batch, "Kto")
+        order = torch.arange(len(batch["margin"]) * 2, device=rows["input_ids"].device).view(-1, 2).T.flatten()
+        desirable = (order % 2 == 0).float()
+        kept = batch["reference"].flatten()[order] if "reference" in batch else None
+        return {name: it[order] for name, it in rows.items()}, desirable, kept
+    names = ("input_ids", "labels", "attention_mask", "desirable")
+    if not (isinstance(batch, Mapping) and {*names} <= {*batch}):
+        got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
+        raise DataError(f"Kto: expected batches of answers with labels, of data `type: Preferences`, got {got}")
+    return {name: batch[name] for name in names[:3]}, batch["desirable"], batch.get("reference")
+
+
+def mismatched(rows: Mapping[str, Tensor], most: int | None = None) -> dict[str, Tensor]:
+    """Each prompt of the rows with the answer of the row before it, that of the last for the first; `most` tokens."""
+    tokens, labels = rows["input_ids"], rows["labels"]
+    counted, places = labels != NO_TARGET, torch.arange(tokens.shape[1], device=tokens.device)
+    begins = counted.int().argmax(1, keepdim=True)
+    ends = (places * counted).amax(1, keepdim=True) + 1
+    others, other_begins, other_sizes = (it.roll(1, 0) for it in (tokens, begins, ends - begins))
+    sizes = begins + other_sizes
+    length = tokens.shape[1] if has_no_values(tokens) else int(sizes.max())
+    places = torch.arange(length if most is None else min(length, most), device=tokens.device).expand(len(tokens), -1)
+    of_prompt, last = places < begins, tokens.shape[1] - 1
+    from_prompt = tokens.gather(1, places.clamp(max=last))
+    from_answer = (places - begins + other_begins).clamp(0, last)
+    inside = places < sizes
+    mixed = torch.where(of_prompt, from_prompt, others.gather(1, from_answer))
+    targets = labels.roll(1, 0).gather(1, from_answer).masked_fill(of_prompt | ~inside, NO_TARGET)
+    return {"input_ids": mixed.where(inside, tokens[:, :1]), "labels": targets, "attention_mask": inside.long()}
