@@ -47,26 +47,21 @@ def counting_nothing(loss: Tensor) -> Tensor:
     """The loss of no items as 0, whose backward pass gives each parameter a gradient of 0.
 
     Multiplying it by 0 is not enough: a masked mean is 0 / 0 there, its derivative is NaN, and the mean over the
-    processes would bring that into the weights of all. So each node of the graph passes zeros on.
+    processes would bring that into the weights of all. So each node of the graph gives zeros.
     """
     nodes, seen = [loss.grad_fn], set()
     while nodes:
         node = nodes.pop()
-        if node is not None and node not in seen:
+        # Nodes of parameters have no next ones. Graphs share them: those of micro-batches that count are not to get 0.
+        if node is not None and node not in seen and node.next_functions:
             seen.add(node)
-            _pass_zeros_on(node)
+            node.register_hook(_zeros)
             nodes += [it for it, _ in node.next_functions]
     return loss.nan_to_num() * 0
 
 
-def _pass_zeros_on(node: Any) -> None:
-    """Let a node of a graph get zeros in the next backward pass; nodes of parameters outlive the graph."""
-
-    def zeros(grads: Any) -> Any:
-        handle.remove()
-        return tuple(it if it is None else torch.zeros_like(it) for it in grads)
-
-    handle = node.register_prehook(zeros)
+def _zeros(grads: Any, _: Any) -> Any:
+    return tuple(it if it is None else torch.zeros_like(it) for it in grads)
 
 
 class MicroBatch(NamedTuple):

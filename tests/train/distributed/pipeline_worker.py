@@ -225,7 +225,10 @@ CASES: Mapping[str, Callable[[], float]] = {
     "own, tied": lambda: difference("own, tied", stages=("narrow",)),
     "draws": drawn,
     "begins said": lambda: difference("decoder", stages=("blocks.0", "blocks.3")),
-    "more micro-batches than items": lambda: difference("decoder", microbatches=8),
+    **{
+        f"more micro-batches than items, {it}": lambda it=it: difference("decoder", microbatches=8, schedule=it)
+        for it in ("1F1B", *SCHEDULES)
+    },
     "no list": lambda: difference("own"),
     "no module": lambda: difference("own", stages=("narow",)),
     "skips": lambda: difference("skips", stages=("narrow",)),
