@@ -79,6 +79,9 @@ def export(
             f"--to {to}: transformers knows no such model; give one of a config, or one of transformers"
         )
     if to == "gguf":
+        from .programs import needed
+
+        needed("gguf", "gguf")
         from .gguf_file import write_gguf
 
         return write_gguf(source, out, dtype, quantize)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,6 @@ from ...record import open_record
 from .gguf_blocks import BLOCK, q4_k
 from .gguf_vocabulary import add_vocabulary
 from .hugging_face import fill_directory
-from .programs import needed
 from .source import Source
 
 _ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
@@ -33,6 +33,13 @@ _INEXACT = {"F32": 0.0, "F16": 2**-11, "BF16": 2**-8, "Q8_0": 0.005, "Q4_K": 0.2
 """What rounding may change, relative to the largest value of a row's 256 neighbours."""
 _LOST = 1e-5
 """Values that may be lost, relative to the largest of the tensor: scales of blocks are float16, which ends at 6e-8."""
+
+
+class _Written(np.ndarray):
+    """An array that a file of Python writes: numpy's own `tofile` loses the reason of an error, such as a full disk."""
+
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        fid.write(memoryview(np.ascontiguousarray(self)).cast("B"))
 
 
 class _Part(NamedTuple):
@@ -56,7 +63,6 @@ def write_gguf(source: Source, out: Path | Output, dtype: str | None = None, qua
         ConfigError: llama.cpp has no such model or tokenizer, the package is missing, or values are out of the type's
             range; there is no file then.
     """
-    needed("gguf", "gguf")
     output = Output.of(out, "export")
     with output.files() as folder, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as aside:
         fill_directory(source, Path(aside))
@@ -146,7 +152,6 @@ def _values(tensors: Mapping[str, Tensor], name: str, n_heads: int | None) -> Te
 def _write(path: Path, source: Source, architecture: str, config: DecoderLmConfig, parts: list[_Part]) -> str:
     """Write the file; gives a description of its tokenizer for a person."""
     import gguf
-    import numpy as np
 
     logging.getLogger("gguf.gguf_writer").setLevel(logging.ERROR)  # it tells of each step
     writer = gguf.GGUFWriter(path, architecture)
@@ -184,7 +189,8 @@ def _write(path: Path, source: Source, architecture: str, config: DecoderLmConfi
             is_q4 = part.kind == "Q4_K"
             with np.errstate(over="ignore"):  # the comparison tells of it
                 kind = gguf.GGMLQuantizationType[part.kind]
-                writer.write_tensor_data(q4_k(values) if is_q4 else gguf.quantize(values.numpy(), kind))
+                rounded = q4_k(values) if is_q4 else gguf.quantize(values.numpy(), kind)
+                writer.write_tensor_data(rounded.view(_Written))
     finally:
         writer.close()
     return tokens
@@ -200,7 +206,6 @@ def _file_type(kinds: list[str]) -> int:
 def _checked(path: Path, parts: list[_Part]) -> str:
     """Compare the values in the file with those that went in; a ConfigError if rounding does not explain it."""
     import gguf
-    import numpy as np
 
     largest, of_largest = 0.0, ""
     for part, tensor in zip(parts, gguf.GGUFReader(path).tensors, strict=True):

@@ -107,17 +107,15 @@ def add_vocabulary(writer: Any, source: Source, size: int) -> str:
 def _add_roles(writer: Any, vocabulary: _Vocabulary, template: Any, ends: Sequence[int]) -> None:
     """Name the tokens that begin and end texts, else llama.cpp takes any of its own choice; and the chat template."""
     numbers = {text: number for number, text in vocabulary.tokens.items()}
-    begin, end = (numbers.get(SPECIAL_TOKENS[role], vocabulary.never) for role in ("bos", "eos"))
+    begin, end = (numbers.get(SPECIAL_TOKENS[role]) for role in ("bos", "eos"))
     if template is not None:
-        begin_token = template.tokenizer.bos_token_id
-        begin = vocabulary.never if begin_token is None else begin_token
-        end = template.eos_token
+        begin, end = template.tokenizer.bos_token_id, template.eos_token
         writer.add_chat_template(_MARKS.sub("", template.text))
     ordered = [*([] if end is None else [end]), *(it for it in ends if it != end)] or [vocabulary.never]
     if len(ordered) > len(_END_ROLES):
         shown = ", ".join(vocabulary.tokens.get(it, str(it)) for it in ordered)
         raise ConfigError(f"--to gguf: {len(ordered)} tokens end an answer ({shown}); the file names {len(_END_ROLES)}")
-    writer.add_bos_token_id(begin)
+    writer.add_bos_token_id(vocabulary.never if begin is None else begin)
     for role, token in zip(_END_ROLES, ordered, strict=False):
         getattr(writer, f"add_{role}_token_id")(token)
     writer.add_add_bos_token(template is not None and bool(template.begin()))

@@ -182,7 +182,7 @@ def test_rows_of_4_bits_are_as_near_as_those_of_llama_cpp() -> None:
 
     from burnlike.train.export.gguf_blocks import q4_k
 
-    library = ctypes.CDLL(str(Path(llama_cpp.__file__).parent / "lib" / "libggml-base.so"))
+    library = ctypes.CDLL(str(Path(str(llama_cpp.__file__)).parent / "lib" / "libggml-base.so"))
     weight = torch.randn(64, 512, generator=torch.Generator().manual_seed(1))
     theirs = torch.zeros(64, 288, dtype=torch.uint8)
     places = [ctypes.c_void_p(it.data_ptr()) for it in (weight, theirs)]
