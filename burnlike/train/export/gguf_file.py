@@ -39,7 +39,7 @@ class _Written(np.ndarray):
     """An array that a file of Python writes: numpy's own `tofile` loses the reason of an error, such as a full disk."""
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
-        fid.write(memoryview(np.ascontiguousarray(self)).cast("B"))
+        fid.write(np.ascontiguousarray(self).data.cast("B"))
 
 
 class _Part(NamedTuple):
