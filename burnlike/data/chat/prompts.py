@@ -34,7 +34,7 @@ class PromptFormat(NamedTuple):
         if row.get(self.column) is None:
             raise WrongRow(f"expected a prompt in the column {self.column}, got none")
         messages = [*PROMPTS[self.column](row)]
-        has_system = self.column in WITH_SYSTEM or messages[:1] and messages[0]["role"] == "system"
+        has_system = self.column in WITH_SYSTEM or any(it["role"] == "system" for it in messages[:1])
         if (system := row.get("system")) and not has_system:
             messages = [*turn("system", {"system": system}, "system"), *messages]
         while messages and messages[-1]["role"] == "assistant":
