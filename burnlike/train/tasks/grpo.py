@@ -133,14 +133,15 @@ class Grpo(PaddedTask):
         return batch["input_ids"]
 
     def _answers(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any, count: int, **options: Any) -> Answers:
-        """`count` answers to each prompt, one after the other."""
+        """`count` answers to each prompt, one after the other; their texts begin with a thought that is open."""
         stops = stop_tokens(model, self._codec)
         most = self.config.max_tokens
         writer = _writer(unwrap(model), max(map(len, prompts)) + most)
         with torch.autocast("cpu", enabled=False):  # in which native steps don't run
             written = complete(writer, prompts, most, n_samples=count, stop_tokens=stops, **options)
         tokens = _rows_of(written)
-        texts = [self._codec.decode(_without_end(it, stops)) for it in tokens]
+        opened = [it for prompt in prompts for it in [self._codec.template.opened_thought(prompt.tolist())] * count]
+        texts = [begin + self._codec.decode(_without_end(it, stops)) for begin, it in zip(opened, tokens, strict=True)]
         rows = [it for it in batch["rows"] for _ in range(count)]
         messages = [it for it in batch["messages"] for _ in range(count)]
         return Answers(rows, messages, texts, tokens)

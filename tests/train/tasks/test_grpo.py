@@ -33,7 +33,7 @@ from burnlike.train.tasks.grpo import Samples, _rows_of, _writer, rows_of_answer
 from burnlike.train.tasks.preferences import token_log_probabilities
 from burnlike.train.tasks.rewards import Answers, reward_function, rewards_by
 
-from ...data.chat.samples import tokenizer_in, write_lines
+from ...data.chat.samples import CHATML, tokenizer_in, write_lines
 from .test_preferences import VOCAB, adapted, llama
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
@@ -470,3 +470,23 @@ def test_new_prompts_are_written_as_those_of_the_training(row: dict[str, Any]) -
     assert text.count("<|im_start|>system\n") == text.count(f"<|im_start|>system\n{begins}<|im_end|>") == bool(begins)
     dataset = config.unlabeled([path], data.facts, Path("none")).dataset
     assert torch.equal(dataset[0]["input_ids"], data.train[0]["input_ids"])
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_thought_that_the_template_opens_is_part_of_the_answer(opens: bool) -> None:
+    tokenizer_in(
+        Path("base"), CHATML.replace("assistant\n{% endif", "assistant\n<think>\n{% endif") if opens else CHATML
+    )
+    seen: list[str] = []
+
+    @reward_function
+    def watched(completions: list[str], conversations: list[Any]) -> list[float]:
+        assert [it[-1]["content"] for it in conversations] == completions
+        seen.extend(completions)
+        return [0.0] * len(completions)
+
+    sets = ["task.rewards=[{type: watched}, {type: Format, tags: [think]}]", "training.epochs=1"]
+    assert main(["train", "job.yaml", *(f"--set={it}" for it in sets)]) == 0
+    assert seen
+    assert {it.startswith("<think>\n") for it in seen} == {opens}
