@@ -1,7 +1,7 @@
 """Text to tokens and back, as a training on conversations has them, and new prompts for predictions."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,16 @@ def template_of(config: ConversationsConfig[Any], directory: Path | None = None)
 _TEXT = ".txt"
 
 
-def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory: Path) -> Unlabeled:
-    """The prompts of files (`.txt`: one a line) and streams, as tokens, with the codec that decodes the answers."""
+def prompts(
+    config: ConversationsConfig[Any],
+    sources: Sequence[Any],
+    directory: Path,
+    prompt_in: Callable[[Mapping[str, Any]], Conversation] | None = None,
+) -> Unlabeled:
+    """The prompts of files (`.txt`: one a line) and streams, as tokens, with the codec that decodes the answers.
+
+    `prompt_in` reads a row; None: as of a file of conversations.
+    """
     run_codec = codec(config, directory)
     names: list[str] = []
     items: list[dict[str, Any]] = []
@@ -95,9 +103,9 @@ def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory:
                 if isinstance(row, str):
                     conversation = Conversation([{"role": "user", "content": row}])
                 else:
-                    conversation = format_for(config, row).prompt(row)
+                    conversation = prompt_in(row) if prompt_in is not None else format_for(config, row).prompt(row)
                 expect_texts(conversation)
-            except WrongRow as error:
+            except (WrongRow, DataError) as error:
                 raise DataError(f"{place}: {error}") from error
             names.append(place)
             items.append({"input_ids": torch.tensor(run_codec.template.prompt(conversation))})

@@ -177,9 +177,9 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
 class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".prompts:PromptData"):
     """Prompts, as the chat template of a tokenizer writes them, whose answers a model writes while it trains.
 
-    Rows have `prompt` (a text or messages; `system` beside it), `messages`, `conversations`, `instruction` and `input`,
-    or `question`; answers at the end are left out. Functions of rewards get the other columns. Batches are mappings of
-    lists: `input_ids`, int64 `[n]` each, `messages` and `rows`. It needs the extra `transformers`.
+    Rows have `prompt` (a text or messages), `messages`, `conversations`, `instruction` and `input`, or `question`, and
+    may have `system` beside it; answers at the end are left out. Functions of rewards get the other columns. Batches
+    are mappings of lists: `input_ids`, int64 `[n]` each, `messages` and `rows`. It needs the extra `transformers`.
 
     Attributes:
         path, tokenizer, chat_template, system, thoughts, new_tokens: as of `Preferences`.
@@ -208,6 +208,11 @@ class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".p
     valid_split: Name = "validation"
     split_seed: Seed = 0
     new_tokens: tuple[Name, ...] = ()
+
+    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
+        from .prompts import new_prompts
+
+        return new_prompts(self._with_tokens(facts), sources, directory)
 
 
 class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:ChatData"):

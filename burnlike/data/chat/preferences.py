@@ -43,7 +43,7 @@ PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "question": lambda row: turn("question", row, "user"),
 }
 """Readers of a prompt by the column that has it."""
-_WITH_SYSTEM = ("conversations", "instruction")
+WITH_SYSTEM = ("conversations", "instruction")
 """Those that read a system message beside it."""
 
 
@@ -70,7 +70,7 @@ class AnswerFormat(NamedTuple):
         answers = [answer_of(name, row[name]) if self.column else messages_in(name, row) for name in self.answers]
         conversations = [Conversation([*prompt, *answer], tools_of(row)) for answer in answers]
         for name, conversation in zip(self.answers, conversations, strict=True):
-            has_system = self.column in _WITH_SYSTEM or conversation.messages[0]["role"] == "system"
+            has_system = self.column in WITH_SYSTEM or conversation.messages[0]["role"] == "system"
             if (system := row.get("system")) and not has_system:
                 conversation.messages[:0] = turn("system", {"system": system}, "system")
             expect_texts(conversation)

@@ -9,11 +9,13 @@ import torch
 
 from ...errors import DataError
 from ..sources.rows import pieces
+from ..sources.splits import Unlabeled
+from .codec import prompts
 from .configs import PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .files import Source
 from .formats import Conversation, Messages, WrongRow, expect_texts, tools_of, turn
-from .preferences import PROMPTS
+from .preferences import PROMPTS, WITH_SYSTEM
 from .splits import AT_ONCE, ChatData
 from .templates import Encoded
 
@@ -32,7 +34,8 @@ class PromptFormat(NamedTuple):
         if row.get(self.column) is None:
             raise WrongRow(f"expected a prompt in the column {self.column}, got none")
         messages = [*PROMPTS[self.column](row)]
-        if self.column == "prompt" and (system := row.get("system")):
+        has_system = self.column in WITH_SYSTEM or any(it["role"] == "system" for it in messages[:1])
+        if (system := row.get("system")) and not has_system:
             messages = [*turn("system", {"system": system}, "system"), *messages]
         while messages and messages[-1]["role"] == "assistant":
             messages.pop()
@@ -41,6 +44,18 @@ class PromptFormat(NamedTuple):
         conversation = Conversation(messages, tools_of(row))
         expect_texts(conversation)
         return conversation
+
+
+def format_of_prompts(row: Mapping[str, Any]) -> PromptFormat:
+    """The format that the columns of a row show; a DataError if they show none."""
+    if (column := next((name for name in PROMPTS if name in row), None)) is None:
+        raise DataError(f"expected rows with one of {', '.join(PROMPTS)}, got {', '.join([*row][:30])}")
+    return PromptFormat(column)
+
+
+def new_prompts(config: PromptsConfig, sources: Sequence[Any], directory: Path) -> Unlabeled:
+    """Prompts to answer, in rows like those of the training."""
+    return prompts(config, sources, directory, lambda row: format_of_prompts(row).read(row))
 
 
 class PromptTokens(ConversationTokens):
@@ -97,9 +112,7 @@ class PromptData(ChatData):
         return [f"{text}\n{row or ''}".rstrip() for text, row in zip(texts, columns, strict=True)]
 
     def _format_of_row(self, first: Mapping[str, Any]) -> Any:
-        if (column := next((name for name in PROMPTS if name in first), None)) is None:
-            raise DataError(f"expected rows with one of {', '.join(PROMPTS)}, got {', '.join([*first][:30])}")
-        return PromptFormat(column)
+        return format_of_prompts(first)
 
     def _read(self, sources: Sequence[Source]) -> PromptTokens:
         rows = PromptTokens()

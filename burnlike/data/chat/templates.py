@@ -25,6 +25,8 @@ from .tokenizers import add_tokens, built_in, read_tokenizer, tokenizer_files
 TOKENIZER_FOLDER, TEMPLATE_NAME = "tokenizer", "chat_template.jinja"
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _OPENED = re.compile(r"<think>\s*$")
+_MOST_OF_OPENED = 16
+"""Tokens at the end of a prompt among which `<think>` is looked for: one, or several of few letters."""
 _MOST_BYTES = 2**22
 _SURROGATES = 0xD800
 
@@ -190,6 +192,11 @@ class ChatTemplate:
         except WrongConversation as error:
             raise DataError(str(error)) from error
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def opened_thought(self, prompt: Sequence[int]) -> str:
+        """The `<think>` at the end of the tokens of a prompt, which an answer goes on from; '' if there is none."""
+        opened = _OPENED.search(self.tokenizer.decode([*prompt][-_MOST_OF_OPENED:]))
+        return "" if opened is None else opened[0]
 
     def begin(self) -> list[int]:
         """The tokens that the tokenizer itself puts before a text: that of its beginning, or none."""

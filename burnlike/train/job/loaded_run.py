@@ -333,6 +333,7 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     """
     started = time.perf_counter()
     source = run.read_data(data)
+    run.task.take_data(source)
     parts = {"train": source.train, "valid": source.valid, **getattr(source, "splits", {})}
     parts = {name: measured(part, run.config.transforms) for name, part in parts.items()}
     name = split or ("test" if "test" in parts else "valid")

@@ -100,7 +100,8 @@ class Grpo(PaddedTask):
         answers = self._answers(model, prompts, batch, 1, temperature=0.0)
         rewards = rewards_by(self._functions, answers)
         total = self._total(rewards)
-        return StepOutput(-total.mean(), len(prompts), parts=self._parts(rewards, total))
+        n_rewarded = int((~total.isnan()).sum())
+        return StepOutput(-total.nanmean(), n_rewarded, parts=self._parts(rewards, total))
 
     @torch.no_grad()
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -132,14 +133,15 @@ class Grpo(PaddedTask):
         return batch["input_ids"]
 
     def _answers(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any, count: int, **options: Any) -> Answers:
-        """`count` answers to each prompt, one after the other."""
+        """`count` answers to each prompt, one after the other; their texts begin with a thought that is open."""
         stops = stop_tokens(model, self._codec)
         most = self.config.max_tokens
         writer = _writer(unwrap(model), max(map(len, prompts)) + most)
         with torch.autocast("cpu", enabled=False):  # in which native steps don't run
             written = complete(writer, prompts, most, n_samples=count, stop_tokens=stops, **options)
         tokens = _rows_of(written)
-        texts = [self._codec.decode(_without_end(it, stops)) for it in tokens]
+        opened = [it for prompt in prompts for it in [self._codec.template.opened_thought(prompt.tolist())] * count]
+        texts = [begin + self._codec.decode(_without_end(it, stops)) for begin, it in zip(opened, tokens, strict=True)]
         rows = [it for it in batch["rows"] for _ in range(count)]
         messages = [it for it in batch["messages"] for _ in range(count)]
         return Answers(rows, messages, texts, tokens)
@@ -170,7 +172,7 @@ class Grpo(PaddedTask):
         if config.updates > 1 or (config.loss == "rloo" and config.beta):
             before, _ = token_log_probabilities(model, rows, config.temperature)
         if config.beta:
-            with adapters_off(unwrap(model)):
+            with evaluation_mode(model), adapters_off(unwrap(model)):  # dropout is no part of the reference
                 reference, _ = token_log_probabilities(model, rows, config.temperature)
         total = self._total(rewards)
         parts = self._parts(rewards, total)
@@ -202,10 +204,11 @@ class Grpo(PaddedTask):
         return advantages.nan_to_num(0.0).flatten()
 
     def _parts(self, rewards: Tensor, total: Tensor) -> dict[str, Tensor]:
+        """Means of the rewards of a batch, of which there may be none, for lines of metrics."""
         parts = {"reward": total.nanmean()}
         if len(self._functions) > 1:
             parts |= {f"reward.{name}": rewards[:, place].nanmean() for place, name in enumerate(self._functions)}
-        return {name: it.nan_to_num(0.0) for name, it in parts.items()}
+        return {name: it for name, it in parts.items() if not it.isnan()}
 
     def _output(self, model: nn.Module, samples: Samples) -> StepOutput:
         """The loss of answers, and parts of it for lines of metrics."""

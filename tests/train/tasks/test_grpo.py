@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from burnlike.cli.main import main
+from burnlike.data.chat.configs import PromptsConfig
 from burnlike.errors import ConfigError, DataError
 from burnlike.models import DecoderLm
 from burnlike.models.completions import complete
@@ -32,7 +33,7 @@ from burnlike.train.tasks.grpo import Samples, _rows_of, _writer, rows_of_answer
 from burnlike.train.tasks.preferences import token_log_probabilities
 from burnlike.train.tasks.rewards import Answers, reward_function, rewards_by
 
-from ...data.chat.samples import tokenizer_in, write_lines
+from ...data.chat.samples import CHATML, tokenizer_in, write_lines
 from .test_preferences import VOCAB, adapted, llama
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
@@ -408,3 +409,84 @@ def test_other_batches_are_refused() -> None:
     task = Grpo(GrpoConfig.from_dict({"rewards": [{"type": "evens"}]}))
     with pytest.raises(DataError, match="Grpo: expected batches of prompts, of data `type: Prompts`, got Tensor"):
         task.train_step(llama(), torch.zeros(2, 3))
+
+
+@reward_function
+def of_some(prompts: list[Any], completions: list[str]) -> list[float | None]:
+    """The length in letters, of answers to half of the prompts."""
+    of_half = [int(it[-1]["content"][-1]) % 2 == 0 for it in prompts]
+    return [float(len(text)) if half else None for half, text in zip(of_half, completions, strict=True)]
+
+
+@pytest.mark.usefixtures("folder")
+def test_validations_are_means_over_answers_with_a_reward() -> None:
+    sets = ["task.rewards=[{type: of_some}]", "data.validation_fraction=0.5", "training.epochs=1"]
+    assert main(["train", "job.yaml", *(f"--set={it}" for it in sets)]) == 0
+    valid = values_in("runs/job", "valid")[-1]
+    rows = load_run("runs/job").read_data().valid
+    Path("valid.jsonl").write_text("".join(json.dumps(rows[it]["row"]) + "\n" for it in range(len(rows))))
+    assert main(["predict", "runs/job", "valid.jsonl", "--out", "answers.jsonl"]) == 0
+    answers = [json.loads(it)["answer"] for it in Path("answers.jsonl").read_text().splitlines()]
+    texts = [it["messages"][-1]["content"] for it in rows]
+    lengths = [len(it) for it, text in zip(answers, texts, strict=True) if int(text[-1]) % 2 == 0]
+    assert 0 < len(lengths) < len(answers)
+    assert valid["loss.reward"] == -valid["loss"] == pytest.approx(sum(lengths) / len(lengths))
+    assert main(["evaluate", "runs/job"]) == 0
+    (file,) = Path("runs/job/evaluations").glob("*.json")
+    assert json.loads(file.read_text())["values"]["loss"] == pytest.approx(valid["loss"])
+
+
+def test_dropout_is_no_part_of_the_reference() -> None:
+    model = adapted()
+    model.train()
+    for layer in model.model.layers:
+        layer.self_attn.attention_dropout = 0.5
+    prompts, answers = prompts_and_answers()
+    options = {"rewards": [{"type": "evens"}], "answers": 2, "beta": 0.1}
+    samples = Grpo(GrpoConfig.from_dict(options))._samples_of(model, prompts, answers, torch.ones(4, 1), ())
+    plain = llama().eval()
+    expected, _ = token_log_probabilities(plain, samples.rows)
+    torch.testing.assert_close(samples.reference, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "what is it"},
+        {"prompt": "what is it", "system": "how are you"},
+        {"question": "what is it", "system": "how are you"},
+        {"messages": [{"role": "user", "content": "what is it"}], "system": "how are you"},
+        {"prompt": [{"role": "system", "content": "how"}, {"role": "user", "content": "what"}], "system": "no"},
+    ],
+    ids=str,
+)
+def test_new_prompts_are_written_as_those_of_the_training(row: dict[str, Any]) -> None:
+    path = write_lines(Path("rows.jsonl"), [row, row])
+    config = PromptsConfig(path=str(path), tokenizer="base", validation_fraction=0.5)
+    data = config.init()
+    text = data.codec.template.tokenizer.decode(data.train[0]["input_ids"])
+    begins = "how" if isinstance(row.get("prompt"), list) else row.get("system", "")
+    assert text.count("<|im_start|>system\n") == text.count(f"<|im_start|>system\n{begins}<|im_end|>") == bool(begins)
+    dataset = config.unlabeled([path], data.facts, Path("none")).dataset
+    assert torch.equal(dataset[0]["input_ids"], data.train[0]["input_ids"])
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_thought_that_the_template_opens_is_part_of_the_answer(opens: bool) -> None:
+    tokenizer_in(
+        Path("base"), CHATML.replace("assistant\n{% endif", "assistant\n<think>\n{% endif") if opens else CHATML
+    )
+    seen: list[str] = []
+
+    @reward_function
+    def watched(completions: list[str], conversations: list[Any]) -> list[float]:
+        assert [it[-1]["content"] for it in conversations] == completions
+        seen.extend(completions)
+        return [0.0] * len(completions)
+
+    sets = ["task.rewards=[{type: watched}, {type: Format, tags: [think]}]", "training.epochs=1"]
+    assert main(["train", "job.yaml", *(f"--set={it}" for it in sets)]) == 0
+    assert seen
+    assert {it.startswith("<think>\n") for it in seen} == {opens}
