@@ -378,3 +378,21 @@ def test_a_patched_class_is_left_to_forward(monkeypatch: pytest.MonkeyPatch) -> 
         assert steps() - before == 1
         monkeypatch.undo()
         assert not torch.allclose(found, model(tokens[:, :4])[:, -1])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_native_steps_give_the_logits_after_every_token(rows: int) -> None:
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"vocab_size": 24, "max_sequence_length": 40, "d_model": 16, "n_heads": 2, "d_ff": 24}
+    model = DecoderLmConfig(n_layers=2, logit_soft_cap=3.0, **sizes).init().eval()
+    tokens = torch.randint(24, (rows, 20))
+    expected = model(tokens)
+    with torch.no_grad():
+        reader = model.reader(tokens[:, :6], 20)
+        assert reader.every_logits is not None
+        assert reader.rewind is not None
+        first = reader.next_logits(tokens[:, :6])
+        reader.every_logits(tokens[:, 6:9].flip(1))  # forgotten again
+        reader.rewind(3)
+        found = torch.cat((first[:, None], reader.every_logits(tokens[:, 6:])), 1)
+    torch.testing.assert_close(found, expected[:, 5:], rtol=1e-4, atol=1e-5)

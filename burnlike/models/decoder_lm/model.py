@@ -1,6 +1,7 @@
 """A decoder-only transformer language model."""
 
 from collections.abc import Generator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Unpack
 
 import torch
@@ -159,35 +160,27 @@ class DecoderLm(AnyLibrary, Module):
     def reader(self, prompt: Tensor, length: int, mask_pad: Tensor | None = None) -> Reader:
         """A Reader with a cache for `length` positions; see `models.generation.Reader`."""
         cache, mask, is_first = self.new_cache(len(prompt), length), mask_pad, True
-        cache.only_last = True
         steps: NativeSteps | None = None
 
-        def next_logits(new: Tensor) -> Tensor:
+        def read(new: Tensor, *, every: bool = False) -> Tensor:
             nonlocal mask, steps, is_first
             if is_first:
                 steps = native_prompt(self, cache, new, mask)
-            logits = None if steps is None else steps.next_logits(new)
+            logits = None if steps is None else steps.next_logits(new, every=every)
             if logits is None:
                 if steps is not None:
                     steps.hand_back()
-                logits, steps = self(new, mask, cache=cache)[:, -1], native_steps(self, cache)
+                cache.only_last = not every
+                logits, steps = self(new, mask, cache=cache), native_steps(self, cache)
+                logits = logits if every else logits[:, -1]
             mask, is_first = None, False
-            return logits
-
-        def every_logits(new: Tensor) -> Tensor:
-            nonlocal mask, steps, is_first
-            if steps is not None:
-                steps.hand_back()
-            cache.only_last = False
-            logits = self(new, mask, cache=cache)
-            mask, steps, is_first, cache.only_last = None, None, False, True
             return logits
 
         def rewind(count: int) -> None:
             (cache if steps is None else steps).rewind(count)
 
         longest = self.config.max_sequence_length
-        return Reader(prompt, next_logits, longest, cache.reorder, every_logits, rewind)
+        return Reader(prompt, read, longest, cache.reorder, partial(read, every=True), rewind)
 
     def _forward(
         self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None, positions: Tensor | None

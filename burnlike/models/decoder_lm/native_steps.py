@@ -65,8 +65,11 @@ class NativeSteps:
         self._starts = cache.padding.sum(-1)
         self._most = min((MOST_READ[it.dtype] for it in weights if it.ndim == 2 and it.shape[1] > 1), default=0)
 
-    def next_logits(self, tokens: Tensor) -> Tensor | None:
-        """The logits after `tokens` `[batch, new]`, float32 `[batch, vocab_size]`; None if it can't compute them."""
+    def next_logits(self, tokens: Tensor, *, every: bool = False) -> Tensor | None:
+        """The logits after `tokens` `[batch, new]`, `[batch, vocab_size]`; None if it can't compute them.
+
+        With `every` those after each of them, `[batch, new, vocab_size]`.
+        """
         if tokens.ndim != 2:
             return None
         rows, new = tokens.shape
@@ -74,12 +77,15 @@ class NativeSteps:
         if not fits or (new > 1 and tokens.numel() > self._most) or not can_decode() or not self._is_current():
             return None
         try:
-            *_, logits = (self._step(part) for part in tokens.split(MOST_TOKENS // rows, 1))
+            steps = [self._step(part) for part in tokens.split(MOST_TOKENS // rows, 1)]
         except RuntimeError:
             if _facts_of(self._weights) == self._facts:
                 raise
             return None  # the native call refuses what `tensor.data = other` has made of a weight
-        cap = self._model.config.logit_soft_cap
+        if every:
+            x = torch.cat([vectors.unflatten(0, (rows, -1)) for _, vectors in steps], 1)
+            return self._model._logits(self._model.norm(x.to(self._model.norm.gamma.dtype)))
+        logits, cap = steps[-1][0], self._model.config.logit_soft_cap
         return logits if cap is None else (logits / cap).tanh_().mul_(cap)
 
     def _is_current(self) -> bool:
@@ -92,7 +98,8 @@ class NativeSteps:
         self._weights, self._parts = read[1], _Parts(self._model, read[1])
         return True
 
-    def _step(self, tokens: Tensor) -> Tensor:
+    def _step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits after the last token, and what the native call leaves in x: each vector behind the blocks."""
         end = self._filled + tokens.shape[1]
         x = self._model.embedding(tokens)
         if hasattr(self._model, "position"):
@@ -104,7 +111,7 @@ class NativeSteps:
         filled, form, x = self._filled, self._form, x.float().flatten(0, 1)
         logits = decode_step(x, self._weights, self._caches, self._starts, tables, filled, form, **options)
         self._filled = end
-        return logits
+        return logits, x
 
     def rewind(self, count: int) -> None:
         """Forget the last `count` tokens, whose slots the next ones get."""
