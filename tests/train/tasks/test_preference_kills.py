@@ -1,4 +1,4 @@
-"""Runs of preferences that are killed and resumed end in the same bits."""
+"""Runs of preferences and rewards that are killed and resumed end in the same bits."""
 
 import os
 import time
@@ -17,7 +17,7 @@ JOB = """\
 seed: 3
 device: cpu
 threads: 1
-data: {{type: Preferences, path: {folder}/pairs.jsonl, tokenizer: {folder}/base, max_length: 64}}
+data: {{type: {data}, path: {folder}/pairs.jsonl, tokenizer: {folder}/base, max_length: 64}}
 model: {model}
 task: {task}
 optimizer: {{type: AdamW, weight_decay: 0.1}}
@@ -28,11 +28,15 @@ TASKS = {
     "dpo": ("{type: Dpo}", "{{type: LoRA, of: {base}, rank: 2, alpha: 4, dropout: 0.1}}"),
     "kept": ("{type: Dpo, reference: kept}", "{base}"),
     "kto": ("{type: Kto}", "{{type: LoRA, of: {base}, rank: 2, alpha: 4, dropout: 0.1}}"),
+    "grpo": (
+        "{type: Grpo, answers: 2, max_tokens: 4, updates: 2, beta: 0.1, rewards: [{type: Length, most: 4, soft: 3}]}",
+        "{{type: LoRA, of: {base}, rank: 2, alpha: 4, dropout: 0.1}}",
+    ),
     "reward": ("{type: Reward}", "{{type: Pretrained, path: {folder}/base, n_classes: 1}}"),
 }
 
 
-@pytest.mark.slow
+@pytest.mark.weekly  # minutes each
 @pytest.mark.parametrize("name", TASKS)
 def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(
     name: str, fork_server: ForkServer, tmp_path: Path
@@ -51,7 +55,8 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(
     task, model = TASKS[name]
     base = f"{{type: Pretrained, path: {tmp_path}/base}}"
     path = tmp_path / f"{name}.yaml"
-    path.write_text(JOB.format(folder=tmp_path, task=task, model=model.format(folder=tmp_path, base=base)))
+    data = "Prompts" if name == "grpo" else "Preferences"
+    path.write_text(JOB.format(folder=tmp_path, data=data, task=task, model=model.format(folder=tmp_path, base=base)))
     started = time.perf_counter()
     output = tmp_path / "output"
     assert fork_server.run(["train", str(path), "--run-dir", str(tmp_path / "whole")], output) == 0, output.read_text()
