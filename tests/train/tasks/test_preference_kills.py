@@ -22,7 +22,7 @@ model: {model}
 task: {task}
 optimizer: {{type: AdamW, weight_decay: 0.1}}
 lr_scheduler: {{type: CosineAnnealing, initial_lr: 1e-2, warmup_steps: 5}}
-training: {{epochs: 3, batch_size: 4, checkpoint_every_steps: 3, log_every_steps: 4}}
+training: {{epochs: 6, batch_size: 4, checkpoint_every_steps: 3, log_every_steps: 4}}
 """
 TASKS = {
     "dpo": ("{type: Dpo}", "{{type: LoRA, of: {base}, rank: 2, alpha: 4, dropout: 0.1}}"),
