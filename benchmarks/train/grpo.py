@@ -77,6 +77,7 @@ def _expect_near(ours: Sequence[float], theirs: Sequence[float]) -> None:
 
 class _Codec:
     stop_tokens = frozenset((0,))
+    template = SimpleNamespace(opened_thought=lambda _: "")
 
     def decode(self, tokens: Tensor) -> str:
         return ""
