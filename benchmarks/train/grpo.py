@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks._harness import Comparison, compare, main
 from benchmarks.train.adapters import DECAY, MOST_REPEATS, NORM, RATE, SIZES, VOCABULARY, Seen
-from benchmarks.train.preferences import tokenizer_of_one
+from benchmarks.train.preferences import options_of_trl, tokenizer_of_one
 from burnlike.interop import load_adapter, save_adapter
 from burnlike.models import LoRAConfig, PretrainedConfig
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm
@@ -153,21 +153,11 @@ class _Sides:
                 adapted,
                 reward_funcs=reward,
                 args=GRPOConfig(
-                    output_dir=folder,
-                    num_train_epochs=1,
+                    **options_of_trl(folder),
                     per_device_train_batch_size=PROMPTS * ANSWERS,
                     num_generations=ANSWERS,
                     max_completion_length=ANSWER,
                     beta=BETA,
-                    save_strategy="no",
-                    logging_steps=1,
-                    report_to=[],
-                    use_cpu=True,
-                    bf16=False,
-                    gradient_checkpointing=False,
-                    disable_tqdm=True,
-                    log_level="error",
-                    max_grad_norm=NORM,
                     shuffle_dataset=False,
                 ),
                 train_dataset=datasets.Dataset.from_dict({"prompt": [str(it) for it in range(STEPS * PROMPTS)]}),

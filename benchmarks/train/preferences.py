@@ -127,18 +127,8 @@ class _Sides:
             trainer = OfTokens(
                 adapted,
                 args=DPOConfig(
-                    output_dir=folder,
-                    num_train_epochs=1,
+                    **options_of_trl(folder),
                     per_device_train_batch_size=PAIRS,
-                    save_strategy="no",
-                    logging_steps=1,
-                    report_to=[],
-                    use_cpu=True,
-                    bf16=False,
-                    gradient_checkpointing=False,
-                    disable_tqdm=True,
-                    log_level="error",
-                    max_grad_norm=NORM,
                     max_length=None,
                     train_sampling_strategy="sequential",
                 ),
@@ -152,6 +142,23 @@ class _Sides:
             trainer.train()
         self.losses["theirs"] = seen.losses
         return seen
+
+
+def options_of_trl(folder: str) -> dict[str, Any]:
+    """Options of TRL's trainers for one epoch in float32 on the CPU, of which each step is logged and none saved."""
+    return {
+        "output_dir": folder,
+        "num_train_epochs": 1,
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "report_to": [],
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "disable_tqdm": True,
+        "log_level": "error",
+        "max_grad_norm": NORM,
+    }
 
 
 def tokenizer_of_one() -> Any:

@@ -43,8 +43,14 @@ PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "question": lambda row: turn("question", row, "user"),
 }
 """Readers of a prompt by the column that has it."""
-WITH_SYSTEM = ("conversations", "instruction")
+_WITH_SYSTEM = ("conversations", "instruction")
 """Those that read a system message beside it."""
+
+
+def system_beside(column: str, row: Mapping[str, Any], messages: Messages) -> Messages:
+    """The system message of a row that its messages lack, by the column that they were read from; none, or one."""
+    has_system = column in _WITH_SYSTEM or any(it["role"] == "system" for it in messages[:1])
+    return turn("system", row, "system") if row.get("system") and not has_system else []
 
 
 class AnswerFormat(NamedTuple):
@@ -70,9 +76,7 @@ class AnswerFormat(NamedTuple):
         answers = [answer_of(name, row[name]) if self.column else messages_in(name, row) for name in self.answers]
         conversations = [Conversation([*prompt, *answer], tools_of(row)) for answer in answers]
         for name, conversation in zip(self.answers, conversations, strict=True):
-            has_system = self.column in WITH_SYSTEM or conversation.messages[0]["role"] == "system"
-            if (system := row.get("system")) and not has_system:
-                conversation.messages[:0] = turn("system", {"system": system}, "system")
+            conversation.messages[:0] = system_beside(self.column, row, conversation.messages)
             expect_texts(conversation)
             if conversation.messages[-1]["role"] != "assistant":
                 raise WrongRow(f"{name}: expected an answer of the assistant at its end")

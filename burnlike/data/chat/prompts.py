@@ -14,8 +14,8 @@ from .codec import prompts
 from .configs import PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .files import Source
-from .formats import Conversation, Messages, WrongRow, expect_texts, tools_of, turn
-from .preferences import PROMPTS, WITH_SYSTEM
+from .formats import Conversation, Messages, WrongRow, expect_texts, tools_of
+from .preferences import PROMPTS, system_beside
 from .splits import AT_ONCE, ChatData
 from .templates import Encoded
 
@@ -34,9 +34,7 @@ class PromptFormat(NamedTuple):
         if row.get(self.column) is None:
             raise WrongRow(f"expected a prompt in the column {self.column}, got none")
         messages = [*PROMPTS[self.column](row)]
-        has_system = self.column in WITH_SYSTEM or any(it["role"] == "system" for it in messages[:1])
-        if (system := row.get("system")) and not has_system:
-            messages = [*turn("system", {"system": system}, "system"), *messages]
+        messages[:0] = system_beside(self.column, row, messages)
         while messages and messages[-1]["role"] == "assistant":
             messages.pop()
         if not messages:

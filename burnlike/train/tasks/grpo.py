@@ -165,7 +165,7 @@ class Grpo(PaddedTask):
         """The samples of answers to prompts; rewards are `[n, functions]`."""
         config, device = self.config, prompts[0].device
         are_ended = torch.tensor([bool(len(it)) and not it.is_meta and int(it[-1]) in stops for it in answers])
-        rows = rows_of_answers(prompts, answers, self.padding or 0)
+        rows = joined_rows(prompts, answers, self.padding or 0)
         if config.mask_cut:
             rows["labels"][(~are_ended).to(device)] = NO_TARGET
         before = reference = None
@@ -247,7 +247,7 @@ class Grpo(PaddedTask):
         )
 
 
-def rows_of_answers(prompts: Sequence[Tensor], answers: Sequence[Tensor], padding: int) -> dict[str, Tensor]:
+def joined_rows(prompts: Sequence[Tensor], answers: Sequence[Tensor], padding: int) -> dict[str, Tensor]:
     """The rows `[n, length]` of prompts with their answers, padded on the right, with labels on the answers."""
     whole = [torch.cat(it) for it in zip(prompts, answers, strict=True)]
     lengths = torch.tensor([len(it) for it in whole], device=whole[0].device)
@@ -272,7 +272,7 @@ def _writer(model: nn.Module, length: int) -> nn.Module:
     elif any(map(parametrizations_of, model.modules())):
         model = materialize(valid(model))
     is_decoder = hasattr(model, "generation_config") and not getattr(model.config, "is_encoder_decoder", False)
-    twin = twin_of(model, length) if is_decoder else None
+    twin = twin_of(model, length) if is_decoder else None  # once for all batches of answers
     return model if twin is None else twin
 
 

@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 SPECIAL = ["<s>", "</s>", "<|im_start|>", "<|im_end|>"]
 CHATML = (
@@ -45,6 +46,15 @@ def tokenizer(template: str | None = CHATML) -> PreTrainedTokenizerFast:
 
 def tokenizer_in(directory: Path, template: str | None = CHATML) -> Path:
     tokenizer(template).save_pretrained(directory)
+    return directory
+
+
+def llama_in(directory: Path, **options: Any) -> Path:
+    """A directory of a tiny Llama of transformers with random weights, and the tokenizer."""
+    tokenizer_in(directory)
+    torch.manual_seed(0)
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64, **options}
+    LlamaForCausalLM(LlamaConfig(vocab_size=300, **sizes)).save_pretrained(directory)
     return directory
 
 

@@ -29,11 +29,11 @@ from burnlike.train import (
     load_run,
 )
 from burnlike.train.runs.run_dir import RunDir
-from burnlike.train.tasks.grpo import Samples, _rows_of, _writer, rows_of_answers
+from burnlike.train.tasks.grpo import Samples, _rows_of, _writer, joined_rows
 from burnlike.train.tasks.preferences import token_log_probabilities
 from burnlike.train.tasks.rewards import Answers, reward_function, rewards_by
 
-from ...data.chat.samples import CHATML, tokenizer_in, write_lines
+from ...data.chat.samples import CHATML, llama_in, tokenizer_in, write_lines
 from .test_preferences import VOCAB, adapted, llama
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
@@ -141,7 +141,7 @@ LOSSES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", LOSSES, ids=str)
 def test_losses_and_gradients_are_those_of_trl(options: dict[str, Any]) -> None:
     prompts, answers = prompts_and_answers()
-    rows = rows_of_answers(prompts, answers, 0)
+    rows = joined_rows(prompts, answers, 0)
     ours, theirs = llama(), llama()
     with torch.no_grad():
         logs = [
@@ -167,7 +167,7 @@ def test_losses_and_gradients_are_those_of_trl(options: dict[str, Any]) -> None:
 
 def test_probabilities_are_of_the_temperature_of_the_draws() -> None:
     model = llama()
-    rows = rows_of_answers(*prompts_and_answers(), 0)
+    rows = joined_rows(*prompts_and_answers(), 0)
     logs, counts = token_log_probabilities(model, rows, 0.7)
     expected = (model(input_ids=rows["input_ids"]).logits[:, :-1] / 0.7).log_softmax(-1)
     expected = expected.gather(-1, rows["input_ids"][:, 1:, None])[..., 0]
@@ -202,7 +202,7 @@ def test_the_first_step_follows_the_gradient_of_the_rewards() -> None:
     """With all ratios 1 the gradient is that of -mean(A * log-probability), here by autograd from logits."""
     model, plain = adapted(), adapted()
     prompts, answers = prompts_and_answers()
-    rows = rows_of_answers(prompts, answers, 0)
+    rows = joined_rows(prompts, answers, 0)
     advantages = torch.tensor([1.0, -1.0, 0.5, -0.5], dtype=torch.float64)
     task = Grpo(GrpoConfig.from_dict({"rewards": [{"type": "evens"}], "answers": 2}))
     task._output(model, Samples(rows, advantages, None, None, {})).loss.backward()
@@ -317,13 +317,7 @@ output: {precision: float32}
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    tokenizer_in(Path("base"))
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = transformers.LlamaConfig(
-        vocab_size=300, max_position_embeddings=64, eos_token_id=1, initializer_range=0.3, **sizes
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained("base")
+    llama_in(Path("base"), hidden_size=16, intermediate_size=24, eos_token_id=1, initializer_range=0.3)
     write_lines(Path("prompts.jsonl"), [{"prompt": f"what is {it % 7}", "skip": it % 2 == 0} for it in range(20)])
     Path("job.yaml").write_text(JOB)
     return tmp_path

@@ -5,9 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
-from ...data.chat.samples import tokenizer_in, write_lines
+from ...data.chat.samples import llama_in, write_lines
 from ...fork_server import ForkServer
 from ..kills import survive_kills
 
@@ -42,11 +41,7 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(
     name: str, fork_server: ForkServer, tmp_path: Path
 ) -> None:
     fork_server.run(["check"], Path(os.devnull))  # answers when it has imported everything
-    tokenizer_in(tmp_path / "base")
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = transformers.LlamaConfig(vocab_size=300, max_position_embeddings=64, **sizes, tie_word_embeddings=False)
-    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path / "base")
+    llama_in(tmp_path / "base", hidden_size=32, intermediate_size=48)
     rows = [
         {"prompt": f"what is {it % 7}", "chosen": f"it is {it} " * (1 + it % 3), "rejected": f"fine {it % 3}"}
         for it in range(70)

@@ -31,7 +31,7 @@ from burnlike.train import (
     rewards_of,
 )
 
-from ...data.chat.samples import tokenizer_in, turns, write_lines
+from ...data.chat.samples import llama_in, turns, write_lines
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
 
@@ -224,11 +224,7 @@ output: {precision: float32}
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    tokenizer_in(Path("base"))
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = transformers.LlamaConfig(vocab_size=300, max_position_embeddings=64, **sizes, tie_word_embeddings=False)
-    transformers.LlamaForCausalLM(config).save_pretrained("base")
+    llama_in(Path("base"), hidden_size=32, intermediate_size=48)
     rows = [
         {"prompt": f"what is {it % 7}", "chosen": f"it is {it % 7}", "rejected": f"fine {it % 3}"} for it in range(60)
     ]
