@@ -63,6 +63,7 @@ SLOW = {
     "how_to/resume_lightning_and_trainer": "imports of both",
     "how_to/lora_on_a_laptop": "imports of transformers and peft",
     "how_to/align_a_model": "five trainings",
+    "how_to/beside_trl_and_axolotl": "four trainings",
     "how_to/faster_model": "imports of transformers",
     "notebooks/fuse": "two models that train",
     "notebooks/digits": "a training",
@@ -96,6 +97,21 @@ class StackConfig(bl.Config):
 
 model, config, device = Stack(), StackConfig(), "cpu"
 """
+_ALIGNED = """
+import warnings
+warnings.simplefilter("ignore")
+from pathlib import Path
+from tests.data.chat.samples import tokenizer_in, turns, write_lines
+from tests.models.by_path.directories import llama
+sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "max_position_embeddings": 128}
+llama(Path("llama"), vocab_size=300, **sizes)
+tokenizer_in(Path("llama"))
+sums = [(f"what is {a} and {b}", f"<|call|>sum {a} {b}<|end call|>") for a in range(8) for b in range(8)]
+write_lines(Path("calls.jsonl"), [{"messages": turns(*it)} for it in sums])
+write_lines(Path("pairs.jsonl"), [{"prompt": it, "chosen": call, "rejected": "it is fine"} for it, call in sums])
+write_lines(Path("prompts.jsonl"), [{"prompt": it, "answer": call} for it, call in sums])
+"""
+"""A tiny model and the files of the five steps."""
 GIVEN = {
     "chat_data": """
 from pathlib import Path
@@ -139,19 +155,11 @@ llama(Path("llama"), vocab_size=300, max_position_embeddings=256)
 tokenizer_in(Path("llama"))
 write_lines(Path("chat.jsonl"), [{"messages": it} for it in conversations(120)])
 """,
-    "how_to/align_a_model": """
-import warnings
-warnings.simplefilter("ignore")
-from pathlib import Path
-from tests.data.chat.samples import tokenizer_in, turns, write_lines
-from tests.models.by_path.directories import llama
-sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "max_position_embeddings": 128}
-llama(Path("llama"), vocab_size=300, **sizes)
-tokenizer_in(Path("llama"))
-sums = [(f"what is {a} and {b}", f"<|call|>sum {a} {b}<|end call|>") for a in range(8) for b in range(8)]
-write_lines(Path("calls.jsonl"), [{"messages": turns(*it)} for it in sums])
-write_lines(Path("pairs.jsonl"), [{"prompt": it, "chosen": call, "rejected": "it is fine"} for it, call in sums])
-write_lines(Path("prompts.jsonl"), [{"prompt": it, "answer": call} for it, call in sums])
+    "how_to/align_a_model": _ALIGNED,
+    "how_to/beside_trl_and_axolotl": _ALIGNED
+    + """
+import os
+os.environ["HF_HUB_OFFLINE"] = "1"
 """,
 }
 """What the programs of some guides have beside what they say."""
