@@ -8,11 +8,15 @@ from .adapters.reparameterization import (
     materialize as materialize,
 )
 from .attributes.constants import constant as constant
-from .containers.mappings import ModuleDict as ModuleDict, ModuleEnum as ModuleEnum
-from .containers.sequences import ModuleArray as ModuleArray, ModuleTuple as ModuleTuple, ModuleVec as ModuleVec
+from .containers.sequences import (
+    ModuleArray as ModuleArray,
+    ModuleDict as ModuleDict,
+    ModuleEnum as ModuleEnum,
+    ModuleTuple as ModuleTuple,
+    ModuleVec as ModuleVec,
+)
 from .containers.user_containers import ModuleContainer as ModuleContainer
-from .groups.param_group import ParamGroup as ParamGroup
-from .groups.param_matchers import ParamMatcher as ParamMatcher
+from .groups.param_group import ParamGroup as ParamGroup, ParamMatcher as ParamMatcher
 from .identity.field_metadata import Kind as Kind
 from .identity.param_id import ParamId as ParamId, seed_param_ids as seed_param_ids
 from .module import Module as Module

@@ -91,7 +91,7 @@ def _of_training(args: argparse.Namespace) -> int:
     memory = None if args.memory is None else options.byte_size("--memory", args.memory)
     registry.import_modules(args.imports)
     from ...train.job.configs import TrainConfig
-    from ...train.job.forecast_meshes import (
+    from ...train.job.forecast import (
         as_values,
         forecast_meshes,
         parse_mesh,

@@ -15,8 +15,7 @@ from ..attributes.plain_attributes import COLLECTIONS, DEEPEST, USER_CONTAINER, 
 from ..identity.field_metadata import remember_field
 from ..module import Module
 from ..tree.param import Param
-from .mappings import ModuleDict, check_name
-from .sequences import ModuleTuple, ModuleVec
+from .sequences import ModuleDict, ModuleTuple, ModuleVec, check_name
 
 
 @runtime_checkable

@@ -8,8 +8,7 @@ from torch import nn
 
 from ...errors import MapperError
 from ..tree.param import Param
-from ..tree.paths import no_parameter
-from ..tree.traversal import Enter
+from ..tree.traversal import Enter, no_parameter
 from ..tree.walk import strong_steps, walk_of
 
 T = TypeVar("T")

@@ -9,9 +9,8 @@ import torch
 from ...data.sources.image_files import image_size, read_image, read_mask
 from ...data.sources.images import images_in
 from ...errors import DataError
-from .files import Place
 from .texts import OUTPUT, task_key, training_key
-from .writing import Draft, Key, number
+from .writing import Draft, Key, Place, number
 
 _MASKS = ("mask", "label", "annotation", "segmentation", "gt", "ground_truth")
 """How names of folders of masks begin."""

@@ -18,7 +18,7 @@ from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.splits import classes_of
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem, TableError, nearest
 from ...module import params
-from ...module.groups.param_matchers import MatchIds
+from ...module.groups.param_group import MatchIds
 from ...module.torch_objects.wrappers import is_quantized
 from ...optim import OptimizerAdaptor
 from ..learner.configs import BEST, metric_of
