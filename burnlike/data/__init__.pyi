@@ -22,8 +22,8 @@ from .sources.configs import (
     ImageFolderConfig as ImageFolderConfig,
     TokensConfig as TokensConfig,
 )
+from .sources.hugging_face import HuggingFaceDataset as HuggingFaceDataset
 from .sources.images import ImageFolderDataset as ImageFolderDataset
-from .sources.rows import HuggingFaceDataset as HuggingFaceDataset
 from .sources.splits import Splits as Splits, transformed as transformed
 from .sources.table_configs import (
     ColumnConfig as ColumnConfig,

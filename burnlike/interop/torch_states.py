@@ -19,7 +19,7 @@ from .._torch_compat.fsdp import sharded_forms
 from .._torch_compat.modules import WRAPPED
 from ..errors import RecordMismatchError
 from ..module import Param, ParamId, params
-from ..module.tree.traversal import listed
+from ..module.tree.paths import listed
 from ..optim import OptimizerAdaptor
 from ..optim.core.state import flatten
 from ..optim.rules.config_base import MomentumConfig

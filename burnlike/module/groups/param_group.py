@@ -8,7 +8,7 @@ from ..._patterns import Pattern, pattern_problem
 from ...config import Config, Meta
 from ...errors import ConfigError, ModuleTreeError, ParamPathError
 from ..identity.param_id import ParamId
-from ..tree.traversal import listed, no_parameter
+from ..tree.paths import listed, no_parameter
 
 if TYPE_CHECKING:
     from torch import nn

@@ -18,7 +18,7 @@ from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..torch_objects.lazy_parameter import initialize_param, is_lazy
 from ..torch_objects.wrappers import is_distributed
 from ..tree.param import Param
-from ..tree.traversal import first_difference
+from ..tree.paths import first_difference
 from ..tree.walk import params
 from .structural_copy import copy_plain_tensors, shell
 from .visiting import has_methods, kind_of, traverse

@@ -8,7 +8,8 @@ from torch import nn
 
 from ...errors import MapperError
 from ..tree.param import Param
-from ..tree.traversal import Enter, no_parameter
+from ..tree.paths import no_parameter
+from ..tree.traversal import Enter
 from ..tree.walk import strong_steps, walk_of
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..identity.param_id import ParamId
 from ..torch_objects.wrappers import own_class, unwrap
 from .param import Param
-from .traversal import first_difference, slots_of
+from .paths import first_difference
+from .traversal import slots_of
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -5,16 +5,15 @@ move a tensor elsewhere.
 """
 
 import copyreg
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from torch import Tensor, jit, nn
 
 from ..._torch_compat.fsdp import sharded_forms
 from ..._torch_compat.modules import FORWARD_PRE_HOOKS, moved_names
-from ...errors import ModuleTreeError, ParamPathError, nearest
+from ...errors import ModuleTreeError
 from ..attributes.plain_attributes import USER_CONTAINER, refresh_container
 from ..identity.field_metadata import KEPT, Kind, fields_of, ordered_fields
 from ..torch_objects.wrappers import (
@@ -25,32 +24,6 @@ from ..torch_objects.wrappers import (
     reparameterization_of,
     wrapped_name,
 )
-
-
-def no_parameter(module: object, path: str, paths: Collection[str]) -> ParamPathError:
-    """The error that `module` has no parameter at `path`, with what may be meant among the `known` paths."""
-    inside = [name for name in paths if name.startswith(f"{path}.")]
-    if inside:
-        hint = f"; '{path}' is a module that holds {len(inside)}, such as '{inside[0]}'"
-    else:
-        hint = nearest(path, list(paths)) or f"; it has {listed([*paths])}"
-    return ParamPathError(f"{type(module).__name__} has no parameter '{path}'{hint}")
-
-
-def first_difference(ours: Iterable[str], theirs: Iterable[str]) -> tuple[str, str] | None:
-    """The first two paths that differ, in quotes; `nothing` where one side has ended. None if there are none."""
-    pairs = zip_longest(ours, theirs)
-    return next(((_quoted(mine), _quoted(other)) for mine, other in pairs if mine != other), None)
-
-
-def _quoted(path: str | None) -> str:
-    return "nothing" if path is None else f"'{path}'"
-
-
-def listed(paths: Sequence[str]) -> str:
-    """The first few paths, in quotes, and how many more there are."""
-    more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
-    return (", ".join(map(_quoted, paths[:5])) or "none") + more
 
 
 class Slot(NamedTuple):

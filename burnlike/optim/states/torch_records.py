@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ...errors import RecordError, RecordMismatchError
 from ...module import Param, ParamId, params
 from ...module.torch_objects.wrappers import is_distributed, part_of
-from ...module.tree.traversal import listed
+from ...module.tree.paths import listed
 from ...record import LoadReport, Mismatch, Record
 from ...record.files.stored_tensors import shape_in
 from ...record.state_dict.state_tree import decode_tree, encode_tree
