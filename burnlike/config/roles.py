@@ -98,7 +98,7 @@ class ModuleConfig(Config, Builds[Built]):
                 " its classes or targets; those of masks have no names"
             )
         if device is not None:
-            device = resolve("burnlike.backend.devices:named_device")(device)
+            device = resolve("burnlike.backend.torch_backend:named_device")(device)
         return built(self, "init(device)", device=device)
 
     def init_from(

@@ -14,20 +14,19 @@ from torch.nn.parameter import is_lazy as is_shapeless
 
 from .._torch_compat import pytree
 from ..errors import ArgumentError, StructureMismatchError
-from ..module.attributes.constants import MarkedConstant
+from ..module.attributes.plain_attributes import MarkedConstant
 from ..module.containers.user_containers import holds_part, is_container
 from ..module.identity.field_metadata import fields_of, fields_with, set_meta
 from ..module.module import Module as BaseModule
 from ..module.torch_objects.lazy_parameter import is_lazy
 from ..module.transforms import placement
 from ..module.tree.param import Param
-from . import applying, structure, transforms
+from . import applying, static_part, transforms
 from .data import DataTree, Unbound, share
 from .guards import guard_holes, guarding
 from .parameter import Parameter
 from .pytrees import register_handle
-from .static_part import check_same_structure, static_key
-from .structure import update_references
+from .static_part import check_same_structure, static_key, update_references
 from .tensor_leaves import Leaf, leaves, with_detached_leaves
 
 M = TypeVar("M", bound=nn.Module)
@@ -162,11 +161,11 @@ class Module(BaseModule):
         if "_parameters" not in parts:
             return super().__getattr__(name)
         if name in parts["_parameters"]:
-            if parts["_parameters"][name] is None and not structure.awaits(self, name):
+            if parts["_parameters"][name] is None and not static_part.awaits(self, name):
                 return None
             return Parameter.at(((self, name),))
         if name in parts["_buffers"] and name not in parts["_non_persistent_buffers_set"]:
-            if parts["_buffers"][name] is None and not structure.awaits(self, name):
+            if parts["_buffers"][name] is None and not static_part.awaits(self, name):
                 return None
             return Parameter.at(((self, name),))
         if isinstance(parts["_modules"].get(name), DataTree):
@@ -266,7 +265,7 @@ class Module(BaseModule):
 
     no_grad, freeze, unfreeze = forking(placement.no_grad), forking(placement.freeze), forking(placement.unfreeze)
 
-    leaves = structure.leaves
+    leaves = static_part.leaves
     map = transforms.map  # pyright: ignore[reportAssignmentType]
     filter = transforms.filter
     partition = transforms.partition

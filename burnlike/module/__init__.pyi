@@ -7,7 +7,7 @@ from .adapters.reparameterization import (
     apply_reparameterization as apply_reparameterization,
     materialize as materialize,
 )
-from .attributes.constants import constant as constant
+from .attributes.plain_attributes import constant as constant
 from .containers.sequences import (
     ModuleArray as ModuleArray,
     ModuleDict as ModuleDict,
@@ -22,7 +22,14 @@ from .identity.param_id import ParamId as ParamId, seed_param_ids as seed_param_
 from .module import Module as Module
 from .printing.display import Content as Content, DisplaySettings as DisplaySettings, display as display
 from .torch_objects.lazy_parameter import LazyParameter as LazyParameter
-from .transforms.mapping import ModuleMapper as ModuleMapper, map as map, map_ as map_
+from .transforms.mapping import (
+    ModuleMapper as ModuleMapper,
+    ModuleVisitor as ModuleVisitor,
+    map as map,
+    map_ as map_,
+    param_at as param_at,
+    visit as visit,
+)
 from .transforms.placement import (
     clone as clone,
     devices as devices,
@@ -36,7 +43,6 @@ from .transforms.placement import (
     unfreeze as unfreeze,
     valid as valid,
 )
-from .transforms.visiting import ModuleVisitor as ModuleVisitor, param_at as param_at, visit as visit
 from .tree.identities import agree_ids as agree_ids, fresh_ids as fresh_ids
 from .tree.param import Param as Param
 from .tree.walk import params as params

@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._torch_compat.dispatch import TorchDispatchMode, schema_of
 from .._torch_compat.pytree import tree_flatten, tree_map
-from ..backend.devices import find_device
+from ..backend.torch_backend import find_device
 from ..errors import ArgumentError, BurnlikeError, RecordError
 from ..module import params
 from .loading.load_into import load_own

@@ -1,7 +1,7 @@
 """The public names of `burnlike.train`: each is imported from where it is defined, at its first use."""
 
-from .checkpoint.checkpointer import Checkpointer as Checkpointer
-from .checkpoint.strategies import (
+from .checkpoint.checkpointer import (
+    Checkpointer as Checkpointer,
     CheckpointingStrategy as CheckpointingStrategy,
     ComposedCheckpointingStrategy as ComposedCheckpointingStrategy,
     KeepLastNCheckpoints as KeepLastNCheckpoints,

@@ -10,11 +10,11 @@ from torch import Tensor
 from ..._torch_compat.dispatch import COUNTS_AND_SHARES, TorchDispatchMode, current_mode, decomposition_of, schema_of
 from ...errors import BackendError
 from ...ops._function import references
-from . import creation, layers, pointwise, reductions, resampling, shape
+from . import creation, layers, pointwise, reductions, shape
 from .composed import Composed
 from .tables import TRANSLATIONS, WRITES, Tables, tensors_in
 
-_SUBJECTS = (creation, layers, pointwise, reductions, resampling, shape)
+_SUBJECTS = (creation, layers, pointwise, reductions, layers, shape)
 """The files whose translations are registered by being imported."""
 
 _MOVES = frozenset(

@@ -91,15 +91,15 @@ def _parts(tensor: "TensorDifference") -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
+    from ...record.metadata import to_json
     from ...record.tools.comparison import MISSING
-    from ...record.values import to_json
 
     return "nothing" if value is MISSING else shortened(to_json(value, "values"))
 
 
 def _summary(args: argparse.Namespace, comparison: "Comparison", tolerance: float | None) -> dict[str, Any]:
+    from ...record.metadata import to_json
     from ...record.tools.comparison import MISSING
-    from ...record.values import to_json
 
     tensors: list[dict[str, Any]] = []
     for tensor in comparison.tensors:

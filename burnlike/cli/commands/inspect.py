@@ -16,7 +16,7 @@ from ...record.burn.tensor_collector import with_ids_of_clones
 from ...record.bytes.source import FileSource, GzipSource
 from ...record.files.reading import INDEX_SUFFIX, read_outline, verify_outline
 from ...record.formats import Outline, StoredTensor, TensorEntry, detect
-from ...record.values import ids_of_clones, to_json
+from ...record.metadata import ids_of_clones, to_json
 from ..options import add_shared
 from ..record_options import add_layout_options, layout_of, model_of
 from ..tables import printable, say, say_json, shortened

@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 from torch import Tensor, nn
 
 from ...errors import ModuleTreeError
-from ..attributes.constants import MarkedConstant
+from ..attributes.plain_attributes import MarkedConstant
 from ..identity.field_metadata import KEPT, held_as
 from ..module import Module
 from ..torch_objects.wrappers import own_class

@@ -6,8 +6,19 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from ...errors import DuplicateParamIdError, ModuleTreeError
-from ..identity.field_ids import keep_id, known_id, made_elsewhere, note_move, noted_id, noting, place_id, shape_text
-from ..identity.field_metadata import Kind, meta_of, set_meta
+from ..identity.field_metadata import (
+    Kind,
+    keep_id,
+    known_id,
+    made_elsewhere,
+    meta_of,
+    note_move,
+    noted_id,
+    noting,
+    place_id,
+    set_meta,
+    shape_text,
+)
 from ..identity.param_id import ParamId
 from ..torch_objects.wrappers import own_class, unwrap
 from .param import Param

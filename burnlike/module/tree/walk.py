@@ -32,8 +32,7 @@ from ..attributes.plain_attributes import (
     item_count,
     refresh_container,
 )
-from ..identity.field_ids import ON_TENSOR, RENAMED
-from ..identity.field_metadata import FIRST_USE, KEPT, Field, KeptId
+from ..identity.field_metadata import FIRST_USE, KEPT, ON_TENSOR, RENAMED, Field, KeptId
 from ..torch_objects.wrappers import container_of
 from .identities import Identities
 from .param import KeptParam, Kind, Param

@@ -15,8 +15,7 @@ import msgspec
 from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Source
 from ..formats import Format, Outline, StoredTensor, TensorEntry, kind_of_name
-from ..metadata import FORMAT_VERSION
-from ..values import from_json, to_json
+from ..metadata import FORMAT_VERSION, from_json, to_json
 from .record_tree import Make, TensorLeaf, item_of, outline_of_item
 from .tensor_collector import burn_dtype, differing, with_ids_of_clones
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._lazy import resolve
-from ...backend.devices import find_device
+from ...backend.torch_backend import find_device
 from ...errors import BurnlikeError, RecordError, RecordMismatchError, RecordPathError
 from ...module import Param, ParamId
 from ...module.identity.field_metadata import meta_of
@@ -18,12 +18,12 @@ from ...module.module import Module
 from ...module.torch_objects.wrappers import unwrap
 from ...module.tree.walk import strong_steps, walk_of
 from ..files.stored_tensors import dtype_in
+from ..metadata import IDS, ids_of_clones
 from ..nesting import part_of, without
 from ..precision import plain
 from ..record import KIND, OPTIMIZERS, STATE, Handling, Record, handling_of
 from ..state_dict.module_state import below, in_parts, overrides, parts_with_records, tensor_part
 from ..state_dict.state_tree import decode_tree, encode_tree
-from ..values import IDS, ids_of_clones
 from .filling import fill
 from .load_options import LoadOptions, LoadReport, refuse
 from .matching import (

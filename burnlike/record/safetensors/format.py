@@ -19,8 +19,7 @@ import msgspec
 from ...errors import RecordError, RecordFormatError
 from ...record import metadata
 from ..bytes.budget import MAX_DIMENSIONS, MAX_HEADER_BYTES, MAX_NAME, NotThisError, checked_texts, load_json, map_parts
-from ..bytes.checksums import HEX_DIGITS
-from ..bytes.source import Source
+from ..bytes.source import HEX_DIGITS, Source
 from ..formats import DTYPE_BITS, ChecksumSlot, Format, Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
 from ..metadata import CHECKSUMS
 

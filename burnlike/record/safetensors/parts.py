@@ -10,8 +10,7 @@ from typing import Any
 
 from ...errors import ArgumentError, RecordFormatError, RecordIOError
 from ..bytes.budget import CONTAINER, NUMBER, Budget, load_json, text_map, texts_of
-from ..bytes.checksums import HEX_DIGITS, CheckedSource, checksum_of
-from ..bytes.source import FileSource, Source
+from ..bytes.source import HEX_DIGITS, CheckedSource, FileSource, Source, checksum_of
 from ..files.chunks import Chunk, stored_in_chunks
 from ..formats import DEFAULT_EXTENSION, DETAILS, Outline, StoredTensor
 from ..metadata import decode

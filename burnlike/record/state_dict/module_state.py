@@ -28,8 +28,7 @@ from ...module.module import Module
 from ...module.torch_objects.wrappers import bare_name, is_distributed, unwrap
 from ...module.tree.walk import walk_of
 from ..layout import join
-from ..metadata import VERSIONS, dump_versions
-from ..values import ENTRY, PARTS, from_json
+from ..metadata import ENTRY, PARTS, VERSIONS, dump_versions, from_json
 from .state_tree import TENSOR_TAGS, decode_tree, encode_tree
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from torch import Tensor
 from ..._torch_compat.tensors import quantized_tensor
 from ...errors import RecordError, RecordFormatError
 from ..layout import join
+from ..metadata import MAX_DEPTH
 from ..precision import plain
-from ..values import MAX_DEPTH
 
 _TENSOR, _ARRAY, _TUPLE, _ITEMS, _COUNTER = "$tensor", "$array", "$tuple", "$items", "$counter"
 _SET, _BYTES, _DTYPE, _DEVICE, _QUANTIZED = "$set", "$bytes", "$dtype", "$device", "$quantized"

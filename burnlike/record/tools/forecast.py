@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ..bytes.values import BLOCK_BYTES, MAX_WORKERS
 from ..formats import ChecksumSlot, Format, Outline
-from ..saving.device_copy import RANGE_BYTES
+from ..saving.background import RANGE_BYTES
 from ..saving.writing import CHUNK_BYTES, TEXT_BYTES
 
 _DEFLATE_BLOCK = 16_383  # bytes that zlib puts at least into a block that it can't compress; it takes 5 more

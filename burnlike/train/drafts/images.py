@@ -6,8 +6,7 @@ from pathlib import Path
 
 import torch
 
-from ...data.sources.image_files import image_size, read_image, read_mask
-from ...data.sources.images import images_in
+from ...data.sources.images import image_size, images_in, read_image, read_mask
 from ...errors import DataError
 from .texts import OUTPUT, task_key, training_key
 from .writing import Draft, Key, Place, number

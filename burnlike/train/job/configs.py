@@ -38,7 +38,7 @@ from ..parallel.division_problems import (
     pipeline_problems,
     quantized_problems,
 )
-from ..runs.record_paths import record_problem
+from ..runs.run_dir import record_problem
 from ..tasks.configs import (
     PREFERENCES,
     AdversarialConfig,

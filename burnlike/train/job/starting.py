@@ -26,7 +26,7 @@ from ...record.loading.load_into import prepare
 from ...record.loading.load_options import LoadOptions
 from ...record.shortcuts import open_for
 from ..parallel.single_process import SingleProcess
-from ..runs.record_paths import record_at
+from ..runs.run_dir import record_at
 from ..state.training_state import digest_of, random_state, restore_random
 from ..tasks.task import Task
 from .configs import InitFromConfig, TrainConfig

@@ -38,7 +38,7 @@ from ...record.record import Handling, python_state, restore_python
 from ...record.state_dict.module_state import overrides
 from ...record.state_dict.state_tree import decode_tree, encode_tree
 from ..checkpoint.checkpointer import Checkpoint, is_divided, write_records, write_together
-from ..runs.record_paths import burn_checkpoint, burn_file
+from ..runs.run_dir import burn_checkpoint, burn_file
 
 _NOTE, _DIGEST = "_burnlike_frozen_base", "frozen_base"
 _THREADS = 8
