@@ -253,7 +253,10 @@ class OpenFiles:
         try:
             descriptor = self._open.get(path)
             if descriptor is None:
-                descriptor = self._opened(path)
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                if len(self._open) >= _MOST_OPEN:
+                    os.close(self._open.popitem(last=False)[1])
+                self._open[path] = descriptor
             else:
                 self._open.move_to_end(path)
             data = os.pread(descriptor, count, first)
@@ -266,13 +269,6 @@ class OpenFiles:
                 f"{path} ends at byte {first + len(data)}, and had {first + count} at least: it has changed"
             )
         return data
-
-    def _opened(self, path: Path) -> int:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        if len(self._open) >= _MOST_OPEN:
-            os.close(self._open.popitem(last=False)[1])
-        self._open[path] = descriptor
-        return descriptor
 
 
 class Known:

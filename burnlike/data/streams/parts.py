@@ -87,7 +87,15 @@ class Interleave:
     """
 
     def __init__(self, weights: Sequence[float]) -> None:
-        self.counts = _shares(weights)
+        # Whole shares, by the largest remainders, and at least 1 for each.
+        wanted = [it / sum(weights) * STRETCH for it in weights]
+        counts = [max(1, int(it)) for it in wanted]
+        by_rest = sorted(range(len(weights)), key=lambda it: counts[it] - wanted[it])
+        for place in range(max(0, STRETCH - sum(counts))):
+            counts[by_rest[place % len(counts)]] += 1
+        while sum(counts) > STRETCH:
+            counts[counts.index(max(counts))] -= 1
+        self.counts = counts
         self._stretches: dict[Any, tuple[Tensor, Tensor]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -119,18 +127,6 @@ class Interleave:
             numbers.append(torch.arange(count) + number * count)
         order = torch.argsort(torch.cat(keys), stable=True)
         return torch.cat(sources)[order], torch.cat(numbers)[order]
-
-
-def _shares(weights: Sequence[float]) -> list[int]:
-    """Whole shares of a stretch: by the largest remainders, and at least 1 for each."""
-    wanted = [it / sum(weights) * STRETCH for it in weights]
-    counts = [max(1, int(it)) for it in wanted]
-    by_rest = sorted(range(len(weights)), key=lambda it: counts[it] - wanted[it])
-    for place in range(max(0, STRETCH - sum(counts))):
-        counts[by_rest[place % len(counts)]] += 1
-    while sum(counts) > STRETCH:
-        counts[counts.index(max(counts))] -= 1
-    return counts
 
 
 def _kept(cache: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
@@ -213,15 +209,15 @@ class StreamDataset:
         self._fingerprint = fingerprint
         self._mixture = None if weights is None else Interleave(weights)
         blocks = [it.source.blocks(it.first, it.last) for it in parts]
-        moved = [edges - part.first + end - size for (edges, _), part, end, size in self._each(blocks)]
+        moved = [
+            edges - part.first + end - size
+            for (edges, _), part, end, size in zip(blocks, self.parts, self._ends, self._sizes, strict=True)
+        ]
         if self._mixture is not None:
             self._orders = [BlockOrder(it, costs, window_bytes) for it, (_, costs) in zip(moved, blocks, strict=True)]
         else:
             edges = torch.cat([moved[0][:1], *(it[1:] for it in moved)])
             self._orders = [BlockOrder(edges, torch.cat([costs for _, costs in blocks]), window_bytes)]
-
-    def _each(self, blocks: Sequence[Any]) -> Any:
-        return zip(blocks, self.parts, self._ends, self._sizes, strict=True)
 
     @property
     def fingerprint(self) -> str:

@@ -363,17 +363,15 @@ class TokenRows(Reparameterization):
         if len(inputs) != 1 or (adapted := adapter_of(layer, "weight", TokenRows)) is None:
             return None
         if kind == "embedding" and layer.padding_idx not in self.tokens and not layer.scale_grad_by_freq:
-            return self._of_tokens(inputs[0], adapted[1])
+            indices, base = inputs[0], adapted[1]
+            number = torch.full((len(base),), -1, device=base.device)
+            number[self._places(base)] = torch.arange(len(self.tokens), device=base.device)
+            row = number[indices]
+            values = functional.embedding(row.clamp(min=0), self.values).to(base.dtype)
+            return torch.where((row >= 0)[..., None], values, functional.embedding(indices, base))
         if kind == "linear":
             return self._logits(inputs[0], adapted[1], cast("Tensor | None", layer.bias))
         return None
-
-    def _of_tokens(self, indices: Tensor, base: Tensor) -> Tensor:
-        number = torch.full((len(base),), -1, device=base.device)
-        number[self._places(base)] = torch.arange(len(self.tokens), device=base.device)
-        row = number[indices]
-        values = functional.embedding(row.clamp(min=0), self.values).to(base.dtype)
-        return torch.where((row >= 0)[..., None], values, functional.embedding(indices, base))
 
     def _logits(self, x: Tensor, base: Tensor, bias: Tensor | None) -> Tensor:
         places = self._places(base)
