@@ -153,8 +153,6 @@ def export(
     out = crate_output(out) if to == "burn" else Output.of(out, "export", MARKS.get(to))
     out.check_file() if to in MARKS else out.check_directory()
     if to == "burn":
-        from .exporting import write_burn
-
         return write_burn(source, out, inputs, None if dtype is None else getattr(torch, dtype))
     if to in ("hf", "gguf") and source.config is None and not callable(getattr(source.model, "save_pretrained", None)):
         raise ArgumentError(
