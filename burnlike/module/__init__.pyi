@@ -1,6 +1,5 @@
 """The public names of `burnlike.module`: each is imported from where it is defined, at its first use."""
 
-from .adapters.configs import LoraConfig as LoraConfig
 from .adapters.layers import Lora as Lora, WeightNorm as WeightNorm, apply_lora as apply_lora
 from .adapters.reparameterization import (
     Reparameterization as Reparameterization,
@@ -16,7 +15,7 @@ from .containers.sequences import (
     ModuleVec as ModuleVec,
 )
 from .containers.user_containers import ModuleContainer as ModuleContainer
-from .groups.param_group import ParamGroup as ParamGroup, ParamMatcher as ParamMatcher
+from .groups.param_group import LoraConfig as LoraConfig, ParamGroup as ParamGroup, ParamMatcher as ParamMatcher
 from .identity.field_metadata import Kind as Kind
 from .identity.param_id import ParamId as ParamId, seed_param_ids as seed_param_ids
 from .module import Module as Module
@@ -43,6 +42,5 @@ from .transforms.placement import (
     unfreeze as unfreeze,
     valid as valid,
 )
-from .tree.identities import agree_ids as agree_ids, fresh_ids as fresh_ids
 from .tree.param import Param as Param
-from .tree.walk import params as params
+from .tree.walk import agree_ids as agree_ids, fresh_ids as fresh_ids, params as params

@@ -24,7 +24,7 @@ from ..tensor.core.base import TensorBase
 from .layout import Layout, join
 from .metadata import MAX_DEPTH, flat, leaves
 from .nesting import value_at
-from .state_dict.state_tree import is_array, plain_of, tensor_of
+from .state_dict.module_state import is_array, plain_of, tensor_of
 
 if TYPE_CHECKING:
     from .record import Record

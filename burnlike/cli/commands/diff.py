@@ -7,9 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...errors import RecordError
-from ..options import add_shared
+from ..options import add_shared, printable, say, say_json, shortened
 from ..record_options import add_layout_options, layout_of, model_of, open_file
-from ..tables import printable, say, say_json, shortened
 
 if TYPE_CHECKING:
     from ...record.tools.comparison import Comparison, TensorDifference

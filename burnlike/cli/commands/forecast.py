@@ -9,8 +9,7 @@ from ...config.shipped import config_file
 from ...errors import ArgumentError
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .. import record_options as options
-from ..options import add_repeated, add_shared, read_model
-from ..tables import amount, printable, say, say_json
+from ..options import add_repeated, add_shared, amount, printable, read_model, say, say_json
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,8 +11,7 @@ from burnlike._outputs import Output
 from burnlike.config.shipped import shipped_configs, shipped_jobs
 from burnlike.errors import ArgumentError
 
-from ..options import add_force_option, add_shared
-from ..tables import say, shell_word
+from ..options import add_force_option, add_shared, say, shell_word
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

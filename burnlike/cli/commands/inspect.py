@@ -17,9 +17,8 @@ from ...record.bytes.source import FileSource, GzipSource
 from ...record.files.reading import INDEX_SUFFIX, read_outline, verify_outline
 from ...record.formats import Outline, StoredTensor, TensorEntry, detect
 from ...record.metadata import ids_of_clones, to_json
-from ..options import add_shared
+from ..options import add_shared, printable, say, say_json, shortened
 from ..record_options import add_layout_options, layout_of, model_of
-from ..tables import printable, say, say_json, shortened
 
 _COLUMNS = ("tensor", "dtype", "shape", "bytes", "id", "tied to")
 _NAMELESS = (

@@ -8,8 +8,7 @@ from burnlike._outputs import Output
 from burnlike.errors import BurnlikeError, RunDirError
 from burnlike.train.runs.run_files import read_run
 
-from ..options import add_force_option, place_of
-from ..tables import say
+from ..options import add_force_option, place_of, say
 
 if TYPE_CHECKING:
     from burnlike.train.runs.run_files import RunFiles

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..batching import to_device
-from ..orders import generator_of
+from ..loader import generator_of
 from .files import Known
 from .rows import gathered
 

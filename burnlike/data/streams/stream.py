@@ -32,8 +32,7 @@ from .encoders import (
 )
 from .files import Known, Shard, shards_of
 from .parts import Part, StreamDataset
-from .rows import RowSource
-from .windows import Documents, Numbers, WindowSource
+from .rows import Documents, Numbers, RowSource, WindowSource
 
 _PLACES = ("sources", "tokenizer", "validation_path")
 """Fields whose files may move."""

@@ -13,7 +13,7 @@ from ...config.bounds import Count, Finite, NotNegative, Positive, Size, at_most
 from ..sources.configs import Seed
 
 if TYPE_CHECKING:
-    from . import datasets, mixing
+    from . import datasets
 
 Part = Literal["train", "valid"]
 Parts = Annotated[tuple[Part, ...], Meta(min_length=1)]
@@ -239,16 +239,16 @@ class _Mixing(TransformConfig):
 
     is_of_batches = True
 
-    def init(self, dataset: Any) -> "mixing.MixedDataset":
-        from . import mixing
+    def init(self, dataset: Any) -> "datasets.MixedDataset":
+        from . import datasets
 
         ways = [(built(self, "init(dataset)"), self.prob)]
-        if isinstance(dataset, mixing.MixedDataset):  # one of them for each batch
-            return mixing.MixedDataset(dataset.dataset, [*dataset.ways, *ways])
-        return mixing.MixedDataset(dataset, ways)
+        if isinstance(dataset, datasets.MixedDataset):  # one of them for each batch
+            return datasets.MixedDataset(dataset.dataset, [*dataset.ways, *ways])
+        return datasets.MixedDataset(dataset, ways)
 
 
-class MixUpConfig(_Mixing, tag="MixUp", builds=".mixing:MixUp"):
+class MixUpConfig(_Mixing, tag="MixUp", builds=".datasets:MixUp"):
     """Each image, and its class, is a mean of two (Zhang et al. 2017); beside CutMix, one of both for each batch.
 
     Attributes:
@@ -260,7 +260,7 @@ class MixUpConfig(_Mixing, tag="MixUp", builds=".mixing:MixUp"):
     alpha: Annotated[float, Meta(gt=0), at_most(1e6, "all shares are a half then")] = 0.2
 
 
-class CutMixConfig(_Mixing, tag="CutMix", builds=".mixing:CutMix"):
+class CutMixConfig(_Mixing, tag="CutMix", builds=".datasets:CutMix"):
     """A part of each image is another's, and so is a share of its class (Yun et al. 2019).
 
     Attributes:

@@ -15,9 +15,9 @@ from ...errors import ArgumentError, ModuleTreeError
 from ...ops import linear, lora_linear
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
+from ..groups.param_group import LoraConfig
 from ..torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from ..tree.paths import listed
-from .configs import LoraConfig
 from .reparameterization import Reparameterization, attach, candidates
 
 M = TypeVar("M", bound=nn.Module)

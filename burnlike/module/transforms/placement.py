@@ -15,10 +15,9 @@ from ..groups.param_group import ParamGroup, selected
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..torch_objects.lazy_parameter import initialize_param
 from ..torch_objects.wrappers import unwrap
-from ..tree.identities import fresh_ids
 from ..tree.param import differentiable, track
 from ..tree.traversal import slots_of
-from ..tree.walk import params, weights
+from ..tree.walk import fresh_ids, params, weights
 from .mapping import kind_of
 from .structural_copy import Copies, check_copyable
 

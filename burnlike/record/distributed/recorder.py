@@ -30,8 +30,7 @@ from ..formats import DETAILS, Outline, TensorEntry
 from ..precision import PrecisionRule, file_dtype, shown, stored_dtype_of, torch_dtype
 from ..record import Record, record_of
 from ..recorder import Recorder, checked_precision, converted, names_of_tied, outline_of, record_to_save
-from ..safetensors.format import build_header
-from ..safetensors.parts import FILES, check_directory, part_checksums, read_parts
+from ..safetensors.format import FILES, build_header, check_directory, part_checksums, read_parts
 from ..saving.writing import plain_tensor
 from ..state_dict.module_state import entries_of, kept_tensors
 from ..torch_files.dcp import OWN_TEXTS

@@ -35,8 +35,7 @@ from ...record.loading.load_into import PreparedLoad, load_undoably, prepare, pu
 from ...record.loading.load_options import LoadOptions, Remap
 from ...record.nesting import names_below, part_of
 from ...record.record import Handling, python_state, restore_python
-from ...record.state_dict.module_state import overrides
-from ...record.state_dict.state_tree import decode_tree, encode_tree
+from ...record.state_dict.module_state import decode_tree, encode_tree, overrides
 from ..checkpoint.checkpointer import Checkpoint, is_divided, write_records, write_together
 from ..runs.run_dir import burn_checkpoint, burn_file
 
