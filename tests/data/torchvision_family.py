@@ -14,7 +14,7 @@ from torch import Tensor
 
 from burnlike.config import Config, TransformConfig
 from burnlike.data import InMemDataset
-from burnlike.data.transforms import datasets, images as photos, torchvision_configs as ours
+from burnlike.data.transforms import configs as ours, datasets, images as photos
 from burnlike.errors import ConfigError
 from tests.interop.families.sweep import load
 

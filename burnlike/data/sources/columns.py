@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError, nearest
+from .configs import ColumnConfig, TableConfig
 from .rows import Row, RowFile
 from .table_cells import LEFT_OUT, cell, class_text, is_missing, number_of, order, shown, truth_of
-from .table_configs import ColumnConfig, TableConfig
 
 _MOST_CATEGORIES = 4096
 _MANY, _ID_SHARE = 100, 0.9

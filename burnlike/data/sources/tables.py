@@ -22,6 +22,7 @@ from ...errors import BurnlikeError, DataError, TableError
 from ..dataset import TensorDataset
 from ..transforms.datasets import SelectionDataset
 from .columns import Column, Rows, Targets
+from .configs import ColumnConfig, TableConfig, TableSplitConfig, dialect_in, table_file
 from .rows import KINDS, dialect_of, stream_rows
 from .splits import Splits, Unlabeled, drawn, existing
 from .table_cells import (
@@ -37,7 +38,6 @@ from .table_cells import (
     too_large,
     truth_of,
 )
-from .table_configs import ColumnConfig, TableConfig, TableSplitConfig, dialect_in, table_file
 
 Parts = tuple[list[int], list[int]]
 """The numbers of the rows to train on, and of those to validate on, in their order."""

@@ -28,11 +28,11 @@ from ...optim.lbfgs.configs import LbfgsConfig
 from ...optim.schedules.configs import CosineAnnealingConfig
 from ..learner.configs import BEST, BestMetricConfig, TrainingConfig, metric_of
 from ..metrics.configs import LearningRateConfig, LossConfig
-from ..parallel.configs import DistributedConfig
-from ..parallel.division_problems import (
+from ..parallel.configs import (
     CONTEXT_IN_FLOAT8,
     IN_INT8,
     REDUCED_ON_CPU,
+    DistributedConfig,
     context_problems,
     expert_problems,
     pipeline_problems,

@@ -24,8 +24,7 @@ from ...optim import OptimizerAdaptor
 from ..learner.configs import BEST, metric_of
 from ..learner.steps import StepOutput, named_numbers, output_of, update_metrics
 from ..metrics.configs import AucPrConfig, AurocConfig
-from ..parallel.configs import DistributedConfig
-from ..parallel.division_problems import SCHEDULES, is_understood
+from ..parallel.configs import SCHEDULES, DistributedConfig, is_understood
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta

@@ -1,11 +1,6 @@
 """The public names of `burnlike.train.metrics`: each is imported from where it is defined, at its first use."""
 
-from .base import (
-    EpochMetric as EpochMetric,
-    metric_state as metric_state,
-    restore_metric as restore_metric,
-    spans_of as spans_of,
-)
+from .base import EpochMetric as EpochMetric, metric_state as metric_state, restore_metric as restore_metric
 from .classification import (
     Accuracy as Accuracy,
     AucPr as AucPr,
@@ -52,6 +47,7 @@ from .configs import (
     WordErrorRateConfig as WordErrorRateConfig,
 )
 from .images import Dice as Dice, MsSsim as MsSsim, Psnr as Psnr, Ssim as Ssim
+from .outputs import spans_of as spans_of
 from .regression import R2 as R2, Mae as Mae, Mape as Mape, Rmse as Rmse
 from .sequences import (
     Bleu as Bleu,

@@ -17,15 +17,8 @@ from ...data.configs import NO_TARGET
 from ...errors import ShapeError
 from ...ops import cross_entropy
 from . import configs
-from .base import (
-    ConfiguredMetric,
-    MeanMetric,
-    as_probabilities,
-    best_classes,
-    expect,
-    scores_and_classes,
-    scores_and_truth,
-)
+from .base import ConfiguredMetric, MeanMetric, best_classes, expect, scores_and_classes, scores_and_truth
+from .outputs import as_probabilities
 
 
 class _OfTargets(MeanMetric):

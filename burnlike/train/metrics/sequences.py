@@ -16,7 +16,8 @@ from torchmetrics.text import BLEUScore, ROUGEScore, WordErrorRate as TorchWordE
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, ShapeError
 from . import configs
-from .base import ConfiguredMetric, expect, shape_error, spans_of
+from .base import ConfiguredMetric, expect, shape_error
+from .outputs import spans_of
 
 Sequences = list[list[int]]
 

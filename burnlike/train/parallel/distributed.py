@@ -54,8 +54,7 @@ from ..checkpoint.checkpointer import (
     write_together,
 )
 from ..view.callback import Callback
-from .configs import DdpConfig, DistributedConfig, Fsdp2Config, MeshSizes
-from .division_problems import CONTEXT_IN_FLOAT8, IN_INT8, pipeline_problems
+from .configs import CONTEXT_IN_FLOAT8, IN_INT8, DdpConfig, DistributedConfig, Fsdp2Config, MeshSizes, pipeline_problems
 from .mesh import Mesh
 from .part_of_model import Experts, divide_layers, divide_sequences
 from .single_process import SingleProcess

@@ -19,7 +19,7 @@ from ...errors import ConfigError, DataError, ShapeError, nearest
 from ...ops._divided import whole as whole_of_parts
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
-from ..metrics.base import with_both_classes
+from ..metrics.outputs import with_both_classes
 from .configs import ClassificationConfig, ModelLossConfig, RegressionConfig, SegmentationConfig
 from .task import MeasuredTask, PaddedTask, Task, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
 

@@ -17,7 +17,7 @@ from ...module.printing.values import type_text
 from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
-from ..metrics.base import OUTSIDE, spans_of
+from ..metrics.outputs import OUTSIDE, spans_of
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
 from .supervised import class_names
 from .task import MeasuredTask, added_loss, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
