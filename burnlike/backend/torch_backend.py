@@ -152,12 +152,10 @@ class TorchBackend:
 
     def full_precision(self) -> Self:
         """The same backend with float32 as its float type; float64 stays."""
-        wide = self.float_dtype in (torch.float32, torch.float64)
-        return self if wide else self._with_float(torch.float32)
-
-    def _with_float(self, dtype: torch.dtype) -> Self:
+        if self.float_dtype in (torch.float32, torch.float64):
+            return self
         changed = copy.copy(self)
-        object.__setattr__(changed, "float_dtype", dtype)
+        object.__setattr__(changed, "float_dtype", torch.float32)
         return changed
 
 
