@@ -62,7 +62,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "record/formats.py": ({PATTERN}, "a table of patterns in the code"),
     "record/loading/module_code.py": ({REPLACE}, "`rename` is of names of tensors"),
     "record/saving/background.py": ({FOLLOW}, "tells two saves to one file"),
-    "record/saving/shard_set.py": ({REMOVE}, "replaces a set of files by another"),
+    "record/safetensors/recorder.py": ({REMOVE}, "replaces a set of files by another"),
     "train/checkpoint/": ({FOLLOW}, "the name of a run, and its files but for links out of it"),
     "train/export/hugging_face.py": ({WRITE}, "files in a new directory"),
     "train/job/launching.py": ({WRITE}, "marks a directory as a run, before ranks lock it"),

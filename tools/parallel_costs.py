@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from burnlike.train import TrainConfig
-from burnlike.train.job.forecast_meshes import MeshForecast, forecast_meshes, parse_mesh
+from burnlike.train.job.forecast import MeshForecast, forecast_meshes, parse_mesh
 from burnlike.train.view.formats import format_bytes
 
 CONFIG = Path(__file__).parent.parent / "burnlike" / "configs" / "char_gpt.yaml"

@@ -80,7 +80,7 @@ class _Tracked:
         return _replaced(result, lambda it: next(derived) if it.is_floating_point() else it)
 
     def _untracked(self, args: Any, kwargs: Any) -> Any:
-        plain, named = _detached((args, kwargs))
+        plain, named = _replaced((args, kwargs), lambda it: it.detach() if it.requires_grad else it)
         return self.function(*plain, **named)
 
     def _with_its_own(self, args: Any, kwargs: Any) -> Any:
@@ -159,10 +159,6 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def _replaced(value: Any, change: Callable[[Tensor], Any]) -> Any:
     return _mapped(value, lambda it: change(it) if isinstance(it, Tensor) else it)
-
-
-def _detached(value: Any) -> Any:
-    return _replaced(value, lambda it: it.detach() if it.requires_grad else it)
 
 
 # Fourier transforms without complex numbers, which tables don't have: products with matrices of cosines and sines. For

@@ -156,7 +156,12 @@ class NodeReader:
         """The fields that a mapping gives, by attribute name; reports unknown and missing keys."""
         fields, defaults = fields_of(cls), defaults_of(cls)
         if inlined := inlined_in(cls):
-            node = _outlined(node, cls, inlined)
+            # The keys of the inlined field get a mapping of their own.
+            entries = {key: entry for key, entry in node.value.items() if key in fields_of(cls) and key != inlined}
+            beside = {key: entry for key, entry in node.value.items() if key not in entries}
+            if beside:
+                entries[inlined] = MappingEntry(node.place, node.with_value(Entries(beside)))
+            node = node.with_value(Entries(entries))
         prefix = f"{path}." if path else ""
         absent = fields.keys() - node.value.keys()
         values, meant = {}, set()
@@ -308,15 +313,6 @@ def _with_type(item: Node, kind: mi.Type) -> Node:
         if item.reference is not None or lookup(kind.cls, item.value) is None:
             return item
     return Node(Entries({TAG_FIELD: MappingEntry(item.place, item)}), item.place)
-
-
-def _outlined(node: Node, cls: ConfigType, inlined: str) -> Node:
-    """The mapping with the keys of the inlined field in a mapping of their own."""
-    entries = {key: entry for key, entry in node.value.items() if key in fields_of(cls) and key != inlined}
-    beside = {key: entry for key, entry in node.value.items() if key not in entries}
-    if beside:
-        entries[inlined] = MappingEntry(node.place, node.with_value(Entries(beside)))
-    return node.with_value(Entries(entries))
 
 
 def _has_wrong_reference(node: Node) -> bool:

@@ -18,6 +18,7 @@ class of that name (the module is imported under `TYPE_CHECKING`). When the prog
 and the brackets say what to import (see `base.py`): with `Generic`, msgspec would bind the variable in every field.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -98,7 +99,7 @@ class ModuleConfig(Config, Builds[Built]):
                 " its classes or targets; those of masks have no names"
             )
         if device is not None:
-            device = resolve("burnlike.backend.devices:named_device")(device)
+            device = resolve("burnlike.backend.torch_backend:named_device")(device)
         return built(self, "init(device)", device=device)
 
     def init_from(
@@ -131,7 +132,7 @@ class ModuleConfig(Config, Builds[Built]):
     @property
     def _sizes_from_data(self) -> "list[str]":
         """The fields of type `Outputs` that the data is to fill."""
-        return [name for name in _outputs(type(self)) if getattr(self, name) == FROM_DATA]
+        return [name for name in _fields_with(type(self), _is_of_data) if getattr(self, name) == FROM_DATA]
 
     def for_sizes(self, d_input: int | None, d_output: int | None) -> "ModuleConfig":
         """The config completed by the sizes of the data: features of an item, and numbers that the model gives; None
@@ -164,7 +165,7 @@ def _layers(value: Any) -> int:
     for part in parts.values() if isinstance(parts, dict) else parts:
         if isinstance(part, _WITH_PARTS):
             below += _layers(part)
-    names = _layer_counts(type(value)) if isinstance(value, Config) else []
+    names = _fields_with(type(value), _counts_layers) if isinstance(value, Config) else []
     counts = [count for name in names if (count := getattr(value, name)) is not None] if names else []
     if not counts:
         return below + isinstance(value, ModuleConfig)
@@ -172,25 +173,17 @@ def _layers(value: Any) -> int:
 
 
 @cache
-def _layer_counts(cls: ConfigType) -> list[str]:
-    """The fields that are numbers of `Layers`, or several."""
-    return [
-        field.name
-        for field in fields_of(cls).values()
-        if any(
-            isinstance(it, mi.Metadata) and (it.extra or {}).get("reason") == PER_LAYER for it in types_in(field.type)
-        )
-    ]
+def _fields_with(cls: ConfigType, has: Callable[[mi.Type], bool]) -> list[str]:
+    """The fields that have, or have in their type, one of which `has` is true."""
+    return [field.name for field in fields_of(cls).values() if any(map(has, types_in(field.type)))]
 
 
-@cache
-def _outputs(cls: ConfigType) -> list[str]:
-    """The fields of type `Outputs`."""
-    return [
-        field.name
-        for field in fields_of(cls).values()
-        if any(isinstance(it, mi.LiteralType) and FROM_DATA in it.values for it in types_in(field.type))
-    ]
+def _counts_layers(wanted: mi.Type) -> bool:
+    return isinstance(wanted, mi.Metadata) and (wanted.extra or {}).get("reason") == PER_LAYER
+
+
+def _is_of_data(wanted: mi.Type) -> bool:
+    return isinstance(wanted, mi.LiteralType) and FROM_DATA in wanted.values
 
 
 _WITH_PARTS = (Config, list, tuple, dict)

@@ -16,22 +16,20 @@ from .dataset import (
 from .loader import DataLoader as DataLoader
 from .resumable import Resumable as Resumable
 from .sources.configs import (
+    ColumnConfig as ColumnConfig,
     ComposedConfig as ComposedConfig,
+    CsvConfig as CsvConfig,
     DigitsConfig as DigitsConfig,
     HuggingFaceConfig as HuggingFaceConfig,
     ImageFolderConfig as ImageFolderConfig,
+    JsonLinesConfig as JsonLinesConfig,
+    ParquetConfig as ParquetConfig,
+    TableSplitConfig as TableSplitConfig,
     TokensConfig as TokensConfig,
 )
 from .sources.hugging_face import HuggingFaceDataset as HuggingFaceDataset
 from .sources.images import ImageFolderDataset as ImageFolderDataset
 from .sources.splits import Splits as Splits, transformed as transformed
-from .sources.table_configs import (
-    ColumnConfig as ColumnConfig,
-    CsvConfig as CsvConfig,
-    JsonLinesConfig as JsonLinesConfig,
-    ParquetConfig as ParquetConfig,
-    TableSplitConfig as TableSplitConfig,
-)
 from .sources.tables import Table as Table
 from .sources.tokens import MappedTokens as MappedTokens, TokenFile as TokenFile
 from .streams.configs import StreamConfig as StreamConfig, StreamSourceConfig as StreamSourceConfig

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import ArgumentError, AutodiffError, DTypeError
 from ..mlax import apply, combine
-from ..mlax.structure import leaves
+from ..mlax.static_part import leaves
 from ..mlax.tensor_leaves import Leaf, weight_places, with_detached_leaves
 from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId

@@ -1,15 +1,21 @@
-"""`torch.func.vmap` for functions of modules: ensembles and per-sample gradients."""
+"""`torch.func.vmap` for functions of modules, per-sample gradients, and ensembles: modules stacked into one."""
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .._torch_compat.pytree import broadcast_prefix, tree_flatten
 from .._torch_compat.transforms import is_batched
-from ..errors import ArgumentError
+from ..errors import ArgumentError, StructureMismatchError
+from ..mlax.static_part import check_same_structure, leaves as mlax_leaves
+from ..mlax.tensor_leaves import Leaf, leaves
+from ..module.identity.field_metadata import Meta, change_field, drop_id, fields_of, fields_with, meta_of, set_meta
+from ..module.identity.param_id import ParamId
+from ..module.torch_objects.wrappers import unwrap
+from ..module.transforms.structural_copy import shell
 from .packing import Inputs, Outputs, grouped
 
 Dims = Any
@@ -128,3 +134,129 @@ def _same(
         return outer if after % outer.dim() == before else None
 
     return same
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class EnsembleMember(NamedTuple):
+    """The facts about one module that a stack keeps, by the path of each part; a plain tuple, for pickles."""
+
+    ids: dict[str, dict[str, Any]]  # as the module's parts keep them
+    metas: dict[str, dict[str, Any]]  # labels and mappers, likewise
+    members: tuple[Any, ...] | None  # of one that was stacked itself, what it remembers
+
+
+def stack(modules: Iterable[M]) -> M:
+    """One module whose tensors have a first dimension with one entry for each of `modules`, for `burnlike.func.vmap`.
+
+    It has ids of its own and remembers those of its members for `unstack`. It shares no memory with them. They have one
+    class, and the same fields, hyperparameters, mode, shapes and trainability; ids and labels may differ.
+    Raises StructureMismatchError: they differ in something else than values; the message has path and both values.
+
+    Example:
+        >>> import torch, burnlike as bl
+        >>> members = bl.func.stack([torch.nn.Linear(2, 1) for _ in range(3)])
+        >>> members.weight.shape
+        torch.Size([3, 1, 2])
+        >>> [member.weight.shape for member in bl.func.unstack(members)]
+        [torch.Size([1, 2]), torch.Size([1, 2]), torch.Size([1, 2])]
+    """
+    members = [unwrap(module) for module in modules]
+    if not members:
+        raise ArgumentError("stack: expected at least one module, got none")
+    columns = [leaves(member) for member in members]
+    for number, (member, leaves_of_member) in enumerate(zip(members, columns, strict=True)):
+        check_same_structure(members[0], member)
+        _check_same_leaves(columns[0], leaves_of_member, number)
+        _check_same_modes(members[0], member, number)
+    values: dict[Tensor, Tensor] = {}
+    for row in zip(*columns, strict=True):
+        stacked = torch.stack([leaf.tensor.detach() for leaf in row])
+        first = row[0].tensor
+        values[first] = nn.Parameter(stacked, first.requires_grad) if row[0].kind == "weight" else stacked
+    new = shell(members[0], lambda owner, name, kind, tensor: values[tensor])
+    for leaf in mlax_leaves(new, holes=True):
+        leaf.adopt(ParamId.new(f"stack/{leaf.path}"))
+    new.__dict__["_burnlike_stack_members"] = tuple(tuple(_remembered(member)) for member in members)
+    return new  # pyright: ignore[reportReturnType]
+
+
+def unstack(module: M) -> list[M]:
+    """The modules that `module` was stacked from, with its present values and trainability, and their own ids.
+
+    They share no memory with it. `module` is from `stack`, or what `burnlike.func.vmap`, `burnlike.mlax.apply` or a map
+    made of such a module. Raises ArgumentError: it was not stacked, or a tensor lacks one entry for each member.
+    """
+    remembered: Sequence[tuple[Any, ...]] | None = module.__dict__.get("_burnlike_stack_members")
+    if remembered is None:
+        raise ArgumentError(f"unstack: this {type(module).__name__} was not made by burnlike.func.stack")
+    for leaf in leaves(module):
+        if leaf.tensor.dim() == 0 or len(leaf.tensor) != len(remembered):
+            raise ArgumentError(
+                f"unstack: '{leaf.path}' has shape {list(leaf.tensor.shape)}, expected a first dimension of"
+                f" {len(remembered)}, one entry for each member"
+            )
+    return [_member(module, index, EnsembleMember(*member)) for index, member in enumerate(remembered)]
+
+
+def _member(module: M, index: int, remembered: EnsembleMember) -> M:
+    def place(owner: nn.Module, name: str, kind: Any, tensor: Tensor) -> Tensor:
+        value = tensor.detach()[index].clone()
+        return nn.Parameter(value, tensor.requires_grad) if kind == "weight" else value
+
+    new = shell(module, place)
+    del new.__dict__["_burnlike_stack_members"]
+    if remembered.members is not None:
+        new.__dict__["_burnlike_stack_members"] = remembered.members
+    for path, part in new.named_modules():
+        for name in fields_with(part, "id") if path in remembered.ids else ():
+            drop_id(part, name)
+        for name, kept in remembered.ids.get(path, {}).items():
+            change_field(part, name, {"id": kept})
+        for name, kept in remembered.metas.get(path, {}).items():
+            stacked_meta = Meta(**kept)
+            label = None if meta_of(part, name).hole else stacked_meta.name
+            set_meta(
+                part,
+                name,
+                name=label,
+                load_mapper=stacked_meta.load_mapper,
+                save_mapper=stacked_meta.save_mapper,
+                own_id=stacked_meta.own_id,
+            )
+    return new
+
+
+def _remembered(member: nn.Module) -> EnsembleMember:
+    def kept(key: str) -> dict[str, dict[str, Any]]:
+        fields = {path: fields_of(part) for path, part in member.named_modules()}
+        by_path = {path: {name: of[name][key] for name in of if key in of[name]} for path, of in fields.items()}
+        return {path: names for path, names in by_path.items() if names}
+
+    return EnsembleMember(kept("id"), kept("meta"), member.__dict__.get("_burnlike_stack_members"))
+
+
+def _check_same_leaves(first: list[Leaf], other: list[Leaf], number: int) -> None:
+    if len(first) != len(other):
+        raise StructureMismatchError(
+            f"modules 0 and {number} have {len(first)} and {len(other)} distinct tensors: they are tied in different"
+            " ways, or have holes in different places"
+        )
+    for a, b in zip(first, other, strict=True):
+        for told_a, told_b in zip(_traits(a), _traits(b), strict=True):
+            if told_a != told_b:
+                raise StructureMismatchError(f"modules 0 and {number} differ at '{a.path}': {told_a} and {told_b}")
+
+
+def _traits(leaf: Leaf) -> list[str]:
+    tensor, flags = leaf.tensor, [f"trainable={leaf.trainable}", f"requires_grad={leaf.tensor.requires_grad}"]
+    return [f"the path {leaf.path}", f"shape {[*tensor.shape]}", str(tensor.dtype), f"device {tensor.device}", *flags]
+
+
+def _check_same_modes(first: nn.Module, other: nn.Module, number: int) -> None:
+    for (path, a), (_, b) in zip(first.named_modules(), other.named_modules(), strict=True):
+        if a.training is not b.training:
+            raise StructureMismatchError(
+                f"modules 0 and {number} differ at '{path}': training={a.training} and training={b.training}"
+            )

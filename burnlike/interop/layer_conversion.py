@@ -17,8 +17,17 @@ from .. import nn as layers
 from .._torch_compat.modules import HOOKS
 from ..errors import NoCounterpartError
 from ..module.attributes.plain_attributes import DEEPEST, plain_names
-from ..module.identity.field_ids import keep_id, known_id, noting_at, place_id
-from ..module.identity.field_metadata import KEPT as FIELDS, change_field, fields_of, meta_of, set_meta
+from ..module.identity.field_metadata import (
+    KEPT as FIELDS,
+    change_field,
+    fields_of,
+    keep_id,
+    known_id,
+    meta_of,
+    noting_at,
+    place_id,
+    set_meta,
+)
 from ..module.identity.param_id import ParamId
 from ..nn.tensor_source import TensorRecipe, whole
 from ..nn.torch_counterpart import AnyLibrary, Counterpart

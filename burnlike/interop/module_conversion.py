@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from .._lazy import resolve
 from ..errors import BurnlikeError, NoCounterpartError
-from ..module.containers.mappings import ModuleDict
-from ..module.containers.sequences import ModuleTuple
+from ..module.containers.sequences import ModuleDict, ModuleTuple
 from ..module.torch_objects.lazy_parameter import initialize_param
 from ..module.torch_objects.wrappers import own_class, unwrap
 from ..module.transforms.placement import copy_with
@@ -105,7 +104,7 @@ def to_burn(
         ArgumentError: the example does not fit the module's `forward`.
     """
     # The exporter is above this package, which may not import it.
-    return resolve("burnlike.train.export.burn:write_module")(module, example, out)
+    return resolve("burnlike.train.export.exporting:write_module")(module, example, out)
 
 
 class _Conversion:

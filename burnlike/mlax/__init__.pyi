@@ -20,8 +20,7 @@ from .sequence import (
     Series as Series,
     SeriesRng as SeriesRng,
 )
-from .static_part import static_key as static_key
-from .structure import leaves as leaves
+from .static_part import leaves as leaves, static_key as static_key
 from .transforms import (
     combine as combine,
     filter as filter,

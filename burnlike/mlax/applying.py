@@ -9,8 +9,7 @@ from torch import nn
 from .._torch_compat.dispatch import assume_constant
 from ..errors import ArgumentError
 from .guards import refuse_holes
-from .static_part import own_containers
-from .structure import view
+from .static_part import own_containers, view
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -13,15 +13,19 @@ from torch import Tensor, nn
 
 from .._torch_compat.transforms import is_wrapped, transforming
 from ..errors import ArgumentError, DTypeError
-from ..module.identity.field_ids import copy_id, keep_id, known_id, noting_at, place_id
 from ..module.identity.field_metadata import (
     KeptId,
     Meta,
     change_field,
+    copy_id,
     copy_meta,
     fields_with,
+    keep_id,
+    known_id,
     meta_of,
+    noting_at,
     ordered_fields,
+    place_id,
     remember_field,
     set_meta,
 )

@@ -11,7 +11,7 @@ from ..module.groups.param_group import ParamGroup
 from ..module.identity.param_id import ParamId
 from ..module.tree.param import Param
 from .parameter import Parameter
-from .structure import leaves
+from .static_part import leaves
 
 Predicate = Callable[..., bool]
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ..errors import EmptyParamError
-from ..module.attributes.constants import Above
+from ..module.attributes.plain_attributes import Above
 from ..module.identity.field_metadata import fields_with, meta_of
 from ..module.torch_objects.wrappers import parts_of
 

@@ -1,26 +1,122 @@
 """MLAX's Module: its attributes are Parameter handles, and modules in it are its children."""
 
+import copy
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy as is_shapeless
 
-from ..module.attributes.constants import MarkedConstant
+from .._torch_compat import pytree
+from ..errors import ArgumentError, StructureMismatchError
+from ..module.attributes.plain_attributes import MarkedConstant
 from ..module.containers.user_containers import holds_part, is_container
 from ..module.identity.field_metadata import fields_of, fields_with, set_meta
 from ..module.module import Module as BaseModule
+from ..module.torch_objects.lazy_parameter import is_lazy
 from ..module.transforms import placement
 from ..module.tree.param import Param
-from . import applying, structure, transforms
+from . import applying, static_part, transforms
 from .data import DataTree, Unbound, share
 from .guards import guard_holes, guarding
-from .module_pytrees import register_pytree
-from .moving import converting, forking
 from .parameter import Parameter
 from .pytrees import register_handle
-from .static_part import static_key
+from .static_part import check_same_structure, static_key, update_references
+from .tensor_leaves import Leaf, leaves, with_detached_leaves
+
+M = TypeVar("M", bound=nn.Module)
+F = TypeVar("F", bound=Callable[..., Any])
+_Slots = list[tuple[dict[str, Any], str]]
+
+
+def fork_weights(module: M) -> M:
+    """Give `module` parameters of its own, in place, which share memory with those it had; returns it."""
+    for tensor, slots in _tied(module):
+        if is_lazy(tensor):
+            _put(slots, copy.deepcopy(tensor))
+        elif type(tensor) is nn.Parameter:
+            _put(slots, nn.Parameter(tensor.detach(), tensor.requires_grad))
+    update_references(module.modules())
+    return module
+
+
+def forking(function: F) -> F:
+    """`function`, a method that changes a module in place, so that views which share its tensors keep theirs."""
+
+    @functools.wraps(function)
+    def forked(self: nn.Module, *args: Any, **options: Any) -> nn.Module:
+        return function(fork_weights(self), *args, **options)
+
+    return forked  # pyright: ignore[reportReturnType]
+
+
+def converting(method: F) -> F:
+    """`method`, one of `nn.Module` that calls `_apply`, for modules whose views keep their tensors."""
+
+    @functools.wraps(method)
+    def converted(self: nn.Module, *args: Any, **options: Any) -> nn.Module:
+        return _apart(self, lambda module: method(module, *args, **options))
+
+    return converted  # pyright: ignore[reportReturnType]
+
+
+def _apart(module: M, convert: Callable[[nn.Module], object]) -> M:
+    """Let `convert` make new parameters; tied ones stay tied.
+
+    Those that the conversion leaves as they are stay the same objects, so that optimizers keep them.
+    """
+    before = list(_tied(module))
+    lazy = nn.Module()  # torch can't make new ones of these: copies are converted in place
+    for index, (tensor, _) in enumerate(before):
+        if is_lazy(tensor) or isinstance(tensor, nn.UninitializedParameter):
+            lazy.register_parameter(str(index), copy.deepcopy(tensor))  # pyright: ignore[reportArgumentType]
+    convert(lazy)
+    for index in lazy._parameters:
+        _put(before[int(index)][1], None)
+    kept = torch.__future__.get_overwrite_module_params_on_conversion()
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        convert(module)
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(kept)
+        for index, tensor in lazy._parameters.items():
+            _put(before[int(index)][1], tensor)
+    for tensor, slots in before:
+        group, name = slots[0]
+        new = group[name]
+        _put(slots, tensor if new is not None and _unchanged(tensor, new) else new)
+    update_references(module.modules())
+    return module
+
+
+def _put(slots: _Slots, tensor: Tensor | None) -> None:
+    for group, name in slots:
+        group[name] = tensor
+
+
+def _unchanged(old: Tensor, new: Tensor) -> bool:
+    if is_lazy(old) or is_shapeless(old):
+        return type(old) is type(new) and (old.dtype, old.device) == (new.dtype, new.device)
+    return (
+        (old.dtype, old.device, old.shape) == (new.dtype, new.device, new.shape)
+        and not old.is_meta
+        and old.data_ptr() == new.data_ptr()
+    )
+
+
+def _tied(module: nn.Module) -> Iterator[tuple[Tensor, _Slots]]:
+    """Each distinct tensor of a tree with the places that hold it."""
+    slots_of: dict[int, tuple[Tensor, _Slots]] = {}
+    for group in (group for part in module.modules() for group in (part._parameters, part._buffers)):
+        for name, tensor in group.items():
+            if tensor is not None:
+                slots_of.setdefault(id(tensor), (tensor, []))[1].append((group, name))
+    return iter(slots_of.values())
 
 
 class Module(BaseModule):
@@ -65,11 +161,11 @@ class Module(BaseModule):
         if "_parameters" not in parts:
             return super().__getattr__(name)
         if name in parts["_parameters"]:
-            if parts["_parameters"][name] is None and not structure.awaits(self, name):
+            if parts["_parameters"][name] is None and not static_part.awaits(self, name):
                 return None
             return Parameter.at(((self, name),))
         if name in parts["_buffers"] and name not in parts["_non_persistent_buffers_set"]:
-            if parts["_buffers"][name] is None and not structure.awaits(self, name):
+            if parts["_buffers"][name] is None and not static_part.awaits(self, name):
                 return None
             return Parameter.at(((self, name),))
         if isinstance(parts["_modules"].get(name), DataTree):
@@ -169,7 +265,7 @@ class Module(BaseModule):
 
     no_grad, freeze, unfreeze = forking(placement.no_grad), forking(placement.freeze), forking(placement.unfreeze)
 
-    leaves = structure.leaves
+    leaves = static_part.leaves
     map = transforms.map  # pyright: ignore[reportAssignmentType]
     filter = transforms.filter
     partition = transforms.partition
@@ -210,3 +306,101 @@ class TreeParameter(Parameter, nn.Module):  # pyright: ignore[reportIncompatible
 
 
 register_handle(TreeParameter, Parameter)
+
+
+def register_pytree(cls: type[M]) -> type[M]:
+    """Let instances of `cls` be pytrees: `torch.func.grad`, `vmap` and tree functions then take them directly.
+
+    The leaves are the parameters and buffers; holes contribute none. It is for classes whose instances are the
+    arguments; a subclass is to be registered too. Once registered, every library that maps over pytrees (activation
+    checkpointing, hooks of sharded models) rebuilds the instances that it is given. `torch.compile` and `burnlike.func`
+    take modules without it.
+
+    The functions of torch give modules whose weights are plain tensors, which may be part of autograd's graph; see
+    `burnlike.func.restore_parameters`. Tree functions outside of transforms give parameters, cut from the graph.
+    Non-persistent buffers are no leaves, but for those of `burnlike.func.stack`, which have the leading dimension too.
+
+    It returns the class, as a decorator does; a second call has no effect. Raises ArgumentError: another library has
+    registered the class.
+
+    Example:
+        >>> import torch, burnlike as bl
+        >>> @bl.func.register_pytree
+        ... class Scale(bl.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.factor = bl.Param.from_data([2.0])
+        ...     def forward(self, x):
+        ...         return x * self.factor
+        >>> torch.func.grad(lambda scale: scale(torch.ones(3)).sum())(Scale()).factor.tolist()
+        [3.0]
+    """
+    if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
+        raise TypeError(f"register_pytree: expected a class of modules, got {cls!r}")
+    node = pytree.SUPPORTED_NODES.get(cls)
+    if node is not None:
+        if node.flatten_fn is _flatten:
+            return cls
+        raise ArgumentError(f"register_pytree: {cls.__name__} is registered as a pytree by another library")
+    pytree.register_pytree_node(
+        cls,
+        _flatten,
+        _unflatten,
+        serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
+        flatten_with_keys_fn=_flatten_with_keys,
+    )
+    return cls
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Structure:
+    """A module without its leaves; equal for modules that can be mapped together."""
+
+    module: nn.Module  # one of this structure; its tensors are not used, but for the constants
+    leaves: list[Leaf]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Structure) or [it.path for it in self.leaves] != [it.path for it in other.leaves]:
+            return False
+        try:
+            if self is not other:
+                check_same_structure(self.module, other.module)
+        except StructureMismatchError:
+            return False
+        return True
+
+    def __hash__(self) -> int:
+        return hash((type(self.module), len(self.leaves)))
+
+    def __repr__(self) -> str:
+        return f"Structure({type(self.module).__name__}, {[leaf.path for leaf in self.leaves]})"
+
+
+@dataclass(slots=True, eq=False)
+class LeavesOf:
+    """The result of a tree function for a module when its results are not tensors: numbers, shapes, None."""
+
+    structure: Structure
+    values: list[Any]  # one for each leaf
+
+
+def _flatten(module: nn.Module) -> tuple[list[Tensor], Structure]:
+    stacked = "_burnlike_stack_members" in module.__dict__
+    module_leaves = [leaf for leaf in leaves(module) if leaf.saved or stacked]
+    return [leaf.tensor for leaf in module_leaves], Structure(module, module_leaves)
+
+
+def _flatten_with_keys(module: nn.Module) -> tuple[list[tuple[Any, Tensor]], Structure]:
+    _, structure = _flatten(module)
+    return [(pytree.MappingKey(leaf.path), leaf.tensor) for leaf in structure.leaves], structure
+
+
+def _unflatten(values: Any, structure: Structure) -> Any:
+    values = list(values)
+    if not all(isinstance(value, Tensor) for value in values):
+        return LeavesOf(structure, values)
+    value_of = {leaf.tensor: value for leaf, value in zip(structure.leaves, values, strict=True)}
+    return with_detached_leaves(structure.module, lambda tensor: value_of.get(tensor, tensor))
+
+
+pytree.register_pytree_node(LeavesOf, lambda held: (held.values, held.structure), _unflatten)

@@ -7,8 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..errors import EmptyParamError
-from ..module.identity.field_ids import ensure_id, keep_id, noting_at
-from ..module.identity.field_metadata import meta_of, set_meta
+from ..module.identity.field_metadata import ensure_id, keep_id, meta_of, noting_at, set_meta
 from ..module.identity.param_id import ParamId
 from ..module.torch_objects.lazy_parameter import initialize_param, is_lazy
 from ..module.tree.param import Kind, Param

@@ -6,8 +6,7 @@ from typing import Any
 from torch import nn
 
 from ..errors import ArgumentError
-from ..module.containers.mappings import ModuleDict
-from ..module.containers.sequences import Container, ModuleTuple, ModuleVec
+from ..module.containers.sequences import Container, ModuleDict, ModuleTuple, ModuleVec
 from ..module.containers.user_containers import holds_part
 from ..module.tree.param import Param
 from ..random.key import Key

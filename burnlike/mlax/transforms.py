@@ -20,10 +20,10 @@ from .filters import Filter, Predicate, as_predicate, is_trainable
 from .guards import guard_holes
 from .parameter import Parameter
 from .pytrees import level_of, map_items
-from .static_part import check_same_structure
-from .structure import (
+from .static_part import (
     at_same_places,
     by_position,
+    check_same_structure,
     counterpart,
     leaves,
     places,

@@ -12,22 +12,36 @@ from .._lazy import resolve
 from .._torch_compat.modules import BUFFER_MARK, buffer_registration_hooks
 from ..errors import ModuleTreeError
 from ..tensor.core.base import TensorBase
-from .attributes.constants import MarkedConstant, begin_references, refer, references_of, resolve_references
 from .attributes.plain_attributes import (
     USER_CONTAINER,
+    MarkedConstant,
     apply_plain,
+    begin_references,
     is_collection,
     is_item,
     load_items,
+    refer,
+    references_of,
     refresh_container,
+    resolve_references,
     save_items,
 )
 from .groups.param_group import ParamGroup
-from .identity.field_ids import ensure_id, keep_id, noting
-from .identity.field_metadata import fields_of, fields_with, hold_as, meta_of, put_field, remember_field, set_meta
+from .identity.field_metadata import (
+    ensure_id,
+    fields_of,
+    fields_with,
+    hold_as,
+    keep_id,
+    meta_of,
+    noting,
+    put_field,
+    remember_field,
+    set_meta,
+)
 from .printing.display import Content, DisplaySettings, display
 from .torch_objects.wrappers import own_class
-from .transforms import mapping, placement, visiting
+from .transforms import mapping, placement
 from .tree import walk
 from .tree.param import Param, untracked
 from .tree.traversal import slots_of
@@ -36,8 +50,8 @@ if TYPE_CHECKING:
     from ..record import LoadReport, Record, Recorder
     from ..record.nesting import RecordPart
     from ..record.precision import PrecisionRule
-    from .adapters.configs import LoraConfig
     from .adapters.reparameterization import Reparameterization
+    from .groups.param_group import LoraConfig
 
 _TORCH = (nn.Module, Tensor)
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
@@ -74,8 +88,8 @@ class Module(nn.Module):
 
     # Methods that are the function of their name, applied to the module.
     params = walk.params
-    param = visiting.param_at
-    visit = visiting.visit
+    param = mapping.param_at
+    visit = mapping.visit
     if TYPE_CHECKING:
         # mypy sees Any where a class has a decorated function of another file.
         def map(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self: ...

@@ -12,8 +12,7 @@ from .burn.recorders import (
     PrettyJsonFileRecorder as PrettyJsonFileRecorder,
 )
 from .bytes.budget import ReadLimits as ReadLimits
-from .distributed.dcp import DcpRecorder as DcpRecorder
-from .distributed.recorder import DistributedRecorder as DistributedRecorder
+from .distributed.recorder import DcpRecorder as DcpRecorder, DistributedRecorder as DistributedRecorder
 from .files.stored_tensors import LazyTensors as LazyTensors
 from .formats import EXTENSIONS as EXTENSIONS
 from .loading.load_options import LoadOptions as LoadOptions, LoadReport as LoadReport, Mismatch as Mismatch

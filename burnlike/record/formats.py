@@ -154,8 +154,8 @@ _BURN = "burnlike.record.burn"
 # Extension -> where the Format is, and how its files begin (within 16 bytes); gzipped ones as those inside.
 _FORMATS = {
     ".safetensors": ("burnlike.record.safetensors.format:SAFETENSORS", rb".{4}\0{4}\{"),  # a length that readers accept
-    ".mpk": (f"{_BURN}.messagepack:NAMED_MPK", rb"[\x80-\x8f](\xa8metadata|\xa4item|\xa2_b|\xa8burnlike)"),
-    ".mpk.gz": (f"{_BURN}.messagepack:NAMED_MPK_GZ", None),
+    ".mpk": (f"{_BURN}.envelope:NAMED_MPK", rb"[\x80-\x8f](\xa8metadata|\xa4item|\xa2_b|\xa8burnlike)"),
+    ".mpk.gz": (f"{_BURN}.envelope:NAMED_MPK_GZ", None),
     ".json": (f"{_BURN}.json_text:PRETTY_JSON", rb"[ \t\r\n]*\{"),
     ".json.gz": (f"{_BURN}.json_text:JSON_GZ", None),
     ".bin": (f"{_BURN}.bincode:BIN", rb"[\x03\x12\x13](f32|f64|hal)"),  # a length and a text
@@ -173,7 +173,7 @@ DETAILS = "record.safetensors"
 """In a directory that `DistributedRecorder` wrote, the file without tensors that has what burnlike adds to torch's."""
 # File that a directory of several processes has -> what reads the directory.
 _DIRECTORIES = {
-    DETAILS: "burnlike.record.safetensors.parts:read_parts",
+    DETAILS: "burnlike.record.safetensors.format:read_parts",
     ".metadata": "burnlike.record.torch_files.dcp:read_dcp",
 }
 _PART = re.compile(r"shard-\d{5}-.*\.safetensors")

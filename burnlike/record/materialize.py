@@ -12,11 +12,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._torch_compat.dispatch import TorchDispatchMode, schema_of
 from .._torch_compat.pytree import tree_flatten, tree_map
-from ..backend.devices import find_device
+from ..backend.torch_backend import find_device
 from ..errors import ArgumentError, BurnlikeError, RecordError
 from ..module import params
-from .loading.load_into import load_own
-from .loading.meta_modules import RESET, all_tensors, compute_unsaved, registered, replace_tensors, unset_tensors
+from .loading.load_into import RESET, all_tensors, compute_unsaved, load_own, registered, replace_tensors, unset_tensors
 from .nesting import RecordPart
 from .record import Record
 from .shortcuts import open_for

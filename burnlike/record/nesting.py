@@ -16,8 +16,8 @@ from ..errors import RecordPathError, nearest
 from ..module import ParamId
 from .files.stored_tensors import LazyTensors, merged, renamed_tensors
 from .layout import BurnVersion, LayoutOf, join, known_layout, tag_of
+from .metadata import ENTRY, IDS, ids_of_clones
 from .state_dict.module_state import decoded, entries_of, renamed_versions, versions_together
-from .values import ENTRY, IDS, ids_of_clones
 
 if TYPE_CHECKING:
     from .record import Record

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from ..errors import RecordError, RecordMismatchError, nearest
 from ..tensor.core.base import TensorBase
 from .layout import Layout, join
+from .metadata import MAX_DEPTH, flat, leaves
 from .nesting import value_at
-from .state_dict.state_tree import is_array, plain_of, tensor_of
-from .values import MAX_DEPTH, flat, leaves
+from .state_dict.module_state import is_array, plain_of, tensor_of
 
 if TYPE_CHECKING:
     from .record import Record

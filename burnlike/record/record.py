@@ -34,14 +34,16 @@ from .state_dict.module_state import (
     OwnState,
     below,
     classes_of,
+    encode_tree,
     in_parts,
+    is_array,
     map_tensor,
     overrides,
     own_state,
     parts_with_records,
+    tensor_of,
     tensor_part,
 )
-from .state_dict.state_tree import encode_tree, is_array, tensor_of
 
 if TYPE_CHECKING:
     from .loading.load_options import LoadReport

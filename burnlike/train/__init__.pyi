@@ -1,7 +1,7 @@
 """The public names of `burnlike.train`: each is imported from where it is defined, at its first use."""
 
-from .checkpoint.checkpointer import Checkpointer as Checkpointer
-from .checkpoint.strategies import (
+from .checkpoint.checkpointer import (
+    Checkpointer as Checkpointer,
     CheckpointingStrategy as CheckpointingStrategy,
     ComposedCheckpointingStrategy as ComposedCheckpointingStrategy,
     KeepLastNCheckpoints as KeepLastNCheckpoints,
@@ -38,8 +38,7 @@ from .parallel.configs import (
     Fsdp2Config as Fsdp2Config,
     SingleProcessConfig as SingleProcessConfig,
 )
-from .parallel.distributed import SeveralProcesses as SeveralProcesses
-from .parallel.rendezvous import make_parallel as make_parallel
+from .parallel.distributed import SeveralProcesses as SeveralProcesses, make_parallel as make_parallel
 from .parallel.single_process import SingleProcess as SingleProcess
 from .parallel.strategies import Ddp as Ddp, Fsdp2 as Fsdp2
 from .runs.logs import MetricsLog as MetricsLog

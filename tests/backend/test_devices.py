@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from burnlike import Autodiff, Cpu, Cuda, Tensor, nn
-from burnlike.backend.devices import find_device
+from burnlike.backend.torch_backend import find_device
 from burnlike.errors import DeviceError
 from burnlike.optim import GradientsParams
 from burnlike.record import Record, init_from

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from burnlike.errors import NoCounterpartError
 from burnlike.record import open_record
-from burnlike.train.export.rust.crate import Written, write_written
-from burnlike.train.export.rust.stacks import stacks_apart
+from burnlike.train.export.rust.crate import Written, stacks_apart, write_written
 from burnlike.train.export.rust.tracing import leaves_of
 from burnlike.train.export.source import program_of
 

@@ -13,7 +13,7 @@ from burnlike.cli.options import read_model
 from burnlike.config.root_keys import Input
 from burnlike.config.shipped import shipped_configs
 from burnlike.train import Job, PlainRenderer, RunDir, TrainConfig, load_run
-from burnlike.train.export.burn import subject_of
+from burnlike.train.export.exporting import subject_of
 from burnlike.train.export.source import Source, source_of_config, source_of_run
 
 from .rust_models import Case, run, table

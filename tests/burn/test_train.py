@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from burnlike.train import MetricCheckpointingStrategy, metrics
-from burnlike.train.checkpoint.strategies import Delete, Save
+from burnlike.train.checkpoint.checkpointer import Delete, Save
 
 from .running import HERE, cargo, random_of
 from .train_cases import ask_train, burn_kept, difference, drawn_cases, number_of, written

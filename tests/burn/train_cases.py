@@ -21,7 +21,7 @@ from burnlike.train import (
     MetricEarlyStoppingStrategy,
     metrics,
 )
-from burnlike.train.checkpoint.strategies import Save
+from burnlike.train.checkpoint.checkpointer import Save
 
 from .running import HERE, TARGET, cargo
 

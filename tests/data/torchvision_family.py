@@ -14,7 +14,7 @@ from torch import Tensor
 
 from burnlike.config import Config, TransformConfig
 from burnlike.data import InMemDataset
-from burnlike.data.transforms import images as photos, mixing, torchvision_configs as ours
+from burnlike.data.transforms import configs as ours, datasets, images as photos
 from burnlike.errors import ConfigError
 from tests.interop.families.sweep import load
 
@@ -149,9 +149,12 @@ def check_ours(v2: Any) -> None:
     same(photos.ColorJitter(*ranges), v2.ColorJitter(*ranges), grey)
     batch, labels = torch.rand(6, 3, 13, 17, generator=generator), torch.arange(6) % 4
     items: Any = [(x, int(y)) for x, y in zip(batch, labels, strict=True)]
-    up, cut = (mixing.MixUp(0.4), v2.MixUp(alpha=0.4, num_classes=4)), (mixing.CutMix(1.0), v2.CutMix(num_classes=4))
+    up, cut = (
+        (datasets.MixUp(0.4), v2.MixUp(alpha=0.4, num_classes=4)),
+        (datasets.CutMix(1.0), v2.CutMix(num_classes=4)),
+    )
     for own, theirs in (up, cut) * 4:
-        data = mixing.MixedDataset(items, [(own, 1.0)])
+        data = datasets.MixedDataset(items, [(own, 1.0)])
         data.expect(["a", "b", "c", "d"], None)
         seed = int(torch.randint(1000, (), generator=generator))
         torch.manual_seed(seed)

@@ -16,8 +16,7 @@ from burnlike.data import StreamConfig
 from burnlike.errors import RecordError
 from burnlike.record import open_record
 from burnlike.train import Checkpointer
-from burnlike.train.checkpoint.mirror import Mirror
-from burnlike.train.checkpoint.mirror_files import MirrorFiles
+from burnlike.train.checkpoint.mirror import Mirror, MirrorFiles
 from burnlike.train.runs.run_dir import keep_facts
 
 from .commands import OUTPUTS, called, output

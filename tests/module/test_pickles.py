@@ -21,7 +21,7 @@ from burnlike.func import stack, unstack
 from burnlike.interop import TorchOptimizer
 from burnlike.module import Module, Param, fresh_ids, params, valid, visit
 from burnlike.module.identity.param_id import MOST_COUNTED, IdSource
-from burnlike.module.transforms.visiting import param_at
+from burnlike.module.transforms.mapping import param_at
 from burnlike.module.tree.walk import weights
 from burnlike.optim import AdamWConfig, GradientsParams
 

@@ -28,7 +28,7 @@ from burnlike import _atomic as atomic
 from burnlike.cli.main import main
 from burnlike.errors import CheckpointError, RecordFormatError, RecordIOError
 from burnlike.record import BFloat16Precision, DcpRecorder, Record, SafetensorsRecorder, open_record, verify
-from burnlike.record.bytes.checksums import combined
+from burnlike.record.bytes.source import combined
 from burnlike.record.saving import writing
 from burnlike.train import Checkpointer, TrainingState
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from burnlike.errors import PrecisionError
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
-from burnlike.record.saving import device_copy, writing
+from burnlike.record.saving import background, writing
 from burnlike.record.saving.writing import WrittenTensor, write_pieces
 
 PAGE = 4096
@@ -49,7 +49,7 @@ class FakeStream:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_copy, "RANGE_BYTES", 4 * PAGE)
+    monkeypatch.setattr(background, "RANGE_BYTES", 4 * PAGE)
     monkeypatch.setattr(writing, "BLOCK_BYTES", PAGE)
 
 
@@ -135,17 +135,17 @@ def test_lost_values_of_other_types_are_named(values: Tensor, dtype: torch.dtype
 def test_values_are_fetched_into_memory_that_the_device_writes(
     pool_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_copy, "POOL_BYTES", pool_bytes)
+    monkeypatch.setattr(background, "POOL_BYTES", pool_bytes)
     content = [part for part in parts() if isinstance(part, WrittenTensor)]
     fake = FakeStream()
-    found = device_copy.fetch(content, torch.device("cpu"), fake)
+    found = background.fetch(content, torch.device("cpu"), fake)
     memory = {buffer.untyped_storage().data_ptr() for buffer in fake.buffers}
     for part, made in zip(content, found, strict=True):
         assert made.shape == part.values.shape
         assert made.dtype == part.dtype
         assert bytes(made.contiguous().view(-1).view(torch.uint8).tolist()) == bytes_of(part)
         assert made.numel() == 0 or made.untyped_storage().data_ptr() in memory
-    assert device_copy.fetch([], torch.device("cpu"), FakeStream()) == []
+    assert background.fetch([], torch.device("cpu"), FakeStream()) == []
 
 
 @pytest.mark.cuda

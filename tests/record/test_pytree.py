@@ -18,9 +18,9 @@ from torch import Tensor, nn
 import burnlike as bl
 from burnlike.errors import RecordError, RecordFormatError, RecordMismatchError
 from burnlike.record import Record, SafetensorsRecorder, open_record
+from burnlike.record.metadata import dump_values, load_values
 from burnlike.record.pytree import from_leaves, layout_of_type, to_leaves
-from burnlike.record.state_dict.state_tree import decode_tree, encode_tree
-from burnlike.record.values import dump_values, load_values
+from burnlike.record.state_dict.module_state import decode_tree, encode_tree
 from burnlike.train import TrainingState
 
 

@@ -36,7 +36,7 @@ from burnlike.train import (
     TrainingConfig,
     TrainingState,
 )
-from burnlike.train.runs.record_paths import record_at
+from burnlike.train.runs.run_dir import record_at
 from tests.golden.run_model import Net, Sizes
 
 X = torch.randn(22, 4, generator=torch.Generator().manual_seed(1))

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from burnlike.cli.commands import forecast
 from burnlike.errors import ArgumentError, ConfigError
 from burnlike.train import TrainConfig
-from burnlike.train.job.forecast_meshes import parse_mesh, usual_meshes
+from burnlike.train.job.forecast import parse_mesh, usual_meshes
 from burnlike.train.job.forecast_step import ForecastBatch, StepForecast, forecast_step
 from burnlike.train.parallel.configs import DistributedConfig
 from tools import parallel_costs

@@ -173,15 +173,11 @@ def _det_by_lu(matrix: Tensor) -> Tensor:
     # The cofactors need a singular value decomposition; a compiled graph can't ask whether they are needed.
     if not torch.compiler.is_compiling() and not bool(singular.any()):
         return value
-    cofactors = _cofactors(torch.where(singular[..., None, None], matrix.detach(), identity))
-    zero_with_slope = ((matrix - matrix.detach()) * cofactors).sum((-2, -1))
-    return torch.where(singular, zero_with_slope, value)
-
-
-def _cofactors(matrix: Tensor) -> Tensor:
-    """d det(A) / dA: with A = U S Vt it is det(U) det(Vt) U C Vt, C_i the product of all singular values but s_i."""
-    u, s, vt = torch.linalg.svd(matrix)
+    # d det(A) / dA is det(U) det(Vt) U C Vt with A = U S Vt, C_i the product of all singular values but s_i.
+    u, s, vt = torch.linalg.svd(torch.where(singular[..., None, None], matrix.detach(), identity))
     size = s.shape[-1]
     others = s.unsqueeze(-2).expand(*s.shape, size).masked_fill(torch.eye(size, dtype=torch.bool, device=s.device), 1.0)
     sign = torch.linalg.det(u) * torch.linalg.det(vt)
-    return sign[..., None, None] * (u * others.prod(-1).unsqueeze(-2)) @ vt
+    cofactors = sign[..., None, None] * (u * others.prod(-1).unsqueeze(-2)) @ vt
+    zero_with_slope = ((matrix - matrix.detach()) * cofactors).sum((-2, -1))
+    return torch.where(singular, zero_with_slope, value)

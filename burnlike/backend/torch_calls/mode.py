@@ -10,11 +10,11 @@ from torch import Tensor
 from ..._torch_compat.dispatch import COUNTS_AND_SHARES, TorchDispatchMode, current_mode, decomposition_of, schema_of
 from ...errors import BackendError
 from ...ops._function import references
-from . import creation, indexing, layers, pointwise, reductions, resampling, shape
+from . import creation, layers, pointwise, reductions, shape
 from .composed import Composed
 from .tables import TRANSLATIONS, WRITES, Tables, tensors_in
 
-_SUBJECTS = (creation, indexing, layers, pointwise, reductions, resampling, shape)
+_SUBJECTS = (creation, layers, pointwise, reductions, layers, shape)
 """The files whose translations are registered by being imported."""
 
 _MOVES = frozenset(
@@ -87,7 +87,15 @@ class _OverBackend(TorchDispatchMode):
         if name in _CREATED_EMPTY:  # nothing is computed, and what is written there must reach this memory
             return func(*args, **kwargs)
         if name.startswith("_foreach_"):
-            return self._each(func, name, args, kwargs)
+            operator = getattr(torch.ops.aten, name.removeprefix("_foreach_"))
+            count = len(args[0])
+            lists = [isinstance(it, list | tuple) and len(it) == count for it in args]
+            with self:
+                results = [
+                    operator(*(it[place] if many else it for it, many in zip(args, lists, strict=True)), **kwargs)
+                    for place in range(count)
+                ]
+            return None if name.endswith("_") else results
         if schema_of(func).is_mutable:
             return self._write(func, name, args, kwargs)
         translation = TRANSLATIONS.get(name) if func.namespace == "aten" else None
@@ -121,7 +129,7 @@ class _OverBackend(TorchDispatchMode):
             except (AttributeError, NotImplementedError, TypeError) as error:
                 # The table of this kind lacks a function, or the translation an option.
                 self._refuse(func, f" for these arguments ({error})")
-            if _is_view(func):
+            if any(it.alias_info is not None for it in schema_of(func).returns):
                 # torch writes through views, and differentiates that by their strides: theirs is the operand's memory.
                 # What the backend gave has the same elements, perhaps in memory of its own.
                 result = func(*plain, **named)
@@ -172,18 +180,6 @@ class _OverBackend(TorchDispatchMode):
             return self.tables.cast(_plain(value), target.dtype)
         return self.tables.full(target.shape, value, target.dtype, target.device)
 
-    def _each(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """A function of lists, for one item after the other."""
-        operator = getattr(torch.ops.aten, name.removeprefix("_foreach_"))
-        count = len(args[0])
-        lists = [isinstance(it, list | tuple) and len(it) == count for it in args]
-        with self:
-            results = [
-                operator(*(it[place] if many else it for it, many in zip(args, lists, strict=True)), **kwargs)
-                for place in range(count)
-            ]
-        return None if name.endswith("_") else results
-
 
 _OTHER_FORM = frozenset({f"{name}_" for name in ("set", "resize", "_resize_output", "t", "transpose", "squeeze")})
 _OTHER_FORM |= {f"{name}_" for name in ("unsqueeze", "swapaxes", "swapdims", "as_strided", "detach", "unflatten")}
@@ -207,7 +203,3 @@ def _own(result: Any, operands: list[Tensor]) -> Any:
     if isinstance(result, Tensor) and (result.requires_grad or any(result is it for it in operands)):
         return result.detach()
     return result
-
-
-def _is_view(func: Any) -> bool:
-    return any(it.alias_info is not None for it in schema_of(func).returns)

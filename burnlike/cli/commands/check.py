@@ -18,8 +18,7 @@ from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
 from burnlike.errors import ArgumentError, ConfigError, Problem
 
-from ..options import Input, add_shared, expect_config, root_class
-from ..tables import say, say_json
+from ..options import Input, add_shared, expect_config, root_class, say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from burnlike.config.shipped import config_file, shipped_configs
 
-from ..tables import say
+from ..options import say
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -17,8 +17,7 @@ from ...record.files.reading import INDEX_SUFFIX, find_record, listed_names, sha
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
 from ...record.layout import known_layout, tag_of
 from .. import record_options as options
-from ..options import add_force_option, add_repeated
-from ..tables import amount, printable, say
+from ..options import add_force_option, add_repeated, amount, printable, say
 
 if TYPE_CHECKING:
     from torch import nn

@@ -10,8 +10,7 @@ from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 from burnlike.train.job.run_config import load_config
 
-from ..options import add_shared, expect_config
-from ..tables import say
+from ..options import add_shared, expect_config, say
 
 _GREY, _PLAIN = "\x1b[90m", "\x1b[0m"
 

@@ -7,9 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...errors import RecordError
-from ..options import add_shared
+from ..options import add_shared, printable, say, say_json, shortened
 from ..record_options import add_layout_options, layout_of, model_of, open_file
-from ..tables import printable, say, say_json, shortened
 
 if TYPE_CHECKING:
     from ...record.tools.comparison import Comparison, TensorDifference
@@ -91,15 +90,15 @@ def _parts(tensor: "TensorDifference") -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
+    from ...record.metadata import to_json
     from ...record.tools.comparison import MISSING
-    from ...record.values import to_json
 
     return "nothing" if value is MISSING else shortened(to_json(value, "values"))
 
 
 def _summary(args: argparse.Namespace, comparison: "Comparison", tolerance: float | None) -> dict[str, Any]:
+    from ...record.metadata import to_json
     from ...record.tools.comparison import MISSING
-    from ...record.values import to_json
 
     tensors: list[dict[str, Any]] = []
     for tensor in comparison.tensors:

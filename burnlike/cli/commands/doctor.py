@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..options import add_shared
-from ..tables import say, say_json
+from ..options import add_shared, say, say_json
 
 _CORE = ("torch", "safetensors", "PyYAML", "msgspec")
 _EXTRAS = ("rich", "numpy")

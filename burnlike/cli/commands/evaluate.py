@@ -5,8 +5,7 @@ from pathlib import Path
 
 from burnlike.errors import ArgumentError
 
-from ..options import add_run_options, add_shared, data_config, opened
-from ..tables import say, say_json
+from ..options import add_run_options, add_shared, data_config, opened, say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,7 @@ from burnlike._outputs import Output
 from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 
-from ..options import add_force_option, add_run_options, add_shared, opened, paths_in, place_of, read_model
-from ..tables import say
+from ..options import add_force_option, add_run_options, add_shared, opened, paths_in, place_of, read_model, say
 
 if TYPE_CHECKING:
     from burnlike.train.export.source import Source

@@ -9,8 +9,7 @@ from ...config.shipped import config_file
 from ...errors import ArgumentError
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .. import record_options as options
-from ..options import add_repeated, add_shared, read_model
-from ..tables import amount, printable, say, say_json
+from ..options import add_repeated, add_shared, amount, printable, read_model, say, say_json
 
 if TYPE_CHECKING:
     from torch import nn
@@ -91,7 +90,7 @@ def _of_training(args: argparse.Namespace) -> int:
     memory = None if args.memory is None else options.byte_size("--memory", args.memory)
     registry.import_modules(args.imports)
     from ...train.job.configs import TrainConfig
-    from ...train.job.forecast_meshes import (
+    from ...train.job.forecast import (
         as_values,
         forecast_meshes,
         parse_mesh,

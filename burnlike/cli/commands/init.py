@@ -11,8 +11,7 @@ from burnlike._outputs import Output
 from burnlike.config.shipped import shipped_configs, shipped_jobs
 from burnlike.errors import ArgumentError
 
-from ..options import add_force_option, add_shared
-from ..tables import say, shell_word
+from ..options import add_force_option, add_shared, say, shell_word
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +48,7 @@ def _draft(args: argparse.Namespace) -> int:
     out = Output(job, "init", inputs=[data], force=args.force)
     out.check_file()  # before the data is read, which may take a while
     from burnlike.train.drafts.drafting import drafted
-    from burnlike.train.drafts.files import Place
-    from burnlike.train.drafts.writing import job_text, table_text
+    from burnlike.train.drafts.writing import Place, job_text, table_text
 
     targets: list[str] = args.target or []
     draft = drafted(Place(data, job), targets)

@@ -16,10 +16,9 @@ from ...record.burn.tensor_collector import with_ids_of_clones
 from ...record.bytes.source import FileSource, GzipSource
 from ...record.files.reading import INDEX_SUFFIX, read_outline, verify_outline
 from ...record.formats import Outline, StoredTensor, TensorEntry, detect
-from ...record.values import ids_of_clones, to_json
-from ..options import add_shared
+from ...record.metadata import ids_of_clones, to_json
+from ..options import add_shared, printable, say, say_json, shortened
 from ..record_options import add_layout_options, layout_of, model_of
-from ..tables import printable, say, say_json, shortened
 
 _COLUMNS = ("tensor", "dtype", "shape", "bytes", "id", "tied to")
 _NAMELESS = (

@@ -21,8 +21,7 @@ from burnlike.train.job.launching import (
 from burnlike.train.job.run_config import load_config
 from burnlike.train.runs.logs import LOG_NAME, STOPPED, read_log
 
-from ..options import RUNS, overrides_of
-from ..tables import say, shell_word
+from ..options import RUNS, overrides_of, say, shell_word
 from . import train
 
 _RESTARTS_OF_A_RANGE = 3

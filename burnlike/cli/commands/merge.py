@@ -6,8 +6,7 @@ from pathlib import Path
 from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
 
-from ..options import add_run_options, opened, paths_in, place_of
-from ..tables import say
+from ..options import add_run_options, opened, paths_in, place_of, say
 
 _ADAPTER = "adapter_config.json"
 

@@ -139,7 +139,7 @@ def _is_number(text: str) -> bool:
 
 
 def _write_masks(rows: Rows, folder: Path) -> int:
-    from burnlike.data.sources.image_files import pil_image
+    from burnlike.data.sources.images import pil_image
 
     image_type = pil_image()
     used: dict[str, str] = {}

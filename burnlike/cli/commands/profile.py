@@ -12,8 +12,7 @@ from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError
 from burnlike.train.job.run_config import load_config
 
-from ..options import add_force_option, add_shared, overrides_of, paths_in
-from ..tables import say
+from ..options import add_force_option, add_shared, overrides_of, paths_in, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

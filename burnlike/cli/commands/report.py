@@ -8,8 +8,7 @@ from burnlike._outputs import Output
 from burnlike.errors import BurnlikeError, RunDirError
 from burnlike.train.runs.run_files import read_run
 
-from ..options import add_force_option, place_of
-from ..tables import say
+from ..options import add_force_option, place_of, say
 
 if TYPE_CHECKING:
     from burnlike.train.runs.run_files import RunFiles
@@ -48,7 +47,7 @@ def _work(run: "RunFiles", peak_tflops: float | None) -> "Work | None":
     """The work of one process in a step of a run; None where its config does not tell it."""
     if not run.ranks or not run.config_text:
         return None
-    from burnlike.train.job.forecast_meshes import flops_of_process
+    from burnlike.train.job.forecast import flops_of_process
     from burnlike.train.job.run_config import run_config
     from burnlike.train.view.report.page import Work, count_of, peak_tflops_of
 

@@ -23,8 +23,7 @@ from burnlike.train.view.formats import (
     lower_is_better,
 )
 
-from ..options import RUNS, place_of
-from ..tables import say, say_json, shortened
+from ..options import RUNS, place_of, say, say_json, shortened
 
 _SORTS = ("name", "state", "steps", "best", "last", "time", "started")
 _LONGEST = 60

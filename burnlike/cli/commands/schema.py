@@ -5,8 +5,7 @@ import argparse
 import burnlike.config.registry as registry
 from burnlike.config import Config
 
-from ..options import add_shared
-from ..tables import say, say_json
+from ..options import add_shared, say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

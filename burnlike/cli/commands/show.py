@@ -9,8 +9,7 @@ from burnlike._terminal import one_line
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, ConfigIOError
 
-from ..options import add_force_option, add_shared, read_model
-from ..tables import say
+from ..options import add_force_option, add_shared, read_model, say
 
 _MARK = re.compile(
     rb'\A<svg xmlns="http://www\.w3\.org/2000/svg" width="\d+" height="\d+" viewBox="0 0 \d+ \d+"'

@@ -5,8 +5,7 @@ import argparse
 from burnlike._outputs import Output
 from burnlike.errors import ArgumentError, DataError
 
-from ..options import add_force_option
-from ..tables import say
+from ..options import add_force_option, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -29,8 +29,17 @@ from burnlike.train.job.sweep import (
 )
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
-from ..options import RUNS, add_force_option, add_repeated, add_shared, expect_config, overrides_of, paths_in
-from ..tables import say, shell_word
+from ..options import (
+    RUNS,
+    add_force_option,
+    add_repeated,
+    add_shared,
+    expect_config,
+    overrides_of,
+    paths_in,
+    say,
+    shell_word,
+)
 
 if TYPE_CHECKING:
     from burnlike.train import RunResult, Task

@@ -13,8 +13,7 @@ from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 
-from ..options import add_shared
-from ..tables import say
+from ..options import add_shared, say
 
 _SHOWN = 10
 

@@ -100,19 +100,15 @@ def opened(path: Path) -> Any:
             if not file.is_dir():
                 regular_size(file)  # a pipe would be waited for
             if file.name == "state.json":
-                _check_names(file)
+                # A part without rows can't be loaded; one whose files lie elsewhere is refused.
+                names = [it["filename"] for it in json.loads(read_regular(file))["_data_files"]]
+                if not names:
+                    raise DataError(f"{file.parent} has no rows")
+                for name in names:
+                    if name != Path(name).name:
+                        raise DataError(f"{file} names a file outside of its folder, '{name}'")
         return datasets.load_from_disk(str(path))
     except DataError:
         raise
     except Exception as error:  # damaged files make exceptions of many kinds
         raise DataError(f"{path}: expected a folder that `save_to_disk` of datasets has written: {error}") from error
-
-
-def _check_names(state: Path) -> None:
-    """Refuse a part without rows, which can't be loaded, and one of whose files lie elsewhere."""
-    names = [it["filename"] for it in json.loads(read_regular(state))["_data_files"]]
-    if not names:
-        raise DataError(f"{state.parent} has no rows")
-    for name in names:
-        if name != Path(name).name:
-            raise DataError(f"{state} names a file outside of its folder, '{name}'")

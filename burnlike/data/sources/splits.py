@@ -15,8 +15,7 @@ from torch import Tensor
 from ...config import TransformConfig
 from ...errors import DataError
 from ..dataset import Dataset, Fingerprint, Fingerprinted, kind_of_batches
-from ..transforms.datasets import ComposedDataset, SelectionDataset
-from ..transforms.mixing import MixedDataset
+from ..transforms.datasets import ComposedDataset, MixedDataset, SelectionDataset
 
 MASKED, UNMASKED = "\x0e", "\x0f"
 """Around text that a training has no loss on; a terminal shows it grey."""

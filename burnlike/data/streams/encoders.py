@@ -22,8 +22,7 @@ from ..codec import TextCodec
 from ..sources.rows import pieces
 from .configs import StreamConfig
 from .files import Shard
-from .rows import Damaged, values_of
-from .windows import BEGINS, COUNTS, PADS, Numbers
+from .rows import BEGINS, COUNTS, PADS, Damaged, Numbers, values_of
 
 _SEPARATOR = "\n\n"
 _VERSION = 3

@@ -1,6 +1,10 @@
-"""StreamDataset: items of several sources, in an order that is computed on demand."""
+"""StreamDataset: items of several sources, in an order that is a function of seed, pass and position.
 
-from collections.abc import Sequence
+Blocks of neighbours are permuted over everything; as many of them as fit into a window, one after the other, are mixed
+row by row. So a reader stays within a window for a while, and whoever goes to a position computes that window only.
+"""
+
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
@@ -8,9 +12,131 @@ import torch
 from torch import Tensor
 
 from ..batching import to_device
+from ..loader import generator_of
 from .files import Known
-from .order import BlockOrder, Interleave
 from .rows import gathered
+
+STRETCH = 10_000
+"""Positions in which sources have exactly their shares."""
+
+_KEPT = 2
+
+
+class BlockOrder:
+    """A permutation of the items from `edges[0]` to `edges[-1]`, another one for each seed and pass."""
+
+    def __init__(self, edges: Tensor, costs: Tensor, window_bytes: int) -> None:
+        """Take blocks.
+
+        Args:
+            edges: `[n + 1]` int64, the items at which blocks begin, and the end.
+            costs: `[n]` int64, the bytes of each block.
+            window_bytes: how much is mixed row by row.
+        """
+        self.edges = edges
+        self.costs = costs
+        self.window_bytes = window_bytes
+        self._plans: dict[Any, _Plan] = {}
+        self._windows: dict[Any, Tensor] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plans": {}, "_windows": {}}
+
+    def __len__(self) -> int:
+        return int(self.edges[-1] - self.edges[0])
+
+    def take(self, seed: int | None, number: int, start: int, stop: int) -> Tensor:
+        """`[stop - start]` int64: the items at these positions of the pass; without a seed in their own order."""
+        if seed is None:
+            return torch.arange(start, stop) + self.edges[0]
+        plan = _kept(self._plans, (seed, number), lambda: self._plan(seed, number))
+        taken = []
+        while start < stop:
+            place = int(torch.searchsorted(plan.ends, start, right=True))
+            first = int(plan.ends[place - 1]) if place else 0
+            inside = _kept(self._windows, (seed, number, place), lambda it=place: self._window(plan, seed, number, it))
+            taken.append(inside[start - first : stop - first])
+            start += len(taken[-1])
+        return torch.cat(taken) if taken else torch.zeros(0, dtype=torch.int64)
+
+    def _plan(self, seed: int, number: int) -> "_Plan":
+        order = torch.randperm(len(self.costs), generator=generator_of("blocks", seed, number))
+        ends = torch.cumsum(self.edges.diff()[order], 0)
+        window = (torch.cumsum(self.costs[order], 0) - 1).clamp_(min=0) // self.window_bytes
+        last = torch.cat([window.diff() != 0, torch.ones(1, dtype=torch.bool)])
+        return _Plan(order, ends[last], torch.cat([torch.zeros(1, dtype=torch.int64), last.nonzero().flatten() + 1]))
+
+    def _window(self, plan: "_Plan", seed: int, number: int, place: int) -> Tensor:
+        blocks = plan.order[plan.firsts[place] : plan.firsts[place + 1]].tolist()
+        rows = torch.cat([torch.arange(int(self.edges[it]), int(self.edges[it + 1])) for it in blocks])
+        return rows[torch.randperm(len(rows), generator=generator_of("rows", seed, number, place))]
+
+
+class _Plan(NamedTuple):
+    """The order of blocks in a pass; the positions at which windows end; the first block of each, and the end."""
+
+    order: Tensor
+    ends: Tensor
+    firsts: Tensor
+
+
+class Interleave:
+    """Maps a position to its source, and to the number of its item there.
+
+    In each stretch of `STRETCH` positions a source has exactly its share, at least 1, evenly spread.
+    """
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        # Whole shares, by the largest remainders, and at least 1 for each.
+        wanted = [it / sum(weights) * STRETCH for it in weights]
+        counts = [max(1, int(it)) for it in wanted]
+        by_rest = sorted(range(len(weights)), key=lambda it: counts[it] - wanted[it])
+        for place in range(max(0, STRETCH - sum(counts))):
+            counts[by_rest[place % len(counts)]] += 1
+        while sum(counts) > STRETCH:
+            counts[counts.index(max(counts))] -= 1
+        self.counts = counts
+        self._stretches: dict[Any, tuple[Tensor, Tensor]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stretches": {}}
+
+    def take(self, seed: int | None, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """`[stop - start]` int64 each: the sources, and the numbers of the items that were taken of each before."""
+        parts = []
+        while start < stop:
+            stretch, first = divmod(start, STRETCH)
+            stretch_order = _kept(self._stretches, (seed, stretch), lambda it=stretch: self._stretch(seed, it))
+            last = min(STRETCH, first + stop - start)
+            parts.append([it[first:last] for it in stretch_order])
+            start += last - first
+        sources, numbers = zip(*parts, strict=True)
+        return torch.cat(sources), torch.cat(numbers)
+
+    def _stretch(self, seed: int | None, number: int) -> tuple[Tensor, Tensor]:
+        generator = None if seed is None else generator_of("mixture", seed, number)
+        keys, sources, numbers = [], [], []
+        for source, count in enumerate(self.counts):
+            inside = (
+                torch.full((count,), 0.5)
+                if generator is None
+                else torch.rand(count, generator=generator, dtype=torch.float32)
+            )
+            keys.append((torch.arange(count) + inside.double()) / count)
+            sources.append(torch.full((count,), source))
+            numbers.append(torch.arange(count) + number * count)
+        order = torch.argsort(torch.cat(keys), stable=True)
+        return torch.cat(sources)[order], torch.cat(numbers)[order]
+
+
+def _kept(cache: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    """The value of the key, made by `make` where it is not there; the last two keys stay."""
+    if key not in cache:
+        value = make()
+        for old in [*cache][: len(cache) + 1 - _KEPT]:
+            cache.pop(old, None)
+        cache[key] = value
+    return cache[key]
 
 
 class Source(Protocol):
@@ -83,15 +209,15 @@ class StreamDataset:
         self._fingerprint = fingerprint
         self._mixture = None if weights is None else Interleave(weights)
         blocks = [it.source.blocks(it.first, it.last) for it in parts]
-        moved = [edges - part.first + end - size for (edges, _), part, end, size in self._each(blocks)]
+        moved = [
+            edges - part.first + end - size
+            for (edges, _), part, end, size in zip(blocks, self.parts, self._ends, self._sizes, strict=True)
+        ]
         if self._mixture is not None:
             self._orders = [BlockOrder(it, costs, window_bytes) for it, (_, costs) in zip(moved, blocks, strict=True)]
         else:
             edges = torch.cat([moved[0][:1], *(it[1:] for it in moved)])
             self._orders = [BlockOrder(edges, torch.cat([costs for _, costs in blocks]), window_bytes)]
-
-    def _each(self, blocks: Sequence[Any]) -> Any:
-        return zip(blocks, self.parts, self._ends, self._sizes, strict=True)
 
     @property
     def fingerprint(self) -> str:

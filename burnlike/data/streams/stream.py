@@ -1,7 +1,7 @@
 """Stream: the parts of a data set that is larger than memory."""
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,7 @@ from .encoders import (
 )
 from .files import Known, Shard, shards_of
 from .parts import Part, StreamDataset
-from .rows import RowSource
-from .windows import Documents, Numbers, WindowSource
+from .rows import Documents, Numbers, RowSource, WindowSource
 
 _PLACES = ("sources", "tokenizer", "validation_path")
 """Fields whose files may move."""
@@ -89,11 +88,11 @@ class Stream(Splits):
         for source, source_config in zip(self._sources, self._config.sources, strict=True):
             share = f", weight {source_config.weight:g}" if source_config.weight is not None else ""
             lines.append(f"source    {source_config.path}: {len(source):,} {what.split()[0]}{share}")
-        size = sum(source_config.status[0] for source_config in self._shards)
+        size = sum(shard.status[0] for shard in self._shards)
         lines.append(f"shards    {len(self._shards):,} files, {size / 2**20:,.1f} MiB")
         if self._codec is not None:
             lines.append(f"tokens    {self._codec.vocab_size:,} different ones")
-        lines += [f"unread    {source_config}" for source_config in self._unreadable[:_SHOWN]]
+        lines += [f"unread    {row}" for row in self._unreadable[:_SHOWN]]
         return lines
 
     def examples(self, count: int) -> list[str]:
@@ -136,17 +135,14 @@ class Stream(Splits):
         if has_tokens:
             files = [_numbers(it, config) for it in shards]
         else:
-            files = self._tokenized(shards, has_marks=documents != "joined")
+            encoder = self._encoder(shards[0])
+            parts = tokenized(shards, encoder, has_marks=(documents != "joined"))
+            unreadable = [text for it in parts for text in it.unreadable]
+            if unreadable and not any(it.numbers.length for it in parts):
+                raise DataError(f"no row of {len(parts)} shards can be read; the first: {unreadable[0]}")
+            self._unreadable += unreadable
+            files = [it.numbers for it in parts]
         return WindowSource(files, size, stride, documents=documents, name=f"{field}: {path}")
-
-    def _tokenized(self, shards: Sequence[Shard], *, has_marks: bool) -> list[Numbers]:
-        encoder = self._encoder(shards[0])
-        parts = tokenized(shards, encoder, has_marks=has_marks)
-        unreadable = [text for it in parts for text in it.unreadable]
-        if unreadable and not any(it.numbers.length for it in parts):
-            raise DataError(f"no row of {len(parts)} shards can be read; the first: {unreadable[0]}")
-        self._unreadable += unreadable
-        return [it.numbers for it in parts]
 
     def _encoder(self, first: Shard) -> Encoder:
         config, codec = self._config, self._codec

@@ -8,8 +8,7 @@ from ...config import DatasetConfig, Meta
 from ...config.bounds import Size
 from ...config.file_paths import FilePath
 from ..chat.tokenizers import tokenizer_problem
-from ..sources.configs import Fraction, Name, Seed
-from ..sources.table_configs import Character, Encoding
+from ..sources.configs import Character, Encoding, Fraction, Name, Seed
 
 if TYPE_CHECKING:
     from ..sources.splits import Unlabeled

@@ -11,9 +11,8 @@ from torch import nn
 from ..._dtypes import FloatName
 from ...errors import ArgumentError, ModuleTreeError
 from ...module import LoraConfig
-from ...module.adapters.layers import Dequantized, ExpertsLora, Lora, kind_of
+from ...module.adapters.layers import Dequantized, ExpertsLora, Lora, TokenRows, kind_of
 from ...module.adapters.reparameterization import give_back, restoring, take_over
-from ...module.adapters.token_rows import TokenRows
 from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from .first_values import first_factors
 from .layers import (

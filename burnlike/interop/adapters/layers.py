@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from ..._patterns import Pattern
 from ...errors import ModuleTreeError, nearest
-from ...module.adapters.layers import Lora, kind_of
-from ...module.adapters.token_rows import TokenRows
+from ...module.adapters.layers import Lora, TokenRows, kind_of
 from ...module.torch_objects.wrappers import own_class, parametrizations_of
 from ...nn import Embedding, Linear
 

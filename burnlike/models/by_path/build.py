@@ -17,7 +17,7 @@ from torch import nn
 
 from ..._env import in_one_thread
 from ..._lazy import resolve
-from ...backend.devices import find_device
+from ...backend.torch_backend import find_device
 from ...config import ModuleConfig
 from ...errors import BurnlikeError, ConfigError, nearest
 from ...interop import fuse

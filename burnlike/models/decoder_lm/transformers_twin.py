@@ -16,7 +16,7 @@ from ...interop.fused.rebinding import uses_of_globals
 from ...interop.torch_names import TorchLayout
 from ...module.torch_objects.wrappers import parametrizations_of
 from ...record import Record
-from ...record.loading.meta_modules import compute_unsaved, registered
+from ...record.loading.load_into import compute_unsaved, registered
 from ..conversion import tensors_for
 from ..encoder_decoder.configs import EncoderDecoderConfig
 from ..pretrained import described

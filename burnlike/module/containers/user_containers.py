@@ -10,13 +10,11 @@ from torch import Tensor, nn
 
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import ModuleTreeError
-from ..attributes.constants import Above, MarkedConstant
-from ..attributes.plain_attributes import COLLECTIONS, DEEPEST, USER_CONTAINER, items_of
+from ..attributes.plain_attributes import COLLECTIONS, DEEPEST, USER_CONTAINER, Above, MarkedConstant, items_of
 from ..identity.field_metadata import remember_field
 from ..module import Module
 from ..tree.param import Param
-from .mappings import ModuleDict, check_name
-from .sequences import ModuleTuple, ModuleVec
+from .sequences import ModuleDict, ModuleTuple, ModuleVec, check_name
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...errors import ArgumentError, DuplicateParamIdError, ModuleTreeError
 from ..attributes.plain_attributes import refresh_container
-from ..identity.field_ids import known_id, noting
+from ..identity.field_metadata import known_id, noting
 from ..identity.param_id import ParamId
 from ..torch_objects.wrappers import base_tensor, container_of, own_class, unwrap
 from ..tree.param import Param

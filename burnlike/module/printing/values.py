@@ -22,8 +22,8 @@ from ..attributes.plain_attributes import USER_CONTAINER
 from ..identity.field_metadata import fields_with, meta_of, ordered_fields
 from ..identity.param_id import ParamId
 from ..torch_objects.wrappers import base_tensor, container_of, own_class, unwrap
+from ..transforms.mapping import kind_of
 from ..transforms.placement import num_params
-from ..transforms.visiting import kind_of
 
 _MOST_ITEMS = 32
 _LONGEST_TEXT = 200

@@ -171,7 +171,12 @@ class Deferred(TorchDispatchMode):
             results = func(*args, **kwargs)
         forget(self._fake)
         if is_random:
-            self._draw(func, args, kwargs)
+            # The generator goes on as far as the operation moves it.
+            if func.overloadpacket.__name__ in _FILLING:
+                first, *rest = args
+                func(torch.empty_strided(first.shape, first.stride(), dtype=first.dtype), *rest, **kwargs)
+            else:
+                func(*self._real(args), **self._real(kwargs))
         if not tensors and isinstance(results, Tensor) and any(it.name == "dtype" for it in schema_of(func).arguments):
             kwargs = {**kwargs, "dtype": results.dtype}  # the default one may be another later
         self._note(func, args, kwargs, results, state)
@@ -281,14 +286,6 @@ class Deferred(TorchDispatchMode):
         for storage in {*map(_storage_of, written)}:
             self._of_storage.setdefault(storage, []).append(len(self._operations))
         self._operations.append(Operation(function, _placed(args), _placed(kwargs), _placed(results), state))
-
-    def _draw(self, func: Any, args: Any, kwargs: Any) -> None:
-        """Let the generator go on as far as the operation moves it."""
-        if func.overloadpacket.__name__ in _FILLING:
-            first, *rest = args
-            func(torch.empty_strided(first.shape, first.stride(), dtype=first.dtype), *rest, **kwargs)
-        else:
-            func(*self._real(args), **self._real(kwargs))
 
     def _real(self, tree: Any) -> Any:
         return tree_map(lambda leaf: self.values(leaf) if is_fake(leaf) else leaf, tree)

@@ -8,20 +8,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
-from ...backend.devices import find_device
+from ...backend.torch_backend import find_device
 from ...errors import ModuleTreeError
-from ..attributes.constants import begin_references, references_of, resolve_references
-from ..attributes.plain_attributes import untrack_plain
+from ..attributes.plain_attributes import begin_references, references_of, resolve_references, untrack_plain
 from ..groups.param_group import ParamGroup, selected
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..torch_objects.lazy_parameter import initialize_param
 from ..torch_objects.wrappers import unwrap
-from ..tree.identities import fresh_ids
 from ..tree.param import differentiable, track
 from ..tree.traversal import slots_of
-from ..tree.walk import params, weights
+from ..tree.walk import fresh_ids, params, weights
+from .mapping import kind_of
 from .structural_copy import Copies, check_copyable
-from .visiting import kind_of
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -15,8 +15,7 @@ from torch.utils.hooks import RemovableHandle
 from ..._torch_compat.fsdp import MANAGED
 from ..._torch_compat.modules import COMPILED_CALL, HOOK_FLAGS, HOOKS, function_of, with_function
 from ...errors import ModuleTreeError
-from ..attributes.constants import Above
-from ..attributes.plain_attributes import DEEPEST, USER_CONTAINER, apply_plain, plain_names, with_items
+from ..attributes.plain_attributes import DEEPEST, USER_CONTAINER, Above, apply_plain, plain_names, with_items
 from ..identity.field_metadata import KEPT, Kind, fields_of, meta_of, set_meta
 from ..torch_objects.wrappers import is_sharded, unwrap
 

@@ -9,14 +9,26 @@ from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import MANAGED, reshard, sharded, take_over
 from ..._torch_compat.tensors import shares_memory
-from ...backend.devices import find_device
 from ...backend.tables.creation import TorchCreationOps
+from ...backend.torch_backend import find_device
 from ...errors import AutodiffError, DTypeError, ModuleTreeError
 from ...tensor.core.base import TensorBase
 from ...tensor.host.data import TensorData
 from ..attributes.plain_attributes import refresh_container
-from ..identity.field_ids import ensure_id, keep_id, noted_id, noting, place_id, shape_text
-from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta
+from ..identity.field_metadata import (
+    Kind,
+    Mapper,
+    Meta,
+    ensure_id,
+    group_of,
+    keep_id,
+    meta_of,
+    noted_id,
+    noting,
+    place_id,
+    set_meta,
+    shape_text,
+)
 from ..identity.param_id import ParamId
 from ..torch_objects.lazy_parameter import Init, LazyCell, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from ..torch_objects.wrappers import is_distributed, reparameterization_of

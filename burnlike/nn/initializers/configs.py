@@ -34,7 +34,7 @@ class Initializer(Config):
         """
         import torch
 
-        from ...backend.devices import named_device
+        from ...backend.torch_backend import named_device
 
         values = torch.empty(*shape, device=None if device is None else named_device(device))
         if not values.is_meta:

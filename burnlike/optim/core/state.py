@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ...errors import RecordError
 from ...record.layout import join
+from ...record.metadata import leaves
 from ...record.pytree import from_leaves, to_leaves
-from ...record.values import leaves
 from ...tensor.core.base import TensorBase
 
 Leaf = Tensor | int | float | str | bool | None

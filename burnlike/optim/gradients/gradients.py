@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..._torch_compat import foreach
 from ...backend import GradientMap
-from ...backend.devices import named_device
+from ...backend.torch_backend import named_device
 from ...errors import ArgumentError, DeviceError, DTypeError, ModuleTreeError, ShapeError
 from ...module import Param, ParamId
 from ...module.tree.param import IS_GRADIENT

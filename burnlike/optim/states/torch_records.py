@@ -20,7 +20,7 @@ from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...module.tree.paths import listed
 from ...record import LoadReport, Mismatch, Record
 from ...record.files.stored_tensors import shape_in
-from ...record.state_dict.state_tree import decode_tree, encode_tree
+from ...record.state_dict.module_state import decode_tree, encode_tree
 from .matching import (
     GROUPS,
     LAYOUTS,

@@ -31,7 +31,7 @@ from ..layout import (
     known_layout,
     tag_of,
 )
-from ..values import ENTRY, flat
+from ..metadata import ENTRY, flat
 from .envelope import KEYS, EnvelopeFormat, metadata_of, no_text, told_states
 from .record_tree import LayoutFiller, is_scalar
 from .state_layouts import full_id, is_id, states_before

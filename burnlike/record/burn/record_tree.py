@@ -19,7 +19,7 @@ from ..bytes.budget import CONTAINER, MAX_DEPTH, MAX_DIMENSIONS, MAX_NAME, NUMBE
 from ..bytes.source import Cursor, Source
 from ..formats import Outline, StoredTensor
 from ..layout import LAYOUTS, SCALARS, Layout, holds_states, is_map, join, known_layout, put, tag_of
-from ..values import flat, leaves
+from ..metadata import flat, leaves
 from .state_layouts import full_id, is_id, is_optimizer_record
 from .tensor_collector import TensorCollector, read_dtype, with_ids_of_clones
 

@@ -4,8 +4,8 @@ from ..formats import Format
 from ..recorder import FileRecorder
 from .bincode import BIN, BIN_BYTES, BIN_GZ
 from .burnpack import BURNPACK
+from .envelope import NAMED_MPK, NAMED_MPK_BYTES, NAMED_MPK_GZ
 from .json_text import JSON_GZ, PRETTY_JSON
-from .messagepack import NAMED_MPK, NAMED_MPK_BYTES, NAMED_MPK_GZ
 
 
 class NamedMpkFileRecorder(FileRecorder):

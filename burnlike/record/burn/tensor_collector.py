@@ -10,7 +10,7 @@ from ..._dtypes import DTYPES
 from ...errors import DTypeError, RecordFormatError
 from ...module.identity.param_id import ParamId
 from ..formats import Outline, StoredTensor, byte_count
-from ..values import IDS, ids_of_clones
+from ..metadata import IDS, ids_of_clones
 
 _STEP_BYTES = 1 << 20
 

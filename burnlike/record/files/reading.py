@@ -21,8 +21,7 @@ import msgspec
 from ...errors import ArgumentError, RecordError, RecordFormatError, RecordIOError, nearest
 from ...module.identity.param_id import ParamId
 from ..bytes.budget import MAX_HEADER_BYTES, Budget, NotThisError, text_map
-from ..bytes.checksums import checksum_of
-from ..bytes.source import FileSource, GzipSource, Source
+from ..bytes.source import FileSource, GzipSource, Source, checksum_of
 from ..formats import (
     DEFAULT_EXTENSION,
     INDEX_SUFFIX,

@@ -26,7 +26,7 @@ from ..._atomic import AtomicFile
 from ...errors import RecordError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed
 from ...ops.crc32 import crc32
-from ..bytes.checksums import combined
+from ..bytes.source import combined
 from ..bytes.values import (
     BLOCK_BYTES,
     MAX_WORKERS,
@@ -213,7 +213,7 @@ class _Writer:
 
     def write_from_device(self, device: torch.device, stream: CudaSideStream | None) -> None:
         """Write all blocks, a number of them at a time, while the values of the next come from a device."""
-        from .device_copy import RANGE_BYTES, images, slices_of
+        from .background import RANGE_BYTES, images, slices_of
 
         starts = [0, *self.stops[:-1]]
         self.copied = {

@@ -15,12 +15,10 @@ from typing import Any
 from ..._dtypes import DTYPES
 from ...errors import ArgumentError, RecordError, RecordFormatError, nearest
 from ..bytes.budget import MAX_DIMENSIONS, Budget, TensorCost
-from ..bytes.checksums import CheckedSource
-from ..bytes.source import MOST_OPEN, FileSource, Source
+from ..bytes.source import MOST_OPEN, CheckedSource, FileSource, Source
 from ..files.chunks import Chunk, stored_in_chunks
 from ..formats import DTYPE_BITS, Outline, StoredTensor
-from ..metadata import aliases_of, decode
-from ..values import MAX_DEPTH
+from ..metadata import MAX_DEPTH, aliases_of, decode
 from .torch_file import archive_of, entry_of
 from .torch_pickle import MAX_INT_BITS, Opaque, PickledTensor, Symbol, flatten, kind_of, load_pickle
 

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from ...errors import RecordError, RecordFormatError
 from ..bytes.budget import TensorCost
-from ..bytes.checksums import CheckedSource
-from ..bytes.source import Cursor, Source
+from ..bytes.source import CheckedSource, Cursor, Source
 from ..formats import DTYPE_BITS, Format, Outline, Segment, StoredTensor
 from ..metadata import PICKLED, VERSIONS
 from .torch_pickle import Opaque, PickledTensor, flatten, load_pickle

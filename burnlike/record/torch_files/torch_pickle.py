@@ -18,8 +18,7 @@ from ...errors import ArgumentError, RecordFormatError, nearest
 from ..bytes.budget import MAX_DIMENSIONS, MAX_NAME, Budget, TensorCost
 from ..bytes.source import Source
 from ..layout import join
-from ..metadata import dump_versions
-from ..values import ENTRY
+from ..metadata import ENTRY, dump_versions
 
 STORAGE_DTYPES = {it.storage: it.record for it in DTYPES if it.storage}
 STORAGE_DTYPES |= {"QInt8Storage": "I8", "QUInt8Storage": "U8", "QInt32Storage": "I32"}

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from ...backend import Backend, missing_ops, op_names
-from ...backend.devices import check_cuda
 from ...backend.tables import functions_of
-from ...backend.torch_backend import check_members, is_torchs
+from ...backend.torch_backend import check_cuda, check_members, is_torchs
 from ...errors import BackendError, TensorTypeError
 from .dtypes import KINDS
 from .kinds import MAX_RANK, Bool, Float, Int, Kind

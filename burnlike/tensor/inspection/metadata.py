@@ -7,7 +7,7 @@ from typing import Any, Self, overload
 import torch
 
 from ...backend import Autodiff, AutodiffBackend, Backend, backend_for
-from ...backend.devices import named_device
+from ...backend.torch_backend import named_device
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8

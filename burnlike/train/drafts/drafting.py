@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from ...data.chat.formats import COLUMNS
-from ...data.sources.column_kinds import column_kind
-from ...data.sources.image_files import EXTENSIONS
-from ...data.sources.images import images_in
+from ...data.sources.images import EXTENSIONS, images_in
 from ...data.sources.rows import text_lines
 from ...data.sources.splits import visible
+from ...data.sources.table_cells import column_kind
 from ...data.texts.configs import TaggedWordsConfig
-from ...data.texts.reading import ConllFile
+from ...data.texts.rows import ConllFile
 from ...errors import ArgumentError, DataError, nearest
-from .files import ROW_FILES, Place, Sheet, read_sheet, text_bytes
 from .images import classes_draft, masks_draft, with_masks
 from .tables import ID_NAME, has_classes, table_draft, target_of
 from .texts import chat_draft, corpus_draft, pairs_draft, texts_draft, words_draft
-from .writing import Draft, Key
+from .writing import ROW_FILES, Draft, Key, Place, Sheet, read_sheet, text_bytes
 
 _TEXTS = (".txt", ".md", ".text")
 _CONLL = (".conll", ".iob", ".bio", ".iob2")

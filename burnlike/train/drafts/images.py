@@ -6,12 +6,10 @@ from pathlib import Path
 
 import torch
 
-from ...data.sources.image_files import image_size, read_image, read_mask
-from ...data.sources.images import images_in
+from ...data.sources.images import image_size, images_in, read_image, read_mask
 from ...errors import DataError
-from .files import Place
 from .texts import OUTPUT, task_key, training_key
-from .writing import Draft, Key, number
+from .writing import Draft, Key, Place, number
 
 _MASKS = ("mask", "label", "annotation", "segmentation", "gt", "ground_truth")
 """How names of folders of masks begin."""
@@ -92,7 +90,7 @@ def classes_draft(place: Place, folder: Path) -> Draft:
             Key("optimizer", {"type": "AdamW", "weight_decay": 0.05}),
             Key("lr_scheduler", {"type": "CosineAnnealing", "initial_lr": 3e-3},
                 "falls to 0 along a cosine, so that the last epochs settle"),
-            training_key(epochs, _batch(len(images)), metric, *photos.keys),
+            training_key(epochs, 16 if len(images) < 2000 else 32, metric, *photos.keys),
             *OUTPUT,
         ],
         [("class", "images"), *((name, f"{count:,}") for name, count in sorted(classes.items()))],
@@ -219,7 +217,3 @@ class Photos:
             return []
         reason = f"{number(len(self.unreadable), 'image')} can't be read, such as {self.unreadable[0].name}"
         return [Key("on_bad_item", "skip", reason)]
-
-
-def _batch(count: int) -> int:
-    return 16 if count < 2000 else 32

@@ -6,12 +6,10 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ...data.sources.column_kinds import KindGuess, column_kind
-from ...data.sources.table_cells import DECIMAL_COMMA
+from ...data.sources.table_cells import DECIMAL_COMMA, KindGuess, column_kind
 from ...errors import ArgumentError, DataError
-from .files import Place, Sheet
 from .texts import OUTPUT, classes_reason, task_key
-from .writing import Draft, Key, number
+from .writing import Draft, Key, Place, Sheet, number
 
 _SURE_TARGETS = ("target", "label", "class", "y", "klasse", "ziel")
 _TARGETS = (*_SURE_TARGETS, "outcome", "sentiment", "churn", "price", "preis", "survived", "species")

@@ -8,8 +8,7 @@ from typing import Any
 
 from ...data.codec import SPECIAL_TOKENS, train_tokenizer
 from ...errors import DataError
-from .files import Place, Sheet
-from .writing import Draft, Key, number
+from .writing import Draft, Key, Place, Sheet, number
 
 _CHATML = ("<|im_start|>", "<|im_end|>")
 _SMALLEST_VOCABULARY, _LARGEST_VOCABULARY, _STEP = 384, 4096, 64

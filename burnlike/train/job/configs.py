@@ -28,17 +28,17 @@ from ...optim.lbfgs.configs import LbfgsConfig
 from ...optim.schedules.configs import CosineAnnealingConfig
 from ..learner.configs import BEST, BestMetricConfig, TrainingConfig, metric_of
 from ..metrics.configs import LearningRateConfig, LossConfig
-from ..parallel.configs import DistributedConfig
-from ..parallel.division_problems import (
+from ..parallel.configs import (
     CONTEXT_IN_FLOAT8,
     IN_INT8,
     REDUCED_ON_CPU,
+    DistributedConfig,
     context_problems,
     expert_problems,
     pipeline_problems,
     quantized_problems,
 )
-from ..runs.record_paths import record_problem
+from ..runs.run_dir import record_problem
 from ..tasks.configs import (
     PREFERENCES,
     AdversarialConfig,

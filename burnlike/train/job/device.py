@@ -12,7 +12,7 @@ from torch import nn
 
 from ..._env import local_rank
 from ..._memory import available_memory
-from ...backend.devices import find_device
+from ...backend.torch_backend import find_device
 from ...config.registry import tag_of
 from ...errors import BurnlikeError, ConfigError, DeviceError
 

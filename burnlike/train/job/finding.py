@@ -84,14 +84,10 @@ def find_rate(config: TrainConfig, steps: int = STEPS) -> RateTest:
                 break
             job.learner.take_step()
             job.learner.window.close()
-    return RateTest(rates, losses, smoothed, _steepest(rates, smoothed))
-
-
-def _steepest(rates: Sequence[float], losses: Sequence[float]) -> float:
-    """The rate at which the losses fall most per factor of the rate, by the slope over five of them."""
-    lowest = min(range(len(losses)), key=losses.__getitem__, default=0)
+    # The slope over five losses, per factor of the rate.
+    lowest = min(range(len(smoothed)), key=smoothed.__getitem__, default=0)
     slopes = {
-        place: (losses[place + 2] - losses[place - 2]) / math.log(rates[place + 2] / rates[place - 2])
+        place: (smoothed[place + 2] - smoothed[place - 2]) / math.log(rates[place + 2] / rates[place - 2])
         for place in range(_SKIPPED, min(lowest + 1, len(rates) - 2))
     }
     best = min(slopes, key=slopes.__getitem__, default=None)
@@ -99,7 +95,7 @@ def _steepest(rates: Sequence[float], losses: Sequence[float]) -> float:
         raise TrainingError(
             f"--find lr: the loss falls at no rate from {LOWEST:g} to {HIGHEST:g}; check data, task and model"
         )
-    return rates[best]
+    return RateTest(rates, losses, smoothed, rates[best])
 
 
 def rate_lines(config: TrainConfig, test: RateTest) -> list[str]:

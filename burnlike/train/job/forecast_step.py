@@ -39,8 +39,7 @@ from ...module.torch_objects.wrappers import local
 from ..learner.computing import computing
 from ..learner.learner import Learner
 from ..parallel.configs import DistributedConfig, MeshSizes
-from ..parallel.distributed import SeveralProcesses
-from ..parallel.rendezvous import make_parallel
+from ..parallel.distributed import SeveralProcesses, make_parallel
 from ..parallel.strategies import Ddp
 from ..tasks.task import Task
 from .configs import TrainConfig

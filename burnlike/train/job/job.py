@@ -20,12 +20,11 @@ from ..learner.fit_loop import LearningResult
 from ..learner.learner import Learner
 from ..learner.steps import left_out_of
 from ..learner.stopping import Interrupter
-from ..parallel.rendezvous import make_parallel
+from ..parallel.distributed import make_parallel
 from ..parallel.single_process import SingleProcess
 from ..runs.logs import MetricsLog, write_results
 from ..runs.run_dir import RunDir, keep_description, keep_facts
-from ..state.frozen_base import digests_of, note_base
-from ..state.training_state import seed_random
+from ..state.training_state import digests_of, note_base, seed_random
 from ..tasks.configs import task_within
 from ..tasks.task import Task
 from ..view.callback import Callback

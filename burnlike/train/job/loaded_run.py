@@ -39,7 +39,7 @@ from ..parallel.single_process import SingleProcess
 from ..runs.logs import read_metrics, write_json
 from ..runs.run_dir import DATA_FOLDER, DATA_NAME, kept_facts, local_run
 from ..runs.run_files import EVALUATIONS, results_of
-from ..state.frozen_base import check_base, has_base, kept_paths, load_model, noted_digest
+from ..state.training_state import check_base, has_base, kept_paths, load_model, noted_digest
 from ..tasks.task import Task
 from .configs import TrainConfig, Weights
 from .device import choose_device

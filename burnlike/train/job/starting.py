@@ -26,9 +26,8 @@ from ...record.loading.load_into import prepare
 from ...record.loading.load_options import LoadOptions
 from ...record.shortcuts import open_for
 from ..parallel.single_process import SingleProcess
-from ..runs.record_paths import record_at
-from ..state.frozen_base import digest_of
-from ..state.training_state import random_state, restore_random
+from ..runs.run_dir import record_at
+from ..state.training_state import digest_of, random_state, restore_random
 from ..tasks.task import Task
 from .configs import InitFromConfig, TrainConfig
 

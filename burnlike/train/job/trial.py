@@ -18,14 +18,13 @@ from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.splits import classes_of
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem, TableError, nearest
 from ...module import params
-from ...module.groups.param_matchers import MatchIds
+from ...module.groups.param_group import MatchIds
 from ...module.torch_objects.wrappers import is_quantized
 from ...optim import OptimizerAdaptor
 from ..learner.configs import BEST, metric_of
 from ..learner.steps import StepOutput, named_numbers, output_of, update_metrics
 from ..metrics.configs import AucPrConfig, AurocConfig
-from ..parallel.configs import DistributedConfig
-from ..parallel.division_problems import SCHEDULES, is_understood
+from ..parallel.configs import SCHEDULES, DistributedConfig, is_understood
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta

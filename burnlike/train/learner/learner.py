@@ -16,8 +16,7 @@ from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import items_of
 from ..runs.logs import MetricsLog
-from ..state.frozen_base import load_model
-from ..state.training_state import TrainingState
+from ..state.training_state import TrainingState, load_model
 from ..view.callback import Callback
 from ..view.renderers import Renderer
 from .computing import Int8Layers

@@ -11,8 +11,13 @@ from ...errors import TrainingError
 from ...module import params
 from ...module.torch_objects.wrappers import is_quantized
 from ...optim.core.sharded import local
-from ..checkpoint.checkpointer import Checkpoint, Checkpointer
-from ..checkpoint.strategies import ComposedCheckpointingStrategy, KeepLastNCheckpoints, MetricCheckpointingStrategy
+from ..checkpoint.checkpointer import (
+    Checkpoint,
+    Checkpointer,
+    ComposedCheckpointingStrategy,
+    KeepLastNCheckpoints,
+    MetricCheckpointingStrategy,
+)
 from ..state.training_state import random_state, restore_random, seed_random
 from .configs import TrainingConfig
 

@@ -24,8 +24,7 @@ from ..._torch_compat.pytree import tree_leaves
 from ...errors import TrainingError
 from ...module import ParamId, params
 from ...module.torch_objects.wrappers import local, note_elsewhere
-from .configs import DistributedConfig
-from .division_problems import SCHEDULES
+from .configs import SCHEDULES, DistributedConfig
 from .mesh import Mesh
 from .part_of_model import PartOfModel
 from .pipeline_cut import Plan, cut, plan_of

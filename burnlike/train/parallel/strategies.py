@@ -10,9 +10,8 @@ from torch import nn
 
 from ...errors import ConfigError
 from ...module.torch_objects.wrappers import division_problem, is_distributed, is_quantized, own_class, part_of
-from .configs import DistributedConfig
+from .configs import REDUCED_ON_CPU, DistributedConfig
 from .distributed import SeveralProcesses
-from .division_problems import REDUCED_ON_CPU
 from .part_of_model import Stage
 from .single_process import Step
 

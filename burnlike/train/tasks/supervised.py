@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from ..._torch_compat.fake_tensors import is_fake
 from ...data.configs import NO_TARGET
-from ...data.orders import targets_of
+from ...data.loader import targets_of
 from ...data.sources.splits import classes_of
 from ...errors import ConfigError, DataError, ShapeError, nearest
 from ...ops._divided import whole as whole_of_parts

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from burnlike.data.sources.column_kinds import column_kind
+from burnlike.data.sources.table_cells import column_kind
 
 CUSTOMERS = [f"K{number:06}" for number in range(40)]
 
@@ -80,5 +80,5 @@ def test_one_value_is_a_constant() -> None:
 
 
 def test_needs_no_torch() -> None:
-    program = "import sys, burnlike.data.sources.column_kinds; assert 'torch' not in sys.modules"
+    program = "import sys, burnlike.data.sources.table_cells; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)

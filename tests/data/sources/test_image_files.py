@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageOps
 
 from burnlike.data import DataLoader, ImageFolderConfig
-from burnlike.data.sources.image_files import EXTENSIONS, FORMATS, MASK_FORMATS, read_image, read_mask
+from burnlike.data.sources.images import EXTENSIONS, FORMATS, MASK_FORMATS, read_image, read_mask
 from burnlike.errors import DataError
 
 HEIGHT, WIDTH = 3, 5

@@ -20,8 +20,8 @@ from burnlike.cli.main import main
 from burnlike.data import ChatConfig, DataLoader, StreamConfig
 from burnlike.data.sources import parquet
 from burnlike.data.streams import encoders as tokenized
-from burnlike.data.streams.cache import made
-from burnlike.data.streams.order import STRETCH, BlockOrder, Interleave
+from burnlike.data.streams.files import made
+from burnlike.data.streams.parts import STRETCH, BlockOrder, Interleave
 from burnlike.errors import ConfigError, DataError
 
 from ..chat.samples import CHATML, conversations, tokenizer, tokenizer_in, write_lines as write_rows

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.module import Module, clone, constant, map as map_module, params, valid as valid_of
-from burnlike.module.attributes.constants import MarkedConstant
+from burnlike.module.attributes.plain_attributes import MarkedConstant
 from burnlike.record import Record
 
 from ..cases import case

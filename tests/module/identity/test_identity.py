@@ -11,7 +11,7 @@ from burnlike.errors import DuplicateParamIdError
 from burnlike.interop import TorchOptimizer
 from burnlike.mlax import Module as MlaxModule, Parameter
 from burnlike.module import Module, Param, ParamId, fresh_ids, params, seed_param_ids
-from burnlike.module.tree.identities import fingerprint_of_tree
+from burnlike.module.tree.walk import fingerprint_of_tree
 from burnlike.nn import LinearConfig
 from burnlike.optim import AdamWConfig
 

@@ -53,7 +53,7 @@ def test_mutations_are_the_same_each_time_and_change_something() -> None:
 @pytest.mark.slow  # a process of its own, whose imports take seconds
 def test_a_reader_that_breaks_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "import sys, burnlike.record.burn.messagepack as m\n"
+        "import sys, burnlike.record.burn.envelope as m\n"
         "m._Reader.value = lambda self, depth: {}['broken']\n"
         "from tests.record.fuzz import fuzz\n"
         f"sys.argv = ['fuzz', '--cases', '3000', '--keep', {str(tmp_path)!r}]\n"

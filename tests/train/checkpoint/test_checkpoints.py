@@ -36,8 +36,7 @@ from burnlike.train import (
     TrainingConfig,
     TrainingState,
 )
-from burnlike.train.checkpoint.checkpointer import whole_checkpoint
-from burnlike.train.checkpoint.strategies import Delete, Save
+from burnlike.train.checkpoint.checkpointer import Delete, Save, whole_checkpoint
 from tests.processes import HANGS_S
 
 

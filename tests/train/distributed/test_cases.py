@@ -18,7 +18,7 @@ from burnlike.module import params
 from burnlike.record import Record
 from burnlike.train import Job, PlainRenderer
 from burnlike.train.checkpoint.checkpointer import Checkpoint
-from burnlike.train.parallel.division_problems import WORKS_TOGETHER
+from burnlike.train.parallel.configs import WORKS_TOGETHER
 from burnlike.train.runs.run_dir import RunDir
 
 from ...processes import assert_succeed, launched, wait_for

@@ -10,8 +10,7 @@ import yaml
 from burnlike.errors import ArgumentError, DataError
 from burnlike.train import TrainConfig
 from burnlike.train.drafts.drafting import drafted
-from burnlike.train.drafts.files import Place
-from burnlike.train.drafts.writing import Draft, Key, job_text, table_text
+from burnlike.train.drafts.writing import Draft, Key, Place, job_text, table_text
 
 
 @pytest.fixture(autouse=True)
