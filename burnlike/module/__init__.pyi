@@ -1,6 +1,6 @@
 """The public names of `burnlike.module`: each is imported from where it is defined, at its first use."""
 
-from .adapters.configs import LoraConfig as LoraConfig
+from .adapters.configs import Eva as Eva, LoraConfig as LoraConfig
 from .adapters.layers import Lora as Lora, WeightNorm as WeightNorm, apply_lora as apply_lora
 from .adapters.reparameterization import (
     Reparameterization as Reparameterization,

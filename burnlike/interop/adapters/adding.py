@@ -15,7 +15,7 @@ from ...module.adapters.layers import Dequantized, ExpertsLora, Lora, kind_of
 from ...module.adapters.reparameterization import give_back, restoring, take_over
 from ...module.adapters.token_rows import TokenRows
 from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
-from .first_values import first_factors
+from .first_values import KEEP_WEIGHTS, first_factors
 from .layers import (
     AdaptedLayer,
     adaptable,
@@ -122,7 +122,7 @@ def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> L
         raise ArgumentError(f"targets: the embedding '{layer.path}' has a max_norm, which changes its weight")
     if layer.kind == "convolution" and (problem := _convolution_problem(layer.module, options)):
         raise ArgumentError(f"targets: the convolution '{layer.path}' {problem}")
-    if layer.kind == "experts" and (options.dora or options.start != "default"):
+    if layer.kind == "experts" and (options.dora or options.start not in ("default", "eva")):
         raise ArgumentError(f"target_parameters: '{layer.path}' takes LoRA alone, with the start default")
     if shared is not None:
         take_over(layer.module, layer.name, shared)
@@ -154,13 +154,14 @@ def _convolution_problem(layer: Any, options: AdapterOptions) -> str:
     """The reason why a convolution takes no adapter; empty if it does."""
     if layer.groups > 1 or {*layer.dilation} != {1} or layer.padding_mode != "zeros":
         return "has groups, dilation or a padding mode, with which peft's adapters are no part of its weight"
-    return "takes LoRA alone, with the start default" if options.dora or options.start != "default" else ""
+    is_plain = not options.dora and options.start in ("default", "eva")
+    return "" if is_plain else "takes LoRA alone, with the start default"
 
 
 def _start(layer: AdaptedLayer, lora: Lora, start: str) -> None:
     """Give an adapter of a linear layer its first values, if these are not the usual ones."""
-    lora.is_residual = start not in ("default", "gaussian", "orthogonal")
-    if start in ("default", "residual") or layer.weight.is_meta:
+    lora.is_residual = start not in KEEP_WEIGHTS
+    if start in ("default", "eva", "residual") or layer.weight.is_meta:
         return
     weight = dequantized(layer.weight)
     weight = weight if layer.kind == "linear" else weight.mT

@@ -202,10 +202,14 @@ class TrainConfig(Config):
         if isinstance(task := task_within(self.task), GrpoConfig):
             yield from self._grpo_problems(task)
         model: Any = self.model
-        if getattr(model, "takes_part_of_weights", False):
+        eva, takes_part = getattr(model, "eva", None), getattr(model, "takes_part_of_weights", False)
+        if eva is not None and isinstance(task, (*PREFERENCES, GrpoConfig)):
+            yield "model.start", f"expected another than eva for {tag_of(type(task))}, which runs a model several times"
+        if eva is not None or takes_part:
             if not {*self.distributed.kinds} <= {"none", "ddp"}:
-                yield "model.start", f"expected default where processes share a model, got {model.start}"
-            if isinstance(self.init_from, InitFromConfig):
+                start = "eva" if takes_part is False else model.start
+                yield "model.start", f"expected default where processes share a model, got {start}"
+            if takes_part and isinstance(self.init_from, InitFromConfig):
                 yield "init_from", f"expected a path alone: {model.start} begins with weights of the same names"
         if getattr(task_within(self.task), "neftune", 0.0) and (
             self.distributed.tensor > 1 or self.distributed.context > 1

@@ -6,6 +6,7 @@ its part of the values that a single one would have, one parameter at a time (`F
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -14,10 +15,13 @@ from torch import Tensor, nn
 from ..._patterns import compiled
 from ...config import ModuleConfig
 from ...data import DataLoader, transformed
+from ...data.configs import NO_TARGET
 from ...data.sources.splits import classes_of, outputs_of
-from ...errors import BurnlikeError, ConfigError, RecordError, nearest
+from ...errors import ArgumentError, BurnlikeError, ConfigError, RecordError, nearest
+from ...interop import start_by_eva
+from ...interop.adapters.layers import has_adapters
 from ...models.by_path.configs import FROM_TOKENIZER
-from ...module import params, seed_param_ids
+from ...module import Eva, params, seed_param_ids
 from ...module.torch_objects.deferred import Deferred
 from ...module.torch_objects.wrappers import bare_name, is_distributed, local
 from ...record import LoadReport, load
@@ -25,6 +29,7 @@ from ...record.loading.filling import boxes_of
 from ...record.loading.load_into import prepare
 from ...record.loading.load_options import LoadOptions
 from ...record.shortcuts import open_for
+from ..learner.steps import evaluation_mode
 from ..parallel.single_process import SingleProcess
 from ..runs.record_paths import record_at
 from ..state.frozen_base import digest_of
@@ -33,6 +38,8 @@ from ..tasks.task import Task
 from .configs import InitFromConfig, TrainConfig
 
 _SHOWN = 5
+RANKS = "adapter_ranks"
+"""The fact of a run's data that says which ranks the adapters of its layers got by it."""
 
 
 def model_config(
@@ -42,6 +49,8 @@ def model_config(
     and the features and new tokens of its `facts`. Before these are known, None, it has no new tokens.
     """
     model, facts = _with_tokens(config.model, facts), facts or {}
+    if RANKS in facts and getattr(model, "eva", None) is not None:
+        model = model.replace(ranks=facts[RANKS])
     shape = getattr(config.data, "item_shape", None) or ()
     d_input = len(facts["features"]) if facts.get("features") else shape[0] if len(shape) == 1 else None
     completed = model.for_task(config.task.head, outputs)
@@ -156,6 +165,38 @@ def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, l
     for path, message in _wrong_with(report, source):
         raise ConfigError(f"{path}: {message}")
     return model, [*origin_notes(model), loaded_line(model, source, report.applied)]
+
+
+def begin_by_data(
+    config: TrainConfig, read: JobData, model: nn.Module, task: Task, device: torch.device, eva: Eva
+) -> str:
+    """Give adapters their ranks and first values by the inputs of their layers; returns a line for the user.
+
+    All processes go through the same batches, those of a single one, and so get the same values.
+    """
+    inner: Any = next(it for it in model.modules() if has_adapters(it))
+
+    def positions(batch: Any) -> Tensor | None:
+        tokens = batch.get("input_ids") if isinstance(batch, Mapping) else None
+        if not isinstance(tokens, Tensor):
+            return None
+        mask, labels = batch.get("attention_mask", torch.ones_like(tokens)).bool(), batch.get("labels")
+        is_masked = eva.use_label_mask and isinstance(labels, Tensor) and labels.shape == tokens.shape
+        return mask & (labels != NO_TARGET) if is_masked else mask
+
+    loader = loader_of(config, read.data, read.data.train, device)
+    rslora: bool = getattr(config.model, "rslora", False)
+    try:
+        with evaluation_mode(model):
+            forward = partial(task.valid_step, model)
+            ranks = start_by_eva(inner, loader, forward, eva, positions=positions, rslora=rslora)
+    except ArgumentError as error:
+        raise ConfigError(f"model.{error}") from error
+    read.facts[RANKS] = ranks
+    without = sum(not it for it in ranks.values())
+    return f"eva       ranks of {min(it for it in ranks.values() if it)} to {max(ranks.values())}" + (
+        f"; {without} of {len(ranks)} layers have none" if without else ""
+    )
 
 
 def loaded_line(model: nn.Module, source: InitFromConfig | str, applied: Collection[str]) -> str:
