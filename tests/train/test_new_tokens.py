@@ -10,7 +10,9 @@ import torch
 import transformers
 
 from burnlike.cli.main import main
-from burnlike.record import open_record
+from burnlike.config import ModuleConfig
+from burnlike.models import DecoderLmConfig
+from burnlike.record import open_record, save
 from burnlike.train import load_run
 
 from ..data.chat.samples import tokenizer, tokenizer_in, turns, write_lines
@@ -179,3 +181,61 @@ def test_special_tokens_of_the_user_are_written_where_they_are_named(folder: Pat
     tokens = codec.encode(f"{CALL}</s>")
     assert codec.decode(tokens) == CALL
     assert tokens.tolist()[-1] == longer_tokenizer.eos_token_id
+
+
+@pytest.fixture(params=["tied", "untied"])
+def of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> DecoderLmConfig:
+    """The config of a model of burnlike, whose weights are in `base.safetensors`, and the data beside it."""
+    monkeypatch.chdir(tmp_path)
+    sizes = {"d_model": 32, "n_layers": 1, "n_heads": 2, "d_ff": 48, "max_sequence_length": 64}
+    config = DecoderLmConfig(vocab_size=N_TOKENS, tied=request.param == "tied", **sizes)
+    torch.manual_seed(1)
+    save(config.init("cpu"), "base.safetensors")
+    tokenizer_in(Path("base"))
+    write_lines(Path("chat.jsonl"), [{"messages": turns("what is the sum", CALL)} for _ in range(16)])
+    text = YAML.replace("{type: Pretrained, path: base}", json.dumps(config.to_dict()))
+    Path("tools.yaml").write_text(f"init_from: base.safetensors\n{text}")
+    return config
+
+
+def test_a_model_of_ours_writes_new_tokens(of_ours: DecoderLmConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    run = train("run", "training.epochs=25")
+    tables = "embedding" if of_ours.tied else "embedding, head"
+    assert f"2 rows of {tables}: " in capsys.readouterr().out
+    sampling = ["--prompt", "what is the sum", "--max-tokens", "6", "--temperature", "0"]
+    assert main(["generate", "run", "--chat", *sampling]) == 0
+    assert CALL in capsys.readouterr().out
+    model: Any = load_run(run).model
+    old = of_ours.init_from("base.safetensors").embedding.weight
+    assert torch.equal(model.embedding.weight[:N_TOKENS], old)
+    assert not torch.equal(model.embedding.weight[N_TOKENS], old.double().mean(0).float())
+    assert main(["merge", "run", "--out", "merged"]) == 0
+    config: Any = ModuleConfig.load("merged/model.yaml")
+    assert (config.vocab_size, config.new_tokens) == (N_TOKENS + 2, ())
+    merged = config.init_from("merged/model.safetensors").eval()
+    tokens = torch.tensor([[1, N_TOKENS, 5, N_TOKENS + 1]])
+    with torch.no_grad():
+        torch.testing.assert_close(merged(tokens), model(tokens), rtol=1e-4, atol=1e-5)
+        assert torch.equal(merged.generate(tokens, 6), model.generate(tokens, 6))
+
+
+def test_a_model_of_ours_that_is_trained_whole_gets_rows_of_the_mean(of_ours: DecoderLmConfig) -> None:
+    wanted = of_ours.replace(new_tokens=(N_TOKENS, N_TOKENS + 1))
+    old, grown = of_ours.init_from("base.safetensors"), wanted.init_from("base.safetensors")
+    assert grown.config == of_ours.replace(vocab_size=N_TOKENS + 2) == wanted.with_new_tokens
+    pairs = [(old.embedding.weight, grown.embedding.weight)]
+    pairs += [] if of_ours.tied else [(old.head.weight.mT, grown.head.weight.mT)]
+    for before, after in pairs:
+        assert torch.equal(after[:N_TOKENS], before)
+        assert all(torch.equal(it, before.double().mean(0).float()) for it in after[N_TOKENS:])
+    model = f"model={json.dumps({**of_ours.to_dict(), 'new_tokens': ['<|tool|>', '<|end tool|>']})}"
+    whole = train("whole", model, "training.checkpoint_every_steps=3", "training.epochs=2")
+    shutil.copytree(whole, "again")
+    for checkpoint in (Path("again") / "checkpoints").iterdir():
+        if int(checkpoint.name.rpartition("-")[2]) > 3:
+            shutil.rmtree(checkpoint)
+    assert main(["train", "--resume", "again"]) == 0
+    assert (whole / "model.safetensors").read_bytes() == Path("again/model.safetensors").read_bytes()
+    loaded: Any = load_run(whole).model
+    assert loaded.embedding.weight.shape[0] == N_TOKENS + 2
+    assert not torch.equal(loaded.embedding.weight[:N_TOKENS], old.embedding.weight)

@@ -101,7 +101,7 @@ def _add_rows(tables: Sequence[AdaptedLayer], numbers: Sequence[int], dtype: Flo
         if getattr(table.module, "max_norm", None) is not None:
             raise ArgumentError(f"new_tokens: the embedding '{table.path}' has a max_norm, which changes its weight")
     kept = torch.float32 if weight.dtype.itemsize < 4 else weight.dtype
-    rows = TokenRows(numbers, weight, kept if dtype is None else getattr(torch, dtype))
+    rows = TokenRows(numbers, weight, kept if dtype is None else getattr(torch, dtype), tables[0].token_dim)
     for table in tables:
         take_over(table.module, "weight", rows)
     return rows

@@ -99,7 +99,13 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
 
     @property
     def vocab_size(self) -> int | None:
-        return getattr(self.of, "vocab_size", None)
+        return getattr(self.with_new_tokens, "vocab_size", None)
+
+    @property
+    def with_new_tokens(self) -> ModuleConfig:
+        """The config of the model without adapters, with its new tokens."""
+        grown = self.of.replace(new_tokens=self.new_tokens) if self.new_tokens else self.of
+        return getattr(grown, "with_new_tokens", grown)
 
     @property
     def count_of_tokens(self) -> int | None:

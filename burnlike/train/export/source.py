@@ -84,7 +84,7 @@ def source_of_run(run: LoadedRun) -> Source:
     config_of_model = model_config(config, outputs_of_classes(run.classes, run.facts), run.facts)
     if adapted(model):
         merge_adapters(model)
-    base = config_of_model.of if isinstance(config_of_model, LoRAConfig) else config_of_model
+    base = getattr(config_of_model, "with_new_tokens", config_of_model)
     return Source(model, base, run.classes, normalize, about, run, config)
 
 

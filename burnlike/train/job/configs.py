@@ -178,7 +178,8 @@ class TrainConfig(Config):
             yield "device", f"expected auto, cpu, cuda or cuda:N, such as cuda:0; got '{self.device}'"
         yield from pattern_problems(self.freeze, "freeze")
         yield from pattern_problems(self.trainable, "trainable")
-        vocab_size, wanted = (getattr(part, "vocab_size", None) for part in (self.model, self.data))
+        grown = getattr(self.model, "with_new_tokens", self.model)  # names of tokens get their numbers by the data
+        vocab_size, wanted = (getattr(part, "vocab_size", None) for part in (grown, self.data))
         if vocab_size is not None and wanted is not None and vocab_size != wanted:
             yield "model.vocab_size", f"expected {wanted}, the vocabulary of the data, got {vocab_size}"
         longest, context = getattr(self.model, "max_sequence_length", None), getattr(self.data, "context_length", None)

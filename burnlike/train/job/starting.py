@@ -65,10 +65,10 @@ def _with_tokens(model: Any, facts: Mapping[str, Any] | None) -> ModuleConfig:
     if facts is None:
         return model.replace(new_tokens=())
     if wanted == FROM_TOKENIZER:
-        size, before = facts.get("vocab_size"), model.count_of_tokens
+        size, before = facts.get("vocab_size"), getattr(model, "count_of_tokens", None)
         if size is None or before is None:
             raise ConfigError(
-                "model.new_tokens: expected a model of transformers and data with its tokenizer, such as Chat, for"
+                "model.new_tokens: expected a model with a table of tokens and data with its tokenizer, such as Chat, for"
                 f" {FROM_TOKENIZER}"
             )
         if size <= before:

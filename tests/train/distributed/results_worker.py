@@ -48,6 +48,7 @@ KINDS: Mapping[str, tuple[str, list[str]]] = {
     "pretrained, from a record": (PRETRAINED, ["init_from={path: FOLDER/llama, skip: [norm]}"]),
     "adapters": (ADAPTERS, []),
     "adapters, best average": (ADAPTERS, ["training.ema={decay: 0.5}", "training.keep_best={metric: loss}"]),
+    "new tokens": (f"{ADAPTERS[:-1]}, new_tokens: [7, 256, 257]}}", []),
     "encoder": (BERT, []),
 }
 MESHES: Mapping[str, dict[str, Any]] = {
@@ -61,7 +62,7 @@ KINDS_OF: Mapping[str, list[str]] = {
     "one": [*KINDS],
     "ddp": ["average", "adapters"],
     "fsdp2": [*KINDS],
-    "tensor": ["best", "pretrained", "adapters, best average"],
+    "tensor": ["best", "pretrained", "adapters, best average", "new tokens"],
     "pipeline": ["own, adapters", "average", "adapters"],
 }
 
