@@ -92,6 +92,7 @@ def test_each_row_is_what_it_is_alone(name: str, batch_size: int | None) -> None
 @pytest.mark.parametrize("batch_size", [None, 3])
 def test_several_texts_come_token_by_token(name: str, batch_size: int | None) -> None:
     model = small(name) if name == "Llama" else next(it for it in CASES if it.name == name).model()
+    model.train()
     prompts = [it % 7 for it in PROMPTS]
     options: Any = {"n_samples": 2, "batch_size": batch_size, "temperature": 1.5, "stop_tokens": (2, 3)}
     generators = [torch.Generator().manual_seed(5) for _ in range(2)]
@@ -100,11 +101,11 @@ def test_several_texts_come_token_by_token(name: str, batch_size: int | None) ->
     texts = [[token for row, token in pieces if row == number] for number in range(8)]
     rows = zip(completions.tokens, completions.lengths, strict=True)
     assert texts == [row[:length].tolist() for row, length in rows]
-    assert len({row for row, _ in pieces[:3]}) == 3  # one token of each, not one text after the other
+    assert len({row for row, _ in pieces[:2]}) == 2  # one token of each, not one text after the other
     stopped = stream_several(model, prompts, 6, **options)
     next(stopped)
     stopped.close()  # pyright: ignore[reportAttributeAccessIssue]
-    assert model.training == (name != "Llama")
+    assert model.training
 
 
 def test_a_full_sequence_goes_on_as_in_a_stream() -> None:

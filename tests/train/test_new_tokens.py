@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import gguf
 import pytest
 import torch
 import transformers
@@ -37,14 +38,27 @@ N_TOKENS = len(tokenizer())
 RECORDS = ("model", "optimizer")
 
 
-@pytest.fixture(params=["tied", "untied"])
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    monkeypatch.chdir(tmp_path)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 64}
-    llama(Path("base"), vocab_size=N_TOKENS, tie_word_embeddings=request.param == "tied", **sizes)
+FAMILIES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "llama": (transformers.LlamaForCausalLM, {}),
+    "qwen2": (transformers.Qwen2ForCausalLM, {}),
+    "gpt2": (transformers.GPT2LMHeadModel, {"n_inner": 48}),
+}
+
+
+def prepare(place: Path, monkeypatch: pytest.MonkeyPatch, family: str, *, tied: bool) -> None:
+    """Go to a folder with a model of a family, its tokenizer, data and a job."""
+    monkeypatch.chdir(place)
+    model_class, more = FAMILIES[family]
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 64, **more}
+    llama(Path("base"), model_class, vocab_size=N_TOKENS, tie_word_embeddings=tied, **sizes)
     tokenizer_in(Path("base"))
     write_lines(Path("chat.jsonl"), [{"messages": turns("what is the sum", CALL)} for _ in range(16)])
     Path("tools.yaml").write_text(YAML)
+
+
+@pytest.fixture(params=["tied", "untied"])
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    prepare(tmp_path, monkeypatch, "llama", tied=request.param == "tied")
     return tmp_path
 
 
@@ -53,9 +67,15 @@ def generated(model: Any, tokens: torch.Tensor) -> list[int]:
         return model.generate(tokens, max_new_tokens=6, do_sample=False)[0, tokens.shape[1] :].tolist()
 
 
-def test_tokens_are_trained_written_and_read_by_transformers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_tokens_are_trained_written_and_read_by_others(
+    family: str, tied: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(tmp_path, monkeypatch, family, tied=tied)
     assert main(["train", "tools.yaml", "--run-dir", "run"]) == 0
-    assert "2 rows of model.embed_tokens, lm_head" in capsys.readouterr().out
+    tables = "transformer.wte, lm_head" if family == "gpt2" else "model.embed_tokens, lm_head"
+    assert f"2 rows of {tables}" in capsys.readouterr().out
     assert (
         main(["generate", "run", "--chat", "--prompt", "what is the sum", "--max-tokens", "6", "--temperature", "0"])
         == 0
@@ -68,8 +88,18 @@ def test_tokens_are_trained_written_and_read_by_transformers(folder: Path, capsy
         model: Any = transformers.AutoModelForCausalLM.from_pretrained(directory)
         read = transformers.AutoTokenizer.from_pretrained(directory)
         assert len(read) == N_TOKENS + 2 == model.get_input_embeddings().num_embeddings == model.config.vocab_size
+        assert (model.get_output_embeddings().weight is model.get_input_embeddings().weight) == tied
         prompt = read.apply_chat_template(turns("what is the sum"), add_generation_prompt=True, return_dict=False)
         assert read.decode(generated(model, torch.tensor([prompt]))).startswith(CALL)
+    if family == "gpt2":  # which is not in Llama's layout
+        return
+    assert main(["export", "run", "--to", "gguf", "--dtype", "float32", "--out", "model.gguf"]) == 0
+    file = gguf.GGUFReader("model.gguf")
+    assert file.fields["tokenizer.ggml.tokens"].contents()[N_TOKENS:] == ["<|tool|>", "<|end tool|>"]
+    tensors = {it.name: torch.from_numpy(it.data.copy()) for it in file.tensors}
+    assert torch.equal(tensors["token_embd.weight"], model.get_input_embeddings().weight)
+    assert ("output.weight" in tensors) != tied
+    assert tied or torch.equal(tensors["output.weight"], model.lm_head.weight)
 
 
 def longer(directory: Path, *texts: str) -> None:
@@ -190,7 +220,11 @@ def of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     sizes = {"d_model": 32, "n_layers": 1, "n_heads": 2, "d_ff": 48, "max_sequence_length": 64}
     config = DecoderLmConfig(vocab_size=N_TOKENS, tied=request.param == "tied", **sizes)
     torch.manual_seed(1)
-    save(config.init("cpu"), "base.safetensors")
+    base = config.init("cpu")
+    with torch.no_grad():
+        for it in base.parameters():
+            it.add_(0.2 * torch.randn_like(it))
+    save(base, "base.safetensors")
     tokenizer_in(Path("base"))
     write_lines(Path("chat.jsonl"), [{"messages": turns("what is the sum", CALL)} for _ in range(16)])
     text = YAML.replace("{type: Pretrained, path: base}", json.dumps(config.to_dict()))

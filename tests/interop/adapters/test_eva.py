@@ -113,8 +113,8 @@ def test_ranks_and_directions_are_those_of_peft(
     load_adapter(here, tmp_path / "ours")
     tokens = batches()[0]["input_ids"]
     expected = ours.eval()(tokens).logits
-    torch.testing.assert_close(again.eval()(tokens).logits, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(here.eval()(tokens).logits, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(again.eval()(tokens).logits, expected, rtol=1e-3, atol=2e-3)
+    torch.testing.assert_close(here.eval()(tokens).logits, expected, rtol=1e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize(
