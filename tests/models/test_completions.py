@@ -158,36 +158,39 @@ def test_what_can_not_be_completed_is_refused() -> None:
         stop_texts(str, ["a", ""])
 
 
-class OneObject:
-    """A grammar of JSON, `{"n": 12}`, as the libraries of grammars have it: of transformers' LogitsProcessor it has
-    the call. A token is a character.
-    """
+CHARACTERS = '{}":n0123456789 abcdefgh'
+"""The texts of the 24 tokens of a tiny model."""
 
-    CHARACTERS = '{}":n0123456789 abcdefgh'
-    SCHEMA = re.compile(r'\{"n": (0|[1-9][0-9]{0,2})\}')
-    PREFIXES = [re.compile(it) for it in (r'\{', r'\{"', r'\{"n', r'\{"n"', r'\{"n":', r'\{"n": ')]
+
+class OneObject:
+    """A grammar of JSON, `{"n": 12}`, with the call that transformers and libraries of grammars have."""
+
+    ENDINGS = ("", "}", "0}", " 0}", ": 0}", '": 0}', 'n": 0}', '"n": 0}')
 
     def __init__(self, prompt_length: int) -> None:
         self.begin = prompt_length
 
-    def _is_begun(self, text: str) -> bool:
-        numbers = [text + end for end in ("}", "0}", "")]
-        return any(self.SCHEMA.fullmatch(it) for it in numbers) or any(it.fullmatch(text) for it in self.PREFIXES)
+    @staticmethod
+    def is_whole(text: str) -> bool:
+        return re.fullmatch(r'\{"n": (0|[1-9][0-9]{0,2})\}', text) is not None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         allowed = torch.full_like(scores, -torch.inf)
         for row, tokens in enumerate(input_ids[:, self.begin :].tolist()):
-            text = "".join(self.CHARACTERS[it] for it in tokens)
-            is_over = self.SCHEMA.fullmatch(text) is not None or text.endswith(" ") and "}" in text
-            fitting = [it for it, more in enumerate(self.CHARACTERS) if not is_over and self._is_begun(text + more)]
-            allowed[row, fitting or [self.CHARACTERS.index(" ")]] = 0
+            text = "".join(CHARACTERS[it] for it in tokens)
+            fitting = [
+                number
+                for number, more in enumerate(CHARACTERS)
+                if any(self.is_whole(text + more + end) for end in self.ENDINGS)
+            ]
+            allowed[row, fitting or [0]] = 0  # of a row that has ended
         return scores + allowed
 
 
 def test_a_grammar_steers_texts_as_in_transformers() -> None:
     transformers = pytest.importorskip("transformers", exc_type=ImportError)
     model, prompts = small("Llama"), [torch.tensor(it) for it in ([3, 1, 4], [2, 6, 1])]
-    end = OneObject.CHARACTERS.index("}")
+    end = CHARACTERS.index("}")
     grammar = transformers.LogitsProcessorList([OneObject(3)])
     expected = model.generate(
         **padded(prompts, "left"), max_new_tokens=10, do_sample=False, logits_processor=grammar, eos_token_id=end
@@ -198,7 +201,7 @@ def test_a_grammar_steers_texts_as_in_transformers() -> None:
         model, prompts, 10, n_samples=5, logits_processor=OneObject(3), stop_tokens=(end,), temperature=3.0
     )
     texts = [
-        "".join(OneObject.CHARACTERS[it] for it in row[:length].tolist())
+        "".join(CHARACTERS[it] for it in row[:length].tolist())
         for row, length in zip(drawn.tokens, drawn.lengths, strict=True)
     ]
     assert all(isinstance(json.loads(it)["n"], int) for it in texts)

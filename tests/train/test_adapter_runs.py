@@ -136,7 +136,10 @@ def test_adapters_of_experts_are_a_runs(folder: Path, tmp_path: Path) -> None:
     [
         (["model.start=loftq"], "loftq needs bitsandbytes, which computes it on GPUs alone"),
         (["model.start=eva", "distributed={strategy: fsdp2}"], "expected default where processes share a model"),
-        (["model.start=eva", "task={type: Dpo}"], "expected another than eva for Dpo, which runs a model several times"),
+        (
+            ["model.start=eva", "task={type: Dpo}"],
+            "expected another than eva for Dpo, which runs a model several times",
+        ),
         (["model.start=best"], "expected default, gaussian, orthogonal, eva, pissa"),
         (["model.start=pissa", "model.quantize=nf4"], "expected no pissa with quantize"),
         (["model.start=pissa", "distributed={strategy: fsdp2}"], "expected default where processes share a model"),

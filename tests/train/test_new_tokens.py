@@ -40,7 +40,7 @@ RECORDS = ("model", "optimizer")
 
 FAMILIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "llama": (transformers.LlamaForCausalLM, {}),
-    "qwen2": (transformers.Qwen2ForCausalLM, {}),
+    "qwen2": (transformers.Qwen2ForCausalLM, {"vocab_size": N_TOKENS + 1}),  # its tokenizer adds one itself
     "gpt2": (transformers.GPT2LMHeadModel, {"n_inner": 48}),
 }
 
@@ -49,8 +49,8 @@ def prepare(place: Path, monkeypatch: pytest.MonkeyPatch, family: str, *, tied: 
     """Go to a folder with a model of a family, its tokenizer, data and a job."""
     monkeypatch.chdir(place)
     model_class, more = FAMILIES[family]
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 64, **more}
-    llama(Path("base"), model_class, vocab_size=N_TOKENS, tie_word_embeddings=tied, **sizes)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 64, "vocab_size": N_TOKENS}
+    llama(Path("base"), model_class, tie_word_embeddings=tied, **{**sizes, **more})
     tokenizer_in(Path("base"))
     write_lines(Path("chat.jsonl"), [{"messages": turns("what is the sum", CALL)} for _ in range(16)])
     Path("tools.yaml").write_text(YAML)
@@ -73,6 +73,7 @@ def test_tokens_are_trained_written_and_read_by_others(
     family: str, tied: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prepare(tmp_path, monkeypatch, family, tied=tied)
+    count = FAMILIES[family][1].get("vocab_size", N_TOKENS) + 2
     assert main(["train", "tools.yaml", "--run-dir", "run"]) == 0
     tables = "transformer.wte, lm_head" if family == "gpt2" else "model.embed_tokens, lm_head"
     assert f"2 rows of {tables}" in capsys.readouterr().out
@@ -87,7 +88,7 @@ def test_tokens_are_trained_written_and_read_by_others(
     for directory in ("merged", "exported"):
         model: Any = transformers.AutoModelForCausalLM.from_pretrained(directory)
         read = transformers.AutoTokenizer.from_pretrained(directory)
-        assert len(read) == N_TOKENS + 2 == model.get_input_embeddings().num_embeddings == model.config.vocab_size
+        assert len(read) == count == model.get_input_embeddings().num_embeddings == model.config.vocab_size
         assert (model.get_output_embeddings().weight is model.get_input_embeddings().weight) == tied
         prompt = read.apply_chat_template(turns("what is the sum"), add_generation_prompt=True, return_dict=False)
         assert read.decode(generated(model, torch.tensor([prompt]))).startswith(CALL)
@@ -95,7 +96,7 @@ def test_tokens_are_trained_written_and_read_by_others(
         return
     assert main(["export", "run", "--to", "gguf", "--dtype", "float32", "--out", "model.gguf"]) == 0
     file = gguf.GGUFReader("model.gguf")
-    assert file.fields["tokenizer.ggml.tokens"].contents()[N_TOKENS:] == ["<|tool|>", "<|end tool|>"]
+    assert file.fields["tokenizer.ggml.tokens"].contents()[count - 2 :] == ["<|tool|>", "<|end tool|>"]
     tensors = {it.name: torch.from_numpy(it.data.copy()) for it in file.tensors}
     assert torch.equal(tensors["token_embd.weight"], model.get_input_embeddings().weight)
     assert ("output.weight" in tensors) != tied

@@ -7,7 +7,7 @@ the choices of peft's `initialize_lora_eva_weights`: ours are its numbers, on th
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
@@ -97,29 +97,30 @@ def start_by_eva(
     counts = {path: round(rank * options.rho) for path, rank in ranks.items()}
     for path, it in layers.items():
         if counts[path] > (inputs := _lora(it).a.shape[0]):
-            raise ArgumentError(f"start: eva: expected rank * rho <= {inputs}, the inputs of '{path}', got {counts[path]}")
-    equal = _equal_inputs(layers, next(iter(batches)), forward, positions)
+            raise ArgumentError(
+                f"start: eva: expected rank * rho <= {inputs}, the inputs of '{path}', got {counts[path]}"
+            )
+    watch = partial(_watch, forward, positions)
+    equal = _equal_inputs(layers, next(iter(batches)), watch)
     for path, first in equal.items():
         counts[first] = max(counts[first], counts[path])
     counts |= {path: counts[first] for path, first in equal.items()}
     directions = {path: _Directions(counts[path]) for path in layers if path not in equal}
-    chosen, active = dict(counts), set[str]()
+    chosen = dict(counts)
 
     def add(path: str, rows: Tensor) -> None:
-        if path in active and len(rows) >= counts[path]:
+        if len(rows) >= counts[path]:
             directions[path].add(rows, options.tau)
 
-    with _watched(layers, add) as watch:
-        for number, batch in enumerate(_endless(batches)):
-            active = {path for path, it in directions.items() if not it.converged[: chosen[path]].all()}
-            if not active:
-                break
-            if number == _MOST_BATCHES:
-                raise ArgumentError(_not_converged(directions, counts, active))
-            watch(positions(batch))
-            forward(batch)
-            if all(it.basis is not None for it in directions.values()):
-                chosen = _shared_out(directions, equal, counts, sum(ranks.values()))
+    for number, batch in enumerate(_endless(batches)):
+        active = {path: layers[path] for path, it in directions.items() if not it.converged[: chosen[path]].all()}
+        if not active:
+            break
+        if number == _MOST_BATCHES:
+            raise ArgumentError(_not_converged(directions, counts, [*active]))
+        watch(batch, active, add)
+        if all(it.basis is not None for it in directions.values()):
+            chosen = _shared_out(directions, equal, counts, sum(ranks.values()))
     for path, layer in layers.items():
         _begin(layer, directions[equal.get(path, path)], ranks[path], chosen[path], options, rslora=rslora)
     return {path: chosen[path] for path in layers}
@@ -130,50 +131,45 @@ def _lora(layer: AdaptedLayer) -> Lora:
     return layer.lora
 
 
-class _watched(ExitStack):
-    """Calls a function with the path of each layer that runs, and the rows of its input that count."""
-
-    def __init__(self, layers: Mapping[str, AdaptedLayer], function: Callable[[str, Tensor], None]) -> None:
-        super().__init__()
-        self._mask: Tensor | None = None
-        for path, layer in layers.items():
-
-            def hook(_: Any, inputs: tuple[Any, ...], named: dict[str, Any], path: str = path) -> None:
-                x: Tensor = (*inputs, *named.values())[0]
-                mask = self._mask
-                is_masked = mask is not None and x.shape[:2] == mask.shape
-                function(path, x[mask] if is_masked else x.flatten(0, -2))
-
-            self.callback(layer.module.register_forward_pre_hook(hook, with_kwargs=True).remove)
-
-    def __enter__(self) -> Any:
-        return self._set_mask
-
-    def _set_mask(self, mask: Tensor | None) -> None:
-        self._mask = mask
-
-
-def _equal_inputs(
-    layers: Mapping[str, AdaptedLayer],
-    batch: Any,
+def _watch(
     forward: Callable[[Any], Any],
     positions: Callable[[Any], Tensor | None],
-) -> dict[str, str]:
+    batch: Any,
+    layers: Mapping[str, AdaptedLayer],
+    function: Callable[[str, Tensor], None],
+) -> None:
+    """Run a model on a batch, and call a function with the path of each layer and the rows of its input that count."""
+    mask = positions(batch)
+
+    def hook(path: str, _: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        x: Tensor = (*inputs, *named.values())[0]
+        is_masked = mask is not None and x.shape[:2] == mask.shape
+        function(path, x[mask] if is_masked else x.flatten(0, -2))
+
+    hooks = [
+        layer.module.register_forward_pre_hook(partial(hook, path), with_kwargs=True) for path, layer in layers.items()
+    ]
+    try:
+        forward(batch)
+    finally:
+        for it in hooks:
+            it.remove()
+
+
+def _equal_inputs(layers: Mapping[str, AdaptedLayer], batch: Any, watch: Callable[..., None]) -> dict[str, str]:
     """The layers whose inputs are those of another, by the path of this first one."""
     digests: dict[str, bytes] = {}
 
     def note(path: str, rows: Tensor) -> None:
         digests.setdefault(path, hashlib.sha256(rows.float().cpu().contiguous().numpy().tobytes()).digest())
 
-    with _watched(layers, note) as watch:
-        watch(positions(batch))
-        forward(batch)
+    watch(batch, layers, note)
     if unseen := [path for path in layers if path not in digests]:
-        raise ArgumentError(f"start: eva sees no inputs of '{unseen[0]}', which other code computes: leave out `fuse`")
-    groups: dict[bytes, list[str]] = {}
-    for path in layers:
-        groups.setdefault(digests[path], []).append(path)
-    return {path: group[0] for group in groups.values() for path in group[1:]}
+        raise ArgumentError(f"start: eva sees no inputs of '{unseen[0]}', which the model computes without a call: leave it out of targets")
+    first: dict[bytes, str] = {}
+    groups = {path: first.setdefault(digests[path], path) for path in layers}
+    # In peft's order, group by group, which decides between equal shares.
+    return {path: one for one in first.values() for path in layers if groups[path] == one != path}
 
 
 def _endless(batches: Iterable[Any]) -> Iterator[Any]:
@@ -195,19 +191,17 @@ def _shared_out(
     return ranks
 
 
-def _not_converged(directions: Mapping[str, _Directions], counts: Mapping[str, int], active: set[str]) -> str:
+def _not_converged(directions: Mapping[str, _Directions], counts: Mapping[str, int], active: list[str]) -> str:
     short = next((path for path in active if directions[path].basis is None), None)
     if short is not None:
         return f"start: eva: expected batches of {counts[short]} positions that count or more: raise the batch size"
     return (
-        f"start: eva: the directions of '{min(active)}' and {len(active) - 1} other layers still turn after"
+        f"start: eva: the directions of '{active[0]}' and {len(active) - 1} other layers still turn after"
         f" {_MOST_BATCHES} batches: lower tau, rho or rank, or raise the batch size"
     )
 
 
-def _begin(
-    layer: AdaptedLayer, directions: _Directions, before: int, rank: int, options: Eva, *, rslora: bool
-) -> None:
+def _begin(layer: AdaptedLayer, directions: _Directions, before: int, rank: int, options: Eva, *, rslora: bool) -> None:
     """Give an adapter its rank and first values, or take it away."""
     lora = _lora(layer)
     if not rank:

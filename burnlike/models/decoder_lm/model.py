@@ -124,7 +124,8 @@ class DecoderLm(AnyLibrary, Module):
         if mean_resizing:
             from ...interop.adapters.layers import resize_tables
 
-            return resize_tables(self, count)
+            resize_tables(self, count)
+            return
         for table, dim in ((self.embedding, 0), (self.get_output_embeddings(), 1)):
             if table is not None:
                 weight: Any = table.weight

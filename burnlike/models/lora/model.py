@@ -59,9 +59,7 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     drawn = {it.rpartition(".")[0] for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(inside)}
     saved += sorted(drawn)  # frozen, they would be noise
     start = config.start if isinstance(config.start, str) else "eva"
-    options = AdapterOptions(
-        config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype, start
-    )
+    options = AdapterOptions(config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype, start)
     try:
         chosen = select(model, config.targets, saved=saved) | select_experts(model, config.target_parameters)
         layers = {it: _ranked(options, config, path) for path, it in chosen.items() if config.ranks.get(path) != 0}

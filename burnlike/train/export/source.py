@@ -22,7 +22,6 @@ from ...data.sources.splits import outputs_of as outputs_of_classes
 from ...errors import ArgumentError, BurnlikeError, ConfigError
 from ...interop import merge_adapters
 from ...interop.adapters.layers import adapted
-from ...models.lora.configs import LoRAConfig
 from ...nn.containers.configs import GraphConfig
 from ...record import load
 from ..job.loaded_run import LoadedRun

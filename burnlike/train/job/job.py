@@ -316,7 +316,9 @@ def _read_data(
 def _check_data(config: TrainConfig, read: JobData, meta_model: nn.Module | None) -> None:
     """Refuse a model with fewer tokens than the data has, and one that can't take a step on a batch of it."""
     completed = read.model_config(config)
-    size, needed = (getattr(it, "vocab_size", None) for it in (getattr(completed, "with_new_tokens", completed), read.data))
+    size, needed = (
+        getattr(it, "vocab_size", None) for it in (getattr(completed, "with_new_tokens", completed), read.data)
+    )
     if size is not None and needed is not None and size < needed:
         raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {size}")
     if size is not None and callable(getattr(read.data, "expect_vocabulary", None)):

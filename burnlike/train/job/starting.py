@@ -68,8 +68,8 @@ def _with_tokens(model: Any, facts: Mapping[str, Any] | None) -> ModuleConfig:
         size, before = facts.get("vocab_size"), getattr(model, "count_of_tokens", None)
         if size is None or before is None:
             raise ConfigError(
-                "model.new_tokens: expected a model with a table of tokens and data with its tokenizer, such as Chat, for"
-                f" {FROM_TOKENIZER}"
+                "model.new_tokens: expected a model with a table of tokens and data with its tokenizer, such as Chat,"
+                f" for {FROM_TOKENIZER}"
             )
         if size <= before:
             raise ConfigError(

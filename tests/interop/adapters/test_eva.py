@@ -58,8 +58,8 @@ def counting(options: Eva) -> Any:
     return positions
 
 
-def model_of(base: Path, targets: tuple[str, ...] = TARGETS, **options: Any) -> Any:
-    of = PretrainedConfig(path=str(base), head="CausalLM", dtype="float32")
+def model_of(base: Path, targets: tuple[str, ...] = TARGETS, *, fuse: bool = False, **options: Any) -> Any:
+    of = PretrainedConfig(path=str(base), head="CausalLM", dtype="float32", fuse=fuse)
     return LoRAConfig(of=of, rank=3, alpha=6.0, targets=targets, start="eva", **options).init("cpu")
 
 
@@ -86,10 +86,12 @@ def test_ranks_and_directions_are_those_of_peft(
     plain: Any = transformers.LlamaForCausalLM.from_pretrained(base)
     theirs: Any = peft.get_peft_model(plain, config)
     peft.initialize_lora_eva_weights(theirs, batches(masked=True), show_progress_bar=False)
-    ours, eva = model_of(base, targets, rslora=rslora), Eva(**options)
+    ours, eva = model_of(base, targets, rslora=rslora, fuse=rslora), Eva(**options)
     data = batches(masked=True)
     ranks = start_by_eva(ours, data, lambda it: ours.eval()(**it), eva, positions=counting(eva), rslora=rslora)
-    layers = {name.removeprefix("base_model.model."): it for name, it in theirs.named_modules() if hasattr(it, "lora_A")}
+    layers = {
+        name.removeprefix("base_model.model."): it for name, it in theirs.named_modules() if hasattr(it, "lora_A")
+    }
     assert {path for path, rank in ranks.items() if rank} == {*layers} == {*adapted(ours)}
     for path, layer in layers.items():
         lora: Any = adapted(ours)[path].lora
@@ -106,9 +108,7 @@ def test_ranks_and_directions_are_those_of_peft(
         for layer in adapted(ours).values():
             layer.lora.b.normal_(std=0.1)  # pyright: ignore[reportOptionalMemberAccess]
     save_adapter(ours, tmp_path / "ours")
-    again: Any = peft.PeftModel.from_pretrained(
-        transformers.LlamaForCausalLM.from_pretrained(base), tmp_path / "ours"
-    )
+    again: Any = peft.PeftModel.from_pretrained(transformers.LlamaForCausalLM.from_pretrained(base), tmp_path / "ours")
     here = PretrainedConfig(path=str(base), head="CausalLM").init("cpu")
     load_adapter(here, tmp_path / "ours")
     tokens = batches()[0]["input_ids"]

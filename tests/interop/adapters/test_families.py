@@ -25,7 +25,7 @@ from ..families.tiny_transformers import VARIANTS, inputs_of, tiny_config
 
 A_DOZEN = frozenset(["llama", "gpt2", "qwen3", "mixtral", "gemma2", "gpt_neox", "opt", "bloom", "phi3", "olmo2"])
 ROTATED_IN_FLOAT32 = frozenset(["cohere", "cohere2", "ernie4_5", "modernbert-decoder"])
-"""Families whose own code rotates queries and keys in float32, also of a model in float64, where fused code does not."""
+"""Families whose own code rotates queries and keys in float32, also in a model of float64, as fused code does not."""
 _LARGEST = 4_000_000
 
 
