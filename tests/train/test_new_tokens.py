@@ -151,7 +151,7 @@ def test_rows_are_trained_alone_and_a_resumed_run_ends_in_the_same_bits(folder: 
         for file in ("adapter/adapter_model.safetensors", "adapter/adapter_config.json"):
             assert (Path(part) / file).read_bytes() == (whole / file).read_bytes()
     loaded: Any = load_run(whole).model
-    table = transformers.AutoModelForCausalLM.from_pretrained("base").get_input_embeddings().weight
+    table: Any = transformers.AutoModelForCausalLM.from_pretrained("base").get_input_embeddings().weight
     assert torch.equal(loaded.model.embed_tokens.weight[:N_TOKENS], table)
 
 
@@ -164,7 +164,7 @@ def test_a_model_that_is_trained_whole_gets_rows(folder: Path) -> None:
     model: Any = transformers.AutoModelForCausalLM.from_pretrained("exported")
     tokens = torch.tensor([[1, N_TOKENS, N_TOKENS + 1]])
     torch.testing.assert_close(model(tokens).logits, loaded(tokens).logits)
-    before = transformers.AutoModelForCausalLM.from_pretrained("base").get_input_embeddings().weight
+    before: Any = transformers.AutoModelForCausalLM.from_pretrained("base").get_input_embeddings().weight
     assert not torch.equal(model.get_input_embeddings().weight[:N_TOKENS], before)
 
 
@@ -218,7 +218,7 @@ def test_special_tokens_of_the_user_are_written_where_they_are_named(folder: Pat
 def of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> DecoderLmConfig:
     """The config of a model of burnlike, whose weights are in `base.safetensors`, and the data beside it."""
     monkeypatch.chdir(tmp_path)
-    sizes = {"d_model": 32, "n_layers": 1, "n_heads": 2, "d_ff": 48, "max_sequence_length": 64}
+    sizes: dict[str, Any] = {"d_model": 32, "n_layers": 1, "n_heads": 2, "d_ff": 48, "max_sequence_length": 64}
     config = DecoderLmConfig(vocab_size=N_TOKENS, tied=request.param == "tied", **sizes)
     torch.manual_seed(1)
     base = config.init("cpu")

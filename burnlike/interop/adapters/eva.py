@@ -87,7 +87,7 @@ def start_by_eva(
 
     Raises:
         ArgumentError: no layer is a linear one, one has fewer inputs than rank * rho, batches have fewer rows than
-            that, the directions don't converge, or fused code runs a layer. The model is as it was.
+            that, the directions don't converge, or a layer is not called. The model is as it was.
     """
     options = Eva() if options is None else options
     layers = {path: it for path, it in adapted(model).items() if it.kind in ("linear", "conv1d")}
@@ -95,8 +95,8 @@ def start_by_eva(
     if not layers:
         raise ArgumentError("start: eva is for linear layers, of which none has an adapter")
     counts = {path: round(rank * options.rho) for path, rank in ranks.items()}
-    for path, it in layers.items():
-        if counts[path] > (inputs := _lora(it).a.shape[0]):
+    for path, layer in layers.items():
+        if counts[path] > (inputs := _lora(layer).a.shape[0]):
             raise ArgumentError(
                 f"start: eva: expected rank * rho <= {inputs}, the inputs of '{path}', got {counts[path]}"
             )
@@ -152,8 +152,8 @@ def _watch(
     try:
         forward(batch)
     finally:
-        for it in hooks:
-            it.remove()
+        for hook_of_layer in hooks:
+            hook_of_layer.remove()
 
 
 def _equal_inputs(layers: Mapping[str, AdaptedLayer], batch: Any, watch: Callable[..., None]) -> dict[str, str]:

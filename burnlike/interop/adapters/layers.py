@@ -344,7 +344,8 @@ def shared_with_the_rest(model: nn.Module, paths: Collection[str]) -> str | None
 
 def say_untied(model: Any) -> None:
     """Say in the config of a model of transformers that its tables are two, where they are."""
-    config, layers = getattr(model, "config", None), adaptable(model)
+    config: Any = getattr(model, "config", None)
+    layers = adaptable(model)
     weights = [layers[path].weight for path in tables_of(model) if path in layers]
     if not hasattr(config, "get_text_config") or len(weights) < 2 or weights[0] is weights[1]:
         return

@@ -45,7 +45,8 @@ class TokenRows(Reparameterization):
         if len(inputs) != 1 or (adapted := adapter_of(layer, "weight", TokenRows)) is None:
             return None
         if kind == "embedding" and not layer.scale_grad_by_freq:
-            has_padding = layer.padding_idx is not None and layer.padding_idx + self.first in self.tokens
+            padding: Any = layer.padding_idx
+            has_padding = padding is not None and padding + self.first in self.tokens
             return None if has_padding else self._of_tokens(inputs[0], adapted[1])
         if kind == "linear":
             return self._logits(inputs[0], adapted[1], cast("Tensor | None", layer.bias))
