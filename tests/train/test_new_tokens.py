@@ -12,6 +12,7 @@ import transformers
 
 from burnlike.cli.main import main
 from burnlike.config import ModuleConfig
+from burnlike.interop import load_adapter, save_adapter
 from burnlike.models import DecoderLmConfig
 from burnlike.record import open_record, save
 from burnlike.train import load_run
@@ -40,7 +41,8 @@ RECORDS = ("model", "optimizer")
 
 FAMILIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "llama": (transformers.LlamaForCausalLM, {}),
-    "qwen2": (transformers.Qwen2ForCausalLM, {"vocab_size": N_TOKENS + 1}),  # its tokenizer adds one itself
+    # Its tokenizer adds a token itself.
+    "qwen2": (transformers.Qwen2ForCausalLM, {"vocab_size": N_TOKENS + 1, "num_key_value_heads": 2}),
     "gpt2": (transformers.GPT2LMHeadModel, {"n_inner": 48}),
 }
 
@@ -244,6 +246,9 @@ def test_a_model_of_ours_writes_new_tokens(of_ours: DecoderLmConfig, capsys: pyt
     old = of_ours.init_from("base.safetensors").embedding.weight
     assert torch.equal(model.embedding.weight[:N_TOKENS], old)
     assert not torch.equal(model.embedding.weight[N_TOKENS], old.double().mean(0).float())
+    save_adapter(model, "adapter")
+    again: Any = of_ours.init_from("base.safetensors").eval()
+    load_adapter(again, "adapter")
     assert main(["merge", "run", "--out", "merged"]) == 0
     config: Any = ModuleConfig.load("merged/model.yaml")
     assert (config.vocab_size, config.new_tokens) == (N_TOKENS + 2, ())
@@ -251,6 +256,7 @@ def test_a_model_of_ours_writes_new_tokens(of_ours: DecoderLmConfig, capsys: pyt
     tokens = torch.tensor([[1, N_TOKENS, 5, N_TOKENS + 1]])
     with torch.no_grad():
         torch.testing.assert_close(merged(tokens), model(tokens), rtol=1e-4, atol=1e-5)
+        assert torch.equal(again(tokens), model(tokens))
         assert torch.equal(merged.generate(tokens, 6), model.generate(tokens, 6))
 
 

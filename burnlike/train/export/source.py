@@ -25,7 +25,7 @@ from ...interop.adapters.layers import adapted
 from ...nn.containers.configs import GraphConfig
 from ...record import load
 from ..job.loaded_run import LoadedRun
-from ..job.starting import model_config
+from ..job.starting import RANKS, model_config
 from ..job.trial import batch_of, implied_inputs
 from ..tasks.task import Task
 
@@ -77,7 +77,7 @@ def source_of_run(run: LoadedRun) -> Source:
         "run": str(run.path),
         "step": run.step,
         "weights": run.weights,
-        "facts": {name: it for name, it in run.facts.items() if name != "classes"},
+        "facts": {name: it for name, it in run.facts.items() if name not in ("classes", RANKS)},
     }
     model = run.task.export(run.model).to("cpu").eval()
     config_of_model = model_config(config, outputs_of_classes(run.classes, run.facts), run.facts)

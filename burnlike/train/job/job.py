@@ -352,7 +352,7 @@ def _first_model(
     model, notes, first_values = started
     choose_trained(model, config)
     if (eva := getattr(completed, "eva", None)) is not None:
-        notes.append(begin_by_data(config, read, model, task, device, eva))
+        notes.append(begin_by_data(config, read, model, task, device, parallel.data_size, eva))
     can_read_base = getattr(completed, "has_base_elsewhere", False) and config.init_from is None
     if can_read_base and has_adapters(model):  # then checkpoints need not have the weights below adapters
         note_base(model, digests_of if first_values is None else partial(first_values.digests, model, parallel))

@@ -168,11 +168,11 @@ def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, l
 
 
 def begin_by_data(
-    config: TrainConfig, read: JobData, model: nn.Module, task: Task, device: torch.device, eva: Eva
+    config: TrainConfig, read: JobData, model: nn.Module, task: Task, device: torch.device, data_size: int, eva: Eva
 ) -> str:
     """Give adapters their ranks and first values by the inputs of their layers; returns a line for the user.
 
-    All processes go through the same batches, those of a single one, and so get the same values.
+    Each process goes through the joined batches, those of a single one, and so gets the same values.
     """
     inner: Any = next(it for it in model.modules() if has_adapters(it))
 
@@ -184,7 +184,8 @@ def begin_by_data(
         is_masked = eva.use_label_mask and isinstance(labels, Tensor) and labels.shape == tokens.shape
         return mask & (labels != NO_TARGET) if is_masked else mask
 
-    loader = loader_of(config, read.data, read.data.train, device)
+    size = config.training.batch_size * data_size
+    loader = loader_of(config, read.data, read.data.train, device, joined_batch_size=size)
     rslora: bool = getattr(config.model, "rslora", False)
     try:
         with evaluation_mode(model):
