@@ -50,7 +50,7 @@ ONE_ROW_BARS = BARS | {"int8": 1.5}
 NAMES = [*(f"{kind} {dtype}" for kind in ("eager", "stream", "compiled") for dtype in ("float32", "bfloat16")), "int8"]
 NAMES += ["beams float32", "t5 float32", "draft float32"]
 BEAMS = 4
-DRAFTED, LITTLE = 4, 0.05
+DRAFTED, LITTLE = 4, 0.005
 """Tokens of a draft, and the factor of what later blocks add."""
 
 

@@ -165,9 +165,7 @@ def _equal_inputs(layers: Mapping[str, AdaptedLayer], batch: Any, watch: Callabl
 
     watch(batch, layers, note)
     if unseen := [path for path in layers if path not in digests]:
-        raise ArgumentError(
-            f"start: eva sees no inputs of '{unseen[0]}', which the model computes without a call: leave it out of targets"
-        )
+        raise ArgumentError(f"start: eva: '{unseen[0]}' is not called, so it has no inputs: leave it out of targets")
     first: dict[bytes, str] = {}
     groups = {path: first.setdefault(digests[path], path) for path in layers}
     # In peft's order, group by group, which decides between equal shares.
