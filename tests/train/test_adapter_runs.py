@@ -264,6 +264,7 @@ def test_adapters_of_a_model_with_more_tokens_are_trained_on(folder: Path, tmp_p
     [
         ("model.targets=[qery]", "targets: no layer 'qery'; did you mean 'query'?"),
         ("model.targets=[]", "model.targets: expected layers"),
+        ("model.ranks={blocks.0.attention.qery: 3}", "ranks: 'blocks.0.attention.qery' has no adapter; did you mean"),
         ("model.targets='(up'", "model.targets: expected a regular expression"),
         ("model.dropout=1", "model.dropout: expected a number >= 0 and < 1"),
         ("model.modules_to_save=[headd]", "modules_to_save: no module 'headd'"),

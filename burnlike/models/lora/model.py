@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...errors import ArgumentError, ConfigError, ModuleTreeError
+from ...errors import ArgumentError, ConfigError, ModuleTreeError, nearest
 from ...interop.adapters.adding import AdapterOptions, add_adapters
 from ...interop.adapters.layers import (
     ABOUT,
@@ -65,6 +65,8 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         layers = {it: _ranked(options, config, path) for path, it in chosen.items() if config.ranks.get(path) != 0}
     except (ModuleTreeError, ArgumentError) as error:
         raise ConfigError(str(error)) from error
+    if strangers := [path for path in config.ranks if path not in chosen]:
+        raise ConfigError(f"ranks: '{strangers[0]}' has no adapter{nearest(strangers[0], [*chosen])}")
     if config.ensure_weight_tying:
         layers, saved = _together(model, layers, saved)
     if config.quantize is not None:
