@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ..._dtypes import FloatName
 from ..._patterns import pattern_problem
 from ...config import Meta, ModuleConfig, field
-from ...config.bounds import Positive, Size
+from ...config.bounds import CountOrZero, Positive, Size
 from ...config.file_paths import FilePath
 from ...module.adapters.configs import Eva
 from ..by_path.configs import NewTokens, PretrainedConfig
@@ -69,7 +69,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     dora: bool = False
     start: str | Eva = "default"
-    ranks: dict[str, Annotated[int, Meta(ge=0)]] = field(default_factory=dict)
+    ranks: dict[str, CountOrZero] = field(default_factory=dict)
     rslora: bool = False
     modules_to_save: Names | None = None
     ensure_weight_tying: bool = False
