@@ -104,7 +104,8 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     @property
     def with_new_tokens(self) -> ModuleConfig:
         """The config of the model without adapters, with its new tokens."""
-        grown = self.of.replace(new_tokens=self.new_tokens) if self.new_tokens else self.of
+        has_place = hasattr(self.of, "new_tokens")  # else it is refused when it is built
+        grown = self.of.replace(new_tokens=self.new_tokens) if self.new_tokens and has_place else self.of
         return getattr(grown, "with_new_tokens", grown)
 
     @property

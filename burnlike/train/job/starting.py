@@ -50,7 +50,7 @@ def model_config(
     """
     model, facts = _with_tokens(config.model, facts), facts or {}
     if RANKS in facts and getattr(model, "eva", None) is not None:
-        model = model.replace(ranks=facts[RANKS])
+        model = model.replace(ranks={**getattr(model, "ranks", {}), **facts[RANKS]})
     shape = getattr(config.data, "item_shape", None) or ()
     d_input = len(facts["features"]) if facts.get("features") else shape[0] if len(shape) == 1 else None
     completed = model.for_task(config.task.head, outputs)
