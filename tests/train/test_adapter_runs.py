@@ -175,23 +175,26 @@ def test_another_base_is_refused(folder: Path) -> None:
     assert load_run(folder / "run").step == 6
 
 
-def test_ranks_by_the_data_are_those_of_the_run(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rank", [1, 4])
+def test_ranks_by_the_data_are_those_of_the_run(folder: Path, tmp_path: Path, rank: int) -> None:
     start = "model.start={type: Eva, rho: 2, adjust_scaling_factors: false}"
-    train(folder, "eva", start, "model.rank=4", "model.alpha=8", "training.epochs=1")
-    model = load_run(folder / "eva").model
+    run = folder / f"eva-{rank}"
+    train(folder, run.name, start, f"model.rank={rank}", "model.alpha=8", "training.epochs=1")
+    model = load_run(run).model
     layers = adapted(model)
     ranks = {path: it.lora.a.shape[1] for path, it in layers.items() if it.lora is not None}
     assert len({*ranks.values()}) > 1
-    assert sum(ranks.values()) == 4 * 4
+    assert sum(ranks.values()) == 4 * rank
+    assert (len(ranks) < 4) == (rank == 1)  # a layer without a direction has no adapter
     assert all(it.lora.scale == 8 / ranks[path] for path, it in layers.items() if it.lora is not None)
-    described = json.loads((folder / "eva" / "adapter" / "adapter_config.json").read_text())
+    described = json.loads((run / "adapter" / "adapter_config.json").read_text())
     assert {re.escape(path) for path, it in ranks.items() if it != described["r"]} == {
         it.removeprefix("^") for it in described["rank_pattern"]
     }
     again: Any = PretrainedConfig(path=str(folder / "base"), library="burnlike").init("cpu").eval()
-    load_adapter(again, folder / "eva" / "adapter")
+    load_adapter(again, run / "adapter")
     assert torch.equal(logits(again), logits(model))
-    assert main(["merge", str(folder / "eva"), "--out", str(tmp_path / "merged")]) == 0
+    assert main(["merge", str(run), "--out", str(tmp_path / "merged")]) == 0
     merged: Any = ModuleConfig.load(tmp_path / "merged" / "model.yaml")
     merged = merged.init_from(open_record(tmp_path / "merged" / "model.safetensors"), "cpu").eval()
     torch.testing.assert_close(logits(merged), logits(model))
