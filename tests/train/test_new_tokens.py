@@ -170,6 +170,20 @@ def test_a_model_that_is_trained_whole_gets_rows(folder: Path) -> None:
     assert not torch.equal(model.get_input_embeddings().weight[:N_TOKENS], before)
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_directory_that_our_model_reads_gets_rows(folder: Path, is_whole: bool) -> None:
+    of = "{type: Pretrained, path: base, library: burnlike"
+    tokens_of_run = "['<|tool|>', '<|end tool|>']"
+    run = train("run", f"model={of}, new_tokens: {tokens_of_run}}}" if is_whole else f"model.of={of}}}")
+    loaded: Any = load_run(run).model
+    assert loaded.embedding.weight.shape[0] == N_TOKENS + 2
+    assert main(["export", "run", "--to", "hf", "--out", "exported"]) == 0
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained("exported")
+    tokens = torch.tensor([[1, N_TOKENS, N_TOKENS + 1]])
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens).logits, loaded(tokens), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "overrides",
     [

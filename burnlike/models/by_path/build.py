@@ -50,7 +50,8 @@ def pretrained(config: PretrainedConfig, device: torch.device | str | None = Non
     if config.library == "burnlike":
         model: Any = of_tables(config, directory, target)
         if config.new_tokens:
-            model.burnlike_origin = (*model.burnlike_origin, give_tokens(model, numbers_of(config.new_tokens)))
+            before = getattr(model, "burnlike_origin", ())
+            model.burnlike_origin = (*before, give_tokens(model, numbers_of(config.new_tokens)))
         return model
     with quiet():
         return _fused(_of_transformers(config, directory, target), config)
