@@ -3,8 +3,10 @@
 Ours beside transformers' `generate` with the same weights: eager, and compiled with a static cache. In float32 both
 give the same tokens, or the benchmark fails; in bfloat16 the note has how many are the same. In int8 ours is beside
 itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. `beams` searches with 4,
-`t5` is an encoder-decoder of these sizes. `stream` is that of transformers' own model, in one row, beside its
-`generate`. Names choose some of them: `python -m benchmarks.models.generate "eager float32"`.
+`t5` is an encoder-decoder of these sizes. In `draft` the first block drafts 4 tokens at a time, in one row, beside
+transformers' assistant and beside ours without a draft; the other blocks add little, so that most drafts are right.
+`stream` is that of transformers' own model, in one row, beside its `generate`. Names choose some of them:
+`python -m benchmarks.models.generate "eager float32"`.
 """
 
 import json
@@ -16,7 +18,16 @@ from torch import Tensor, nn
 
 from benchmarks._harness import Comparison, compare, main
 from burnlike.interop import quantize_
-from burnlike.models import Beams, DecoderLmConfig, RotaryPositions, complete, record_from, stream, weight_tables
+from burnlike.models import (
+    Beams,
+    DecoderLmConfig,
+    DraftModel,
+    RotaryPositions,
+    complete,
+    record_from,
+    stream,
+    weight_tables,
+)
 from burnlike.models.pretrained import described
 
 from .twins import llama_sizes
@@ -33,12 +44,14 @@ CONFIG = DecoderLmConfig(
 )
 PROMPT, NEW = 16, 64
 BATCHES = (1, 8)
-BARS = {"eager": 2.0, "stream": 2.0, "compiled": 1.2, "int8": 1.0, "beams": 1.5, "t5": 1.0}
+BARS = {"eager": 2.0, "stream": 2.0, "compiled": 1.2, "int8": 1.0, "beams": 1.5, "t5": 1.0, "draft": 1.0}
 ONE_ROW_BARS = BARS | {"int8": 1.5}
 """For one row, where time goes into reading the weights."""
 NAMES = [*(f"{kind} {dtype}" for kind in ("eager", "stream", "compiled") for dtype in ("float32", "bfloat16")), "int8"]
-NAMES += ["beams float32", "t5 float32"]
+NAMES += ["beams float32", "t5 float32", "draft float32"]
 BEAMS = 4
+DRAFTED, LITTLE = 4, 0.005
+"""Tokens of a draft, and the factor of what later blocks add."""
 
 
 def models(dtype: torch.dtype) -> tuple[Any, Any]:
@@ -67,6 +80,50 @@ def t5_models() -> tuple[Any, Any]:
     ours: Any = description.config.init()
     record_from(description.table, ours, theirs.state_dict()).load_into(ours)
     return ours.eval(), theirs
+
+
+def draft_models(theirs: Any) -> tuple[Any, Any, Any, Any]:
+    """Ours and transformers', whose first block is nearly the whole model, and both as models of this block alone."""
+    from transformers import LlamaForCausalLM
+
+    for layer in theirs.model.layers[1:]:
+        for part in (layer.self_attn.o_proj, layer.mlp.down_proj):
+            part.weight.mul_(LITTLE)
+    config = type(theirs.config).from_dict({**theirs.config.to_dict(), "num_hidden_layers": 1})
+    small: Any = LlamaForCausalLM(config).eval()
+    small.load_state_dict({name: it for name, it in theirs.state_dict().items() if name in small.state_dict()})
+    small.generation_config.num_assistant_tokens = DRAFTED
+    small.generation_config.num_assistant_tokens_schedule = "constant"
+    small.generation_config.assistant_confidence_threshold = 0.0
+    ours, draft = CONFIG.init(), CONFIG.replace(n_layers=1).init()
+    for one, other in ((ours, theirs), (draft, small)):
+        record_from(weight_tables()["llama"], one, other.state_dict()).load_into(one)
+    return ours.eval(), theirs, draft.eval(), small
+
+
+def _measure_draft(repeats: int) -> list[Comparison]:
+    ours, theirs, draft, small = draft_models(models(torch.float32)[1])
+    torch.manual_seed(1)
+    prompt = torch.randint(0, CONFIG.vocab_size, (1, PROMPT))
+    drafts = DraftModel(model=draft, n_tokens=DRAFTED)
+
+    def drafted() -> Tensor:
+        return torch.cat((prompt, torch.tensor([[*stream(ours, prompt[0], NEW, draft=drafts)]])), 1)
+
+    mask = torch.ones_like(prompt)
+    options: dict[str, Any] = {"max_new_tokens": NEW, "do_sample": False, "pad_token_id": 0, "attention_mask": mask}
+    sides = {
+        "transformers": lambda: theirs.generate(prompt, assistant_model=small, **options),
+        "ours without": stream_of(ours, prompt),
+    }
+    results = [
+        compare_tokens(
+            "generate draft float32", drafted, other, 1, repeats, bar=BARS["draft"], theirs_name=name, is_equal=True
+        )
+        for name, other in sides.items()
+    ]
+    print(f"{'':44} {drafts.accepted / drafts.proposed:.0%} of the drafted tokens were right", flush=True)
+    return results
 
 
 def ours_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
@@ -104,6 +161,8 @@ def compare_tokens(
 
 def _measure(name: str, repeats: int) -> list[Comparison]:
     kind, _, dtype = name.partition(" ")
+    if kind == "draft":
+        return _measure_draft(repeats)
     ours, theirs = t5_models() if kind == "t5" else models(getattr(torch, dtype or "float32"))
     if kind == "compiled":
         torch.compiler.reset()

@@ -1,6 +1,7 @@
 """The public names of `burnlike.interop`: each is imported from where it is defined, at its first use."""
 
 from .adapters.adding import merge_adapters as merge_adapters
+from .adapters.eva import start_by_eva as start_by_eva
 from .adapters.peft_files import load_adapter as load_adapter, save_adapter as save_adapter
 from .fused.fuse import FuseReport as FuseReport, fuse as fuse, unfuse as unfuse
 from .hub_kernels import kernel_mapping as kernel_mapping, write_kernels as write_kernels

@@ -15,6 +15,7 @@ from torch.distributed.tensor.parallel import ParallelStyle
 
 from ..errors import ConfigError, TableIndexError
 from ..module.adapters.layers import Lora
+from ..module.adapters.token_rows import TokenRows
 from ..module.torch_objects.wrappers import base_tensor, is_quantized, own_class, parametrizations_of
 from ..nn.linear import Linear
 from ..ops import linear
@@ -184,10 +185,15 @@ class Style(ParallelStyle):
             return
         lora: Any = lists["weight"]._modules["0"]
         base = lists["weight"]._parameters.get("original")
-        if not isinstance(lora, Lora) or len(lists["weight"]._modules) > 1 or base is None or is_quantized(base):
-            raise self.refused(
-                module, "its weight is computed in another way than by LoRA (new_tokens), or in 8 or 4 bits"
-            )
+        is_rows = isinstance(lora, TokenRows) and lora.dim == dim
+        is_computed = not (is_rows or isinstance(lora, Lora)) or len(lists["weight"]._modules) > 1
+        if is_computed or base is None or is_quantized(base):
+            raise self.refused(module, "its weight is computed in another way than by LoRA, or in 8 or 4 bits")
+        if is_rows:  # each process computes with those of its part of the table
+            lora.first = base.shape[dim] // self.mesh.size() * self.mesh.get_local_rank()
+            self.divide(lists["weight"], "original", dim)
+            self.share(lora, "values")
+            return
         if lora.magnitude is not None and dim != output:
             raise self.refused(module, "DoRA needs the norms of whole rows of it")
         self.divide(lists["weight"], "original", dim)

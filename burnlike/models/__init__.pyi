@@ -4,7 +4,7 @@ from ..nn.tensor_source import TensorSource as TensorSource
 from .beams import Beams as Beams
 from .by_path.configs import PretrainedConfig as PretrainedConfig
 from .by_path.saving import save_for_transformers as save_for_transformers
-from .completions import complete as complete, stop_texts as stop_texts
+from .completions import complete as complete, stop_texts as stop_texts, stream_several as stream_several
 from .conversion import record_from as record_from, record_to as record_to
 from .convolutional.configs import (
     ConvNextConfig as ConvNextConfig,

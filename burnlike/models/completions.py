@@ -1,7 +1,8 @@
 """Completions of prompts of different lengths, several of each, in batches."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Unpack
 
 import torch
@@ -11,7 +12,7 @@ from ..errors import ArgumentError
 from ..ops.decode_step import MOST_ROWS
 from .beams import Beams
 from .encoder_decoder.model import EncoderDecoder
-from .generation import Completions, GenerateOptions, added_tokens, reader_of
+from .generation import Completions, GenerateOptions, Reader, added_columns, added_tokens, reader_of
 from .sampling import sampler_of
 
 
@@ -42,37 +43,86 @@ def complete(
         batch_size: rows of a batch; None for those that native steps take at once on the CPU, elsewhere for all.
         context_length: as of `stream`.
     """
+    if beams is not None:
+        beams.check(n_samples, options)
+    copies = 1 if beams is None else beams.num_beams  # beams of a prompt are in one batch
+    per_unit = 1 if beams is None else n_samples
+    parts: list[Completions] = []
+    order: list[int] = []
+    for batch, reader in _batches(
+        model, prompts, max_new_tokens, n_samples, copies, batch_size, context_length, options
+    ):
+        order += batch
+        if beams is None:
+            parts.append(added_tokens(model, reader.next_logits, reader.first, max_new_tokens, **options))
+        else:
+            parts.append(beams.search(model, reader, max_new_tokens, n_samples, **options))
+    rows = torch.tensor([unit * per_unit + row for unit in order for row in range(per_unit)])
+    return _joined(parts, rows.to(parts[0].tokens.device), options.get("pad_token", 0))
+
+
+def stream_several(
+    model: nn.Module,
+    prompts: Sequence[Tensor],
+    max_new_tokens: int,
+    *,
+    n_samples: int = 1,
+    batch_size: int | None = None,
+    context_length: int | None = None,
+    **options: Unpack[GenerateOptions],
+) -> Iterator[tuple[int, int]]:
+    """Continue prompts as `complete` does, and give each token as it comes.
+
+    The model is in evaluation while a batch is written, until its last token is taken or the iterator is closed.
+
+    Args:
+        model, prompts, max_new_tokens, n_samples, batch_size, context_length, options: as of `complete`.
+
+    Yields:
+        The row of what `complete` gives, and its next token; a stop token is the last one of its row.
+    """
+    batches = _batches(model, prompts, max_new_tokens, n_samples, 1, batch_size, context_length, options)
+    for batch, reader in batches:
+        ended = [False] * len(batch)
+        with closing(added_columns(model, reader.next_logits, reader.first, max_new_tokens, 1, **options)) as steps:
+            for column, finished in steps:
+                tokens = zip(batch, column[:, 0].tolist(), ended, strict=True)
+                yield from ((row, token) for row, token, has_ended in tokens if not has_ended)
+                ended = finished.tolist()
+
+
+def _batches(
+    model: nn.Module,
+    prompts: Sequence[Tensor],
+    max_new_tokens: int,
+    n_samples: int,
+    copies: int,
+    batch_size: int | None,
+    context_length: int | None,
+    options: GenerateOptions,
+) -> Iterator[tuple[list[int], Reader]]:
+    """The numbers of the texts of each batch, the shortest prompts first, and the reader of their prompts.
+
+    Several texts of a prompt have numbers in a row; where each is in `copies` rows, a prompt has one number.
+    """
     if not prompts or any(it.ndim != 1 or len(it) < 1 for it in prompts):
         got = [list(it.shape) for it in prompts]
         raise ArgumentError(f"complete: expected prompts of one dimension, of 1 token or more each, got {got}")
     for name, count in (("n_samples", n_samples), ("batch_size", batch_size)):
         if count is not None and count < 1:
             raise ArgumentError(f"complete: {name}: expected 1 or more, got {count}")
-    if beams is not None:
-        beams.check(n_samples, options)
     device = next((it.device for it in model.parameters()), prompts[0].device)
-    width = n_samples if beams is None else beams.num_beams
-    most = batch_size or (MOST_ROWS if device.type == "cpu" else len(prompts) * width)
-    copies = width if beams is not None else 1  # beams of a prompt are in one batch
-    units = [prompt.to(device, torch.int64) for prompt in prompts for _ in range(width // copies)]
-    order = sorted(range(len(units)), key=lambda unit: len(units[unit]))
+    most = batch_size or (MOST_ROWS if device.type == "cpu" else len(prompts) * max(n_samples, copies))
+    units = [it.to(device, torch.int64) for it in prompts for _ in range(n_samples if copies == 1 else 1)]
     pads, batches = _padding_of(model, options), list[list[int]]()
-    for unit in order:
+    for unit in sorted(range(len(units)), key=lambda unit: len(units[unit])):
         is_full = not batches or (len(batches[-1]) + 1) * copies > max(most, copies)
         if is_full or not (pads or len(units[batches[-1][0]]) == len(units[unit])):
             batches.append([])
         batches[-1].append(unit)
-    parts: list[Completions] = []
     for batch in batches:
         tokens, mask_pad = _padded([units[unit] for unit in batch for _ in range(copies)], pads or "left")
-        reader = reader_of(model, tokens, max_new_tokens, context_length, mask_pad)
-        if beams is None:
-            parts.append(added_tokens(model, reader.next_logits, reader.first, max_new_tokens, **options))
-        else:
-            parts.append(beams.search(model, reader, max_new_tokens, n_samples, **options))
-    per_unit = 1 if beams is None else n_samples
-    rows = torch.tensor([unit * per_unit + row for unit in order for row in range(per_unit)], device=device)
-    return _joined(parts, rows, options.get("pad_token", 0))
+        yield batch, reader_of(model, tokens, max_new_tokens, context_length, mask_pad)
 
 
 def stop_texts(decode: Callable[[Tensor], str], texts: Sequence[str]) -> Callable[[Tensor], Tensor]:

@@ -124,7 +124,7 @@ def added_tokens(
 ) -> Completions:
     """The Completions of tokens `[batch, prompt]`, with as many columns as the longest row needs."""
     at_once = _ASKS_AFTER.get(tokens.device.type, 16)
-    steps = [*_added(model, next_logits, tokens, max_new_tokens, at_once, **options)]
+    steps = [*added_columns(model, next_logits, tokens, max_new_tokens, at_once, **options)]
     if not steps:
         none = torch.zeros(len(tokens), dtype=torch.int64, device=tokens.device)
         return Completions(tokens[:, :0], none, none.bool())
@@ -165,7 +165,7 @@ def stream(
         yield from draft.tokens(model, tokens, max_new_tokens, context_length, **options)
         return
     reader = reader_of(model, tokens, max_new_tokens, context_length)
-    with closing(_added(model, reader.next_logits, reader.first, max_new_tokens, 1, **options)) as steps:
+    with closing(added_columns(model, reader.next_logits, reader.first, max_new_tokens, 1, **options)) as steps:
         for added, _ in steps:
             yield int(added)
 
@@ -308,7 +308,7 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
 
 
 @torch.no_grad()
-def _added(
+def added_columns(
     model: nn.Module,
     next_logits: Callable[[Tensor], Tensor],
     tokens: Tensor,

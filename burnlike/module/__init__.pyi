@@ -1,5 +1,6 @@
 """The public names of `burnlike.module`: each is imported from where it is defined, at its first use."""
 
+from .adapters.configs import Eva as Eva, LoraConfig as LoraConfig
 from .adapters.layers import Lora as Lora, WeightNorm as WeightNorm, apply_lora as apply_lora
 from .adapters.reparameterization import (
     Reparameterization as Reparameterization,
@@ -15,7 +16,7 @@ from .containers.sequences import (
     ModuleVec as ModuleVec,
 )
 from .containers.user_containers import ModuleContainer as ModuleContainer
-from .groups.param_group import LoraConfig as LoraConfig, ParamGroup as ParamGroup, ParamMatcher as ParamMatcher
+from .groups.param_group import ParamGroup as ParamGroup, ParamMatcher as ParamMatcher
 from .identity.field_metadata import Kind as Kind
 from .identity.param_id import ParamId as ParamId, seed_param_ids as seed_param_ids
 from .module import Module as Module

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from ..record import LoadReport, Record, Recorder
     from ..record.nesting import RecordPart
     from ..record.precision import PrecisionRule
+    from .adapters.configs import LoraConfig
     from .adapters.reparameterization import Reparameterization
-    from .groups.param_group import LoraConfig
 
 _TORCH = (nn.Module, Tensor)
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})

@@ -1,5 +1,7 @@
 """Completions of several prompts: the tokens that transformers writes, and those of each row alone."""
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from torch import Tensor
 
 from burnlike import models
 from burnlike.errors import ArgumentError
-from burnlike.models import complete, stop_texts
+from burnlike.models import complete, stop_texts, stream_several
 from burnlike.models.decoder_lm.transformers_twin import twin_of
 
 from .cases import CASES
@@ -86,6 +88,26 @@ def test_each_row_is_what_it_is_alone(name: str, batch_size: int | None) -> None
         assert bool(completions.finished[row]) == (2 in alone)
 
 
+@pytest.mark.parametrize("name", ["DecoderLm/llama", "LstmLm", "Llama"])
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_several_texts_come_token_by_token(name: str, batch_size: int | None) -> None:
+    model = small(name) if name == "Llama" else next(it for it in CASES if it.name == name).model()
+    model.train()
+    prompts = [it % 7 for it in PROMPTS]
+    options: Any = {"n_samples": 2, "batch_size": batch_size, "temperature": 1.5, "stop_tokens": (2, 3)}
+    generators = [torch.Generator().manual_seed(5) for _ in range(2)]
+    completions = complete(model, prompts, 6, generator=generators[0], **options)
+    pieces = [*stream_several(model, prompts, 6, generator=generators[1], **options)]
+    texts = [[token for row, token in pieces if row == number] for number in range(8)]
+    rows = zip(completions.tokens, completions.lengths, strict=True)
+    assert texts == [row[:length].tolist() for row, length in rows]
+    assert len({row for row, _ in pieces[:2]}) == 2  # one token of each, not one text after the other
+    stopped = stream_several(model, prompts, 6, **options)
+    next(stopped)
+    stopped.close()  # pyright: ignore[reportAttributeAccessIssue]
+    assert model.training
+
+
 def test_a_full_sequence_goes_on_as_in_a_stream() -> None:
     model = model_of(LM)
     prompts = [it % 7 for it in PROMPTS]
@@ -134,6 +156,56 @@ def test_what_can_not_be_completed_is_refused() -> None:
         complete(model, PROMPTS[:1], 2, n_samples=0)
     with pytest.raises(ArgumentError, match="expected texts of at least one character"):
         stop_texts(str, ["a", ""])
+
+
+CHARACTERS = '{}":n0123456789 abcdefgh'
+"""The texts of the 24 tokens of a tiny model."""
+
+
+class OneObject:
+    """A grammar of JSON, `{"n": 12}`, with the call that transformers and libraries of grammars have."""
+
+    ENDINGS = ("", "}", "0}", " 0}", ": 0}", '": 0}', 'n": 0}', '"n": 0}')
+
+    def __init__(self, prompt_length: int) -> None:
+        self.begin = prompt_length
+
+    @staticmethod
+    def is_whole(text: str) -> bool:
+        return re.fullmatch(r'\{"n": (0|[1-9][0-9]{0,2})\}', text) is not None
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        allowed = torch.full_like(scores, -torch.inf)
+        for row, tokens in enumerate(input_ids[:, self.begin :].tolist()):
+            text = "".join(CHARACTERS[it] for it in tokens)
+            fitting = [
+                number
+                for number, more in enumerate(CHARACTERS)
+                if any(self.is_whole(text + more + end) for end in self.ENDINGS)
+            ]
+            allowed[row, fitting or [0]] = 0  # of a row that has ended
+        return scores + allowed
+
+
+def test_a_grammar_steers_texts_as_in_transformers() -> None:
+    transformers = pytest.importorskip("transformers", exc_type=ImportError)
+    model, prompts = small("Llama"), [torch.tensor(it) for it in ([3, 1, 4], [2, 6, 1])]
+    end = CHARACTERS.index("}")
+    grammar = transformers.LogitsProcessorList([OneObject(3)])
+    expected = model.generate(
+        **padded(prompts, "left"), max_new_tokens=10, do_sample=False, logits_processor=grammar, eos_token_id=end
+    )
+    completions = complete(model, prompts, 10, logits_processor=OneObject(3), stop_tokens=(end,))
+    assert completions.tokens.tolist() == expected[:, 3:].tolist()
+    drawn = complete(
+        model, prompts, 10, n_samples=5, logits_processor=OneObject(3), stop_tokens=(end,), temperature=3.0
+    )
+    texts = [
+        "".join(CHARACTERS[it] for it in row[:length].tolist())
+        for row, length in zip(drawn.tokens, drawn.lengths, strict=True)
+    ]
+    assert all(isinstance(json.loads(it)["n"], int) for it in texts)
+    assert len({*texts}) > 2
 
 
 SEARCHES: list[dict[str, Any]] = [

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import closing
@@ -21,6 +22,7 @@ from burnlike.cli.main import main
 from burnlike.config import ModuleConfig
 from burnlike.errors import ConfigError, RecordMismatchError
 from burnlike.interop import load_adapter, save_adapter
+from burnlike.interop.adapters.layers import adapted
 from burnlike.models import DecoderLmConfig, PretrainedConfig, save_pretrained
 from burnlike.record import open_record
 from burnlike.train import (
@@ -97,7 +99,7 @@ def test_a_run_leaves_adapters_and_no_base(folder: Path) -> None:
     assert logits(load_run(run, step=2).model).shape == (1, 8, 32)
 
 
-@pytest.mark.parametrize("start", ["default", "orthogonal", "pissa_niter_2"])
+@pytest.mark.parametrize("start", ["default", "orthogonal", "pissa_niter_2", "eva"])
 def test_a_resumed_run_ends_in_the_same_bits(folder: Path, start: str) -> None:
     name, options = f"start-{start}", [f"model.start={start}"]
     train(folder, name, *options)
@@ -132,9 +134,13 @@ def test_adapters_of_experts_are_a_runs(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["model.start=loftq"], "loftq needs weights that are rounded as bitsandbytes does"),
-        (["model.start=eva"], "eva needs the inputs of all layers"),
-        (["model.start=best"], "expected default, gaussian, orthogonal, pissa"),
+        (["model.start=loftq"], "loftq needs bitsandbytes, which computes it on GPUs alone"),
+        (["model.start=eva", "distributed={strategy: fsdp2}"], "expected default where processes share a model"),
+        (
+            ["model.start=eva", "task={type: Dpo}"],
+            "expected another than eva for Dpo, which runs a model several times",
+        ),
+        (["model.start=best"], "expected default, gaussian, orthogonal, eva, pissa"),
         (["model.start=pissa", "model.quantize=nf4"], "expected no pissa with quantize"),
         (["model.start=pissa", "distributed={strategy: fsdp2}"], "expected default where processes share a model"),
         (["model.start=olora", "init_from={path: a.safetensors}"], "olora begins with weights of the same names"),
@@ -167,6 +173,31 @@ def test_another_base_is_refused(folder: Path) -> None:
     finally:
         (folder / "base" / "model.safetensors").write_bytes(kept)
     assert load_run(folder / "run").step == 6
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+def test_ranks_by_the_data_are_those_of_the_run(folder: Path, tmp_path: Path, rank: int) -> None:
+    start = "model.start={type: Eva, rho: 2, adjust_scaling_factors: false}"
+    run = folder / f"eva-{rank}"
+    train(folder, run.name, start, f"model.rank={rank}", "model.alpha=8", "training.epochs=1")
+    model = load_run(run).model
+    layers = adapted(model)
+    ranks = {path: it.lora.a.shape[1] for path, it in layers.items() if it.lora is not None}
+    assert len({*ranks.values()}) > 1
+    assert sum(ranks.values()) == 4 * rank
+    assert (len(ranks) < 4) == (rank == 1)  # a layer without a direction has no adapter
+    assert all(it.lora.scale == 8 / ranks[path] for path, it in layers.items() if it.lora is not None)
+    described = json.loads((run / "adapter" / "adapter_config.json").read_text())
+    assert {re.escape(path) for path, it in ranks.items() if it != described["r"]} == {
+        it.removeprefix("^") for it in described["rank_pattern"]
+    }
+    again: Any = PretrainedConfig(path=str(folder / "base"), library="burnlike").init("cpu").eval()
+    load_adapter(again, run / "adapter")
+    assert torch.equal(logits(again), logits(model))
+    assert main(["merge", str(run), "--out", str(tmp_path / "merged")]) == 0
+    merged: Any = ModuleConfig.load(tmp_path / "merged" / "model.yaml")
+    merged = merged.init_from(open_record(tmp_path / "merged" / "model.safetensors"), "cpu").eval()
+    torch.testing.assert_close(logits(merged), logits(model))
 
 
 BESIDE = {
@@ -236,6 +267,7 @@ def test_adapters_of_a_model_with_more_tokens_are_trained_on(folder: Path, tmp_p
     [
         ("model.targets=[qery]", "targets: no layer 'qery'; did you mean 'query'?"),
         ("model.targets=[]", "model.targets: expected layers"),
+        ("model.ranks={blocks.0.attention.qery: 3}", "ranks: 'blocks.0.attention.qery' has no adapter; did you mean"),
         ("model.targets='(up'", "model.targets: expected a regular expression"),
         ("model.dropout=1", "model.dropout: expected a number >= 0 and < 1"),
         ("model.modules_to_save=[headd]", "modules_to_save: no module 'headd'"),

@@ -5,12 +5,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import gguf
 import pytest
 import torch
 import transformers
 
 from burnlike.cli.main import main
-from burnlike.record import open_record
+from burnlike.config import ModuleConfig
+from burnlike.interop import load_adapter, save_adapter
+from burnlike.models import DecoderLmConfig
+from burnlike.record import open_record, save
 from burnlike.train import load_run
 
 from ..data.chat.samples import tokenizer, tokenizer_in, turns, write_lines
@@ -35,14 +39,28 @@ N_TOKENS = len(tokenizer())
 RECORDS = ("model", "optimizer")
 
 
-@pytest.fixture(params=["tied", "untied"])
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    monkeypatch.chdir(tmp_path)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 64}
-    llama(Path("base"), vocab_size=N_TOKENS, tie_word_embeddings=request.param == "tied", **sizes)
+FAMILIES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "llama": (transformers.LlamaForCausalLM, {}),
+    # Its tokenizer adds a token itself.
+    "qwen2": (transformers.Qwen2ForCausalLM, {"vocab_size": N_TOKENS + 1, "num_key_value_heads": 2}),
+    "gpt2": (transformers.GPT2LMHeadModel, {"n_inner": 48}),
+}
+
+
+def prepare(place: Path, monkeypatch: pytest.MonkeyPatch, family: str, *, tied: bool) -> None:
+    """Go to a folder with a model of a family, its tokenizer, data and a job."""
+    monkeypatch.chdir(place)
+    model_class, more = FAMILIES[family]
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 64, "vocab_size": N_TOKENS}
+    llama(Path("base"), model_class, tie_word_embeddings=tied, **{**sizes, **more})
     tokenizer_in(Path("base"))
     write_lines(Path("chat.jsonl"), [{"messages": turns("what is the sum", CALL)} for _ in range(16)])
     Path("tools.yaml").write_text(YAML)
+
+
+@pytest.fixture(params=["tied", "untied"])
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    prepare(tmp_path, monkeypatch, "llama", tied=request.param == "tied")
     return tmp_path
 
 
@@ -51,9 +69,16 @@ def generated(model: Any, tokens: torch.Tensor) -> list[int]:
         return model.generate(tokens, max_new_tokens=6, do_sample=False)[0, tokens.shape[1] :].tolist()
 
 
-def test_tokens_are_trained_written_and_read_by_transformers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_tokens_are_trained_written_and_read_by_others(
+    family: str, tied: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(tmp_path, monkeypatch, family, tied=tied)
+    count = FAMILIES[family][1].get("vocab_size", N_TOKENS) + 2
     assert main(["train", "tools.yaml", "--run-dir", "run"]) == 0
-    assert "2 rows of model.embed_tokens, lm_head" in capsys.readouterr().out
+    tables = "transformer.wte, lm_head" if family == "gpt2" else "model.embed_tokens, lm_head"
+    assert f"2 rows of {tables}" in capsys.readouterr().out
     assert (
         main(["generate", "run", "--chat", "--prompt", "what is the sum", "--max-tokens", "6", "--temperature", "0"])
         == 0
@@ -65,9 +90,19 @@ def test_tokens_are_trained_written_and_read_by_transformers(folder: Path, capsy
     for directory in ("merged", "exported"):
         model: Any = transformers.AutoModelForCausalLM.from_pretrained(directory)
         read = transformers.AutoTokenizer.from_pretrained(directory)
-        assert len(read) == N_TOKENS + 2 == model.get_input_embeddings().num_embeddings == model.config.vocab_size
+        assert len(read) == count == model.get_input_embeddings().num_embeddings == model.config.vocab_size
+        assert (model.get_output_embeddings().weight is model.get_input_embeddings().weight) == tied
         prompt = read.apply_chat_template(turns("what is the sum"), add_generation_prompt=True, return_dict=False)
         assert read.decode(generated(model, torch.tensor([prompt]))).startswith(CALL)
+    if family == "gpt2":  # which is not in Llama's layout
+        return
+    assert main(["export", "run", "--to", "gguf", "--dtype", "float32", "--out", "model.gguf"]) == 0
+    file = gguf.GGUFReader("model.gguf")
+    assert file.fields["tokenizer.ggml.tokens"].contents()[count - 2 :] == ["<|tool|>", "<|end tool|>"]
+    tensors = {it.name: torch.from_numpy(it.data.copy()) for it in file.tensors}
+    assert torch.equal(tensors["token_embd.weight"], model.get_input_embeddings().weight)
+    assert ("output.weight" in tensors) != tied
+    assert tied or torch.equal(tensors["output.weight"], model.lm_head.weight)
 
 
 def longer(directory: Path, *texts: str) -> None:
@@ -118,7 +153,7 @@ def test_rows_are_trained_alone_and_a_resumed_run_ends_in_the_same_bits(folder: 
         for file in ("adapter/adapter_model.safetensors", "adapter/adapter_config.json"):
             assert (Path(part) / file).read_bytes() == (whole / file).read_bytes()
     loaded: Any = load_run(whole).model
-    table = transformers.AutoModelForCausalLM.from_pretrained("base").get_input_embeddings().weight
+    table: Any = transformers.AutoModelForCausalLM.from_pretrained("base").get_input_embeddings().weight
     assert torch.equal(loaded.model.embed_tokens.weight[:N_TOKENS], table)
 
 
@@ -131,8 +166,22 @@ def test_a_model_that_is_trained_whole_gets_rows(folder: Path) -> None:
     model: Any = transformers.AutoModelForCausalLM.from_pretrained("exported")
     tokens = torch.tensor([[1, N_TOKENS, N_TOKENS + 1]])
     torch.testing.assert_close(model(tokens).logits, loaded(tokens).logits)
-    before = transformers.AutoModelForCausalLM.from_pretrained("base").get_input_embeddings().weight
+    before: Any = transformers.AutoModelForCausalLM.from_pretrained("base").get_input_embeddings().weight
     assert not torch.equal(model.get_input_embeddings().weight[:N_TOKENS], before)
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_directory_that_our_model_reads_gets_rows(folder: Path, is_whole: bool) -> None:
+    of = "{type: Pretrained, path: base, library: burnlike"
+    tokens_of_run = "['<|tool|>', '<|end tool|>']"
+    run = train("run", f"model={of}, new_tokens: {tokens_of_run}}}" if is_whole else f"model.of={of}}}")
+    loaded: Any = load_run(run).model
+    assert loaded.embedding.weight.shape[0] == N_TOKENS + 2
+    assert main(["export", "run", "--to", "hf", "--out", "exported"]) == 0
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained("exported")
+    tokens = torch.tensor([[1, N_TOKENS, N_TOKENS + 1]])
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens).logits, loaded(tokens), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -179,3 +228,69 @@ def test_special_tokens_of_the_user_are_written_where_they_are_named(folder: Pat
     tokens = codec.encode(f"{CALL}</s>")
     assert codec.decode(tokens) == CALL
     assert tokens.tolist()[-1] == longer_tokenizer.eos_token_id
+
+
+@pytest.fixture(params=["tied", "untied"])
+def of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> DecoderLmConfig:
+    """The config of a model of burnlike, whose weights are in `base.safetensors`, and the data beside it."""
+    monkeypatch.chdir(tmp_path)
+    sizes: dict[str, Any] = {"d_model": 32, "n_layers": 1, "n_heads": 2, "d_ff": 48, "max_sequence_length": 64}
+    config = DecoderLmConfig(vocab_size=N_TOKENS, tied=request.param == "tied", **sizes)
+    torch.manual_seed(1)
+    base = config.init("cpu")
+    with torch.no_grad():
+        for it in base.parameters():
+            it.add_(0.2 * torch.randn_like(it))
+    save(base, "base.safetensors")
+    tokenizer_in(Path("base"))
+    write_lines(Path("chat.jsonl"), [{"messages": turns("what is the sum", CALL)} for _ in range(16)])
+    text = YAML.replace("{type: Pretrained, path: base}", json.dumps(config.to_dict()))
+    Path("tools.yaml").write_text(f"init_from: base.safetensors\n{text}")
+    return config
+
+
+def test_a_model_of_ours_writes_new_tokens(of_ours: DecoderLmConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    run = train("run", "training.epochs=25")
+    tables = "embedding" if of_ours.tied else "embedding, head"
+    assert f"2 rows of {tables}: " in capsys.readouterr().out
+    sampling = ["--prompt", "what is the sum", "--max-tokens", "6", "--temperature", "0"]
+    assert main(["generate", "run", "--chat", *sampling]) == 0
+    assert CALL in capsys.readouterr().out
+    model: Any = load_run(run).model
+    old = of_ours.init_from("base.safetensors").embedding.weight
+    assert torch.equal(model.embedding.weight[:N_TOKENS], old)
+    assert not torch.equal(model.embedding.weight[N_TOKENS], old.double().mean(0).float())
+    save_adapter(model, "adapter")
+    again: Any = of_ours.init_from("base.safetensors").eval()
+    load_adapter(again, "adapter")
+    assert main(["merge", "run", "--out", "merged"]) == 0
+    config: Any = ModuleConfig.load("merged/model.yaml")
+    assert (config.vocab_size, config.new_tokens) == (N_TOKENS + 2, ())
+    merged = config.init_from("merged/model.safetensors").eval()
+    tokens = torch.tensor([[1, N_TOKENS, 5, N_TOKENS + 1]])
+    with torch.no_grad():
+        torch.testing.assert_close(merged(tokens), model(tokens), rtol=1e-4, atol=1e-5)
+        assert torch.equal(again(tokens), model(tokens))
+        assert torch.equal(merged.generate(tokens, 6), model.generate(tokens, 6))
+
+
+def test_a_model_of_ours_that_is_trained_whole_gets_rows_of_the_mean(of_ours: DecoderLmConfig) -> None:
+    wanted = of_ours.replace(new_tokens=(N_TOKENS, N_TOKENS + 1))
+    old, grown = of_ours.init_from("base.safetensors"), wanted.init_from("base.safetensors")
+    assert grown.config == of_ours.replace(vocab_size=N_TOKENS + 2) == wanted.with_new_tokens
+    pairs = [(old.embedding.weight, grown.embedding.weight)]
+    pairs += [] if of_ours.tied else [(old.head.weight.mT, grown.head.weight.mT)]
+    for before, after in pairs:
+        assert torch.equal(after[:N_TOKENS], before)
+        assert all(torch.equal(it, before.double().mean(0).float()) for it in after[N_TOKENS:])
+    model = f"model={json.dumps({**of_ours.to_dict(), 'new_tokens': ['<|tool|>', '<|end tool|>']})}"
+    whole = train("whole", model, "training.checkpoint_every_steps=3", "training.epochs=2")
+    shutil.copytree(whole, "again")
+    for checkpoint in (Path("again") / "checkpoints").iterdir():
+        if int(checkpoint.name.rpartition("-")[2]) > 3:
+            shutil.rmtree(checkpoint)
+    assert main(["train", "--resume", "again"]) == 0
+    assert (whole / "model.safetensors").read_bytes() == Path("again/model.safetensors").read_bytes()
+    loaded: Any = load_run(whole).model
+    assert loaded.embedding.weight.shape[0] == N_TOKENS + 2
+    assert not torch.equal(loaded.embedding.weight[:N_TOKENS], old.embedding.weight)

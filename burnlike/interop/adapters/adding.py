@@ -11,10 +11,11 @@ from torch import nn
 from ..._dtypes import FloatName
 from ...errors import ArgumentError, ModuleTreeError
 from ...module import LoraConfig
-from ...module.adapters.layers import Dequantized, ExpertsLora, Lora, TokenRows, kind_of
+from ...module.adapters.layers import Dequantized, ExpertsLora, Lora, kind_of
 from ...module.adapters.reparameterization import give_back, restoring, take_over
+from ...module.adapters.token_rows import TokenRows
 from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
-from .first_values import first_factors
+from .first_values import KEEP_WEIGHTS, first_factors
 from .layers import (
     AdaptedLayer,
     adaptable,
@@ -100,7 +101,7 @@ def _add_rows(tables: Sequence[AdaptedLayer], numbers: Sequence[int], dtype: Flo
         if getattr(table.module, "max_norm", None) is not None:
             raise ArgumentError(f"new_tokens: the embedding '{table.path}' has a max_norm, which changes its weight")
     kept = torch.float32 if weight.dtype.itemsize < 4 else weight.dtype
-    rows = TokenRows(numbers, weight, kept if dtype is None else getattr(torch, dtype))
+    rows = TokenRows(numbers, weight, kept if dtype is None else getattr(torch, dtype), tables[0].token_dim)
     for table in tables:
         take_over(table.module, "weight", rows)
     return rows
@@ -121,7 +122,7 @@ def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> L
         raise ArgumentError(f"targets: the embedding '{layer.path}' has a max_norm, which changes its weight")
     if layer.kind == "convolution" and (problem := _convolution_problem(layer.module, options)):
         raise ArgumentError(f"targets: the convolution '{layer.path}' {problem}")
-    if layer.kind == "experts" and (options.dora or options.start != "default"):
+    if layer.kind == "experts" and (options.dora or options.start not in ("default", "eva")):
         raise ArgumentError(f"target_parameters: '{layer.path}' takes LoRA alone, with the start default")
     if shared is not None:
         take_over(layer.module, layer.name, shared)
@@ -153,13 +154,14 @@ def _convolution_problem(layer: Any, options: AdapterOptions) -> str:
     """The reason why a convolution takes no adapter; empty if it does."""
     if layer.groups > 1 or {*layer.dilation} != {1} or layer.padding_mode != "zeros":
         return "has groups, dilation or a padding mode, with which peft's adapters are no part of its weight"
-    return "takes LoRA alone, with the start default" if options.dora or options.start != "default" else ""
+    is_plain = not options.dora and options.start in ("default", "eva")
+    return "" if is_plain else "takes LoRA alone, with the start default"
 
 
 def _start(layer: AdaptedLayer, lora: Lora, start: str) -> None:
     """Give an adapter of a linear layer its first values, if these are not the usual ones."""
-    lora.is_residual = start not in ("default", "gaussian", "orthogonal")
-    if start in ("default", "residual") or layer.weight.is_meta:
+    lora.is_residual = start not in KEEP_WEIGHTS
+    if start in ("default", "eva", "residual") or layer.weight.is_meta:
         return
     weight = dequantized(layer.weight)
     weight = weight if layer.kind == "linear" else weight.mT

@@ -5,6 +5,9 @@ from torch import Tensor
 
 from ...errors import ArgumentError
 
+KEEP_WEIGHTS = ("default", "gaussian", "orthogonal", "eva")
+"""Starts after which the weights are as they were; `eva` gives its values later, by data."""
+
 
 def first_factors(start: str, weight: Tensor, rank: int, scale: float) -> tuple[Tensor, Tensor]:
     """The matrices that an adapter begins with: `[rank, d_input]` and `[d_output, rank]`.

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from ..._patterns import Pattern
 from ...errors import ModuleTreeError, nearest
-from ...module.adapters.layers import Lora, TokenRows, kind_of
+from ...module.adapters.layers import Lora, kind_of
+from ...module.adapters.token_rows import TokenRows
 from ...module.torch_objects.wrappers import own_class, parametrizations_of
 from ...nn import Embedding, Linear
 
@@ -36,6 +37,11 @@ class AdaptedLayer(NamedTuple):
         """The tensor that is held, without an adapter."""
         list_of = parametrizations_of(self.module).get(self.name)
         return self.module._parameters[self.name] if list_of is None else list_of.original  # pyright: ignore[reportReturnType]
+
+    @property
+    def token_dim(self) -> int:
+        """The dimension of the weight of a table that counts tokens."""
+        return 1 if self.kind == "conv1d" else 0
 
     @property
     def lora(self) -> Lora | None:
@@ -265,7 +271,7 @@ FILLED = "_burnlike_filled_tables"
 
 
 def tables_of(model: nn.Module) -> dict[str, nn.Module]:
-    """The input and the output table of a model of transformers, by their paths."""
+    """The input and the output table of a model of transformers, or of one that answers as these, by their paths."""
     tables: list[Any] = []
     for ask in ("get_input_embeddings", "get_output_embeddings"):
         try:
@@ -338,9 +344,10 @@ def shared_with_the_rest(model: nn.Module, paths: Collection[str]) -> str | None
 
 def say_untied(model: Any) -> None:
     """Say in the config of a model of transformers that its tables are two, where they are."""
-    config, layers = getattr(model, "config", None), adaptable(model)
+    config: Any = getattr(model, "config", None)
+    layers = adaptable(model)
     weights = [layers[path].weight for path in tables_of(model) if path in layers]
-    if config is None or len(weights) < 2 or weights[0] is weights[1]:
+    if not hasattr(config, "get_text_config") or len(weights) < 2 or weights[0] is weights[1]:
         return
     for part in (config, config.get_text_config()):
         if getattr(part, "tie_word_embeddings", False):
@@ -349,22 +356,24 @@ def say_untied(model: Any) -> None:
 
 @torch.no_grad()
 def resize_tables(model: Any, count: int) -> None:
-    """Give a model of transformers tables of `count` tokens; each new row is the mean of the old ones."""
+    """Give a model tables of `count` tokens; each new row is the mean of the old ones."""
     before = count_of_rows(model)
     with torch.random.fork_rng(devices=[]):  # what is drawn next doesn't depend on rows that are not kept
         model.resize_token_embeddings(count, mean_resizing=False)
+    layers = adaptable(model)
     for path in tables_of(model):
         for tensor in model.get_submodule(path).parameters(recurse=False):
-            if before is not None and len(tensor) == count > before and not tensor.is_meta:
+            rows = tensor.mT if tensor.dim() > 1 and path in layers and layers[path].token_dim else tensor
+            if before is not None and len(rows) == count > before and not rows.is_meta:
                 # In pieces: of a large table, in float64, which makes the mean that of any number of threads.
-                total = torch.stack([it.double().sum(0) for it in tensor[:before].split(_ROWS_AT_ONCE)]).sum(0)
-                tensor[before:] = (total / before).to(tensor.dtype)
+                total = torch.stack([it.double().sum(0) for it in rows[:before].split(_ROWS_AT_ONCE)]).sum(0)
+                rows[before:] = (total / before).to(rows.dtype)
 
 
 def count_of_rows(model: Any) -> int | None:
-    """The tokens that the input table of a model of transformers has; None if there is none."""
+    """The tokens that the input table of a model has; None if there is none."""
     tables, layers = tables_of(model), adaptable(model)
-    return next((layers[path].weight.shape[0] for path in tables if path in layers), None)
+    return next((layers[path].weight.shape[layers[path].token_dim] for path in tables if path in layers), None)
 
 
 def token_tables(model: nn.Module, saved: Collection[str]) -> list[list[AdaptedLayer]]:

@@ -14,6 +14,7 @@ from ..._patterns import Pattern, pattern_problem
 from ..._regular_file import read_regular
 from ...errors import ModuleTreeError, RecordFormatError, RecordIOError, nearest
 from .adding import AdapterOptions
+from .first_values import KEEP_WEIGHTS
 from .layers import (
     ALL_LINEAR,
     AdaptedLayer,
@@ -64,7 +65,7 @@ _WITHOUT_EFFECT = (
 
 BIASES = ("none", "all", "lora_only")
 _LONGEST_SHOWN = 80
-_SAME_BASE = (True, False, "gaussian", "orthogonal", "eva")
+_SAME_BASE = (True, False, *KEEP_WEIGHTS)
 """Values of `init_lora_weights` that leave the weights of the base as they are."""
 
 

@@ -18,6 +18,7 @@ from .adding import AdapterOptions, add_adapters
 from .layers import (
     FILLED,
     AdaptedLayer,
+    adaptable,
     adapted,
     biases_of,
     count_of_rows,
@@ -125,7 +126,7 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
     for group, numbers in tokens:  # peft may store those of a tied table once more
         names = [f"{PREFIX}{it.path}.{_ROWS}" for it in group]
         there_too = [it for it in names[1:] if it in stored]
-        shapes |= dict.fromkeys([names[0], *there_too], (len(numbers), group[0].weight.shape[1]))
+        shapes |= dict.fromkeys([names[0], *there_too], (len(numbers), group[0].weight.shape[1 - group[0].token_dim]))
         alike += [(names[0], it) for it in there_too]
     check_tensors(model, shapes | sizes_of(model, frozen, count), stored, record)
     for name in (it for it in frozen if it.endswith(".weight")):
@@ -260,8 +261,11 @@ def count_of_tokens(model: Any, saved: Collection[str], stored: Mapping[str, str
     """
     tables = {path: parameters_of(model, path) for path in tables_of(model)}
     names = [f"{PREFIX}{path}.weight" for path in tables]
-    counts = {shape_in(record.tensors, stored[name])[0] for name in names if name in stored}
-    rows = {it[f"{path}.weight"].shape[0] for path, it in tables.items() if f"{path}.weight" in it}
+    layers = adaptable(model)
+    dims = [layers[path].token_dim if path in layers else 0 for path in tables]
+    counts = {shape_in(record.tensors, stored[it])[dim] for it, dim in zip(names, dims, strict=True) if it in stored}
+    weights = zip((it.get(f"{path}.weight") for path, it in tables.items()), dims, strict=True)
+    rows = {weight.shape[dim] for weight, dim in weights if weight is not None}
     if len(counts) != 1 or counts == rows or not callable(getattr(model, "resize_token_embeddings", None)):
         return None
     (count,) = counts
@@ -285,9 +289,13 @@ def sizes_of(model: nn.Module, tensors: Mapping[str, Tensor], count: int | None)
     sizes = {name: tuple(it.shape) for name, it in tensors.items()}
     if count is None:
         return sizes
-    tables = {*tables_of(model), *(it.path for it in tied_tables(model))}
-    is_table = {name: name.removeprefix(PREFIX).rpartition(".")[0] in tables for name in sizes}
-    return {name: (count, *shape[1:]) if is_table[name] else shape for name, shape in sizes.items()}
+    tables, layers = {*tables_of(model), *(it.path for it in tied_tables(model))}, adaptable(model)
+    for name, shape in sizes.items():
+        path = name.removeprefix(PREFIX).rpartition(".")[0]
+        if path in tables:
+            is_last = len(shape) > 1 and path in layers and layers[path].token_dim
+            sizes[name] = (*shape[:-1], count) if is_last else (count, *shape[1:])
+    return sizes
 
 
 def shapes_of(

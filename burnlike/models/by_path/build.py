@@ -43,10 +43,16 @@ def pretrained(config: PretrainedConfig, device: torch.device | str | None = Non
     target = find_device(device)
     directory = os.path.expanduser(config.path)
     if is_run(directory):
+        if config.new_tokens:
+            raise ConfigError(f"new_tokens: {directory} is a run: merge or export it, or train it on by `type: LoRA`")
         model = resolve("burnlike.train.job.loaded_run:model_of_run")(directory, target)
         return model if config.dtype is None else model.to(DTYPES[config.dtype])
     if config.library == "burnlike":
-        return of_tables(config, directory, target)
+        model: Any = of_tables(config, directory, target)
+        if config.new_tokens:
+            before = getattr(model, "burnlike_origin", ())
+            model.burnlike_origin = (*before, give_tokens(model, numbers_of(config.new_tokens)))
+        return model
     with quiet():
         return _fused(_of_transformers(config, directory, target), config)
 
@@ -143,7 +149,7 @@ def numbers_of(new_tokens: NewTokens) -> list[int]:
 
 
 def give_tokens(model: nn.Module, numbers: Sequence[int]) -> str:
-    """Give a model of transformers rows for new tokens in its tables; returns a line for the user.
+    """Give a model rows for new tokens in its tables; returns a line for the user.
 
     Raises:
         ConfigError: it is no such model, or some rows between its old ones and the last are of no token.
@@ -151,8 +157,8 @@ def give_tokens(model: nn.Module, numbers: Sequence[int]) -> str:
     before = count_of_rows(model) if callable(getattr(model, "resize_token_embeddings", None)) else None
     if before is None:
         raise ConfigError(
-            f"new_tokens: expected a model of transformers with a table of tokens, got {type(model).__name__}; one of"
-            " burnlike is built with as many by vocab_size"
+            "new_tokens: expected a model of transformers with a table of tokens, or a DecoderLm, got"
+            f" {type(model).__name__}; another one of burnlike is built with as many by vocab_size"
         )
     count = max(before, numbers[-1] + 1)
     if gap := sorted({*range(before, count)} - {*numbers}):
@@ -166,10 +172,12 @@ def give_tokens(model: nn.Module, numbers: Sequence[int]) -> str:
 
 
 def count_of_tokens(config: PretrainedConfig) -> int | None:
-    """The tokens that the `config.json` of a model of transformers says it has."""
+    """The tokens that the `config.json` of a model says it has."""
     directory = os.path.expanduser(config.path)
-    if is_run(directory) or config.library == "burnlike":
+    if is_run(directory):
         return None
+    if config.library == "burnlike":
+        return getattr(own_config(config, directory), "vocab_size", None)
     with quiet():
         return getattr(described(config, read_description(directory)).get_text_config(), "vocab_size", None)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 Attention = Literal["eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3"]
-_OF_TRANSFORMERS = ("attention", "options", "fuse", "new_tokens")
+_OF_TRANSFORMERS = ("attention", "options", "fuse")
 FROM_TOKENIZER = "from_tokenizer"
 NewTokens = (
     Literal["from_tokenizer"] | tuple[Annotated[str, Meta(min_length=1)] | Annotated[int, Meta(ge=0, lt=2**31)], ...]

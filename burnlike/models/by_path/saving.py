@@ -27,7 +27,10 @@ def description_files(config: PretrainedConfig, module: Any = None) -> Mapping[s
         config_path = Path(directory) / OWN_NAME
         return {OWN_NAME: read_regular(config_path)} if config_path.exists() else {}
     if config.library == "burnlike":
-        return {OWN_NAME: own_config(config, directory).to_yaml().encode()}
+        of_tables: Any = own_config(config, directory)
+        if config.new_tokens:
+            of_tables = of_tables.replace(new_tokens=config.new_tokens).with_new_tokens
+        return {OWN_NAME: of_tables.to_yaml().encode()}
     values = read_description(directory)
     with quiet():
         description = described(config, values)

@@ -1,7 +1,8 @@
 """The config of the decoder-only language model and of its parts. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...config import Config, ModuleConfig
 from ...config.bounds import EvenSize, Layers, NotNegative, Positive, Size
@@ -9,6 +10,7 @@ from ...nn.activation.configs import GeluConfig, SiLUConfig
 from ...nn.attention.configs import Probability
 from ...nn.attention.scaling_configs import RotaryScaling
 from ...nn.roles import ActivationConfig
+from ..by_path.configs import NewTokens
 
 if TYPE_CHECKING:
     from . import model
@@ -98,6 +100,7 @@ class DecoderLmConfig(ModuleConfig["model.DecoderLm"], tag="DecoderLm"):
         head: whether it has an output head. Without one, results are the normalized vectors of the last block.
         query_key_norm: whether each head's queries and keys have an RMS norm of their own before the rotation (Qwen3,
             Yang et al. 2025, section 2).
+        new_tokens: as of `Pretrained`: tokens behind the `vocab_size` ones of the weights that the model begins with.
     """
 
     vocab_size: Size
@@ -122,6 +125,7 @@ class DecoderLmConfig(ModuleConfig["model.DecoderLm"], tag="DecoderLm"):
     tied: bool = True
     head: bool = True
     query_key_norm: bool = False
+    new_tokens: NewTokens = ()
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.n_heads_kv is not None and self.n_heads % self.n_heads_kv:
@@ -148,6 +152,27 @@ class DecoderLmConfig(ModuleConfig["model.DecoderLm"], tag="DecoderLm"):
     def head_size(self) -> int:
         """The size of a head."""
         return self.d_head or self.d_model // self.n_heads
+
+    @property
+    def count_of_tokens(self) -> int:
+        """The tokens of the weights that it begins with."""
+        return self.vocab_size
+
+    @property
+    def with_new_tokens(self) -> "DecoderLmConfig":
+        """The config of the model with its new tokens, whose numbers are known."""
+        numbers = [it for it in self.new_tokens if isinstance(it, int)]
+        return self.replace(vocab_size=max([self.vocab_size, *(it + 1 for it in numbers)]), new_tokens=())
+
+    def init_from(self, source: Any, device: Any = None, **options: Any) -> Any:
+        if not self.new_tokens:
+            return super().init_from(source, device, **options)
+        from .model import grow
+
+        return grow(self.replace(new_tokens=()).init_from(source, device, **options), self.new_tokens)
+
+    def without_weights(self, run: Path) -> ModuleConfig:
+        return self.with_new_tokens
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"tokens": ("int64", (1, self.max_sequence_length))}

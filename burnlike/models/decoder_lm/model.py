@@ -20,6 +20,7 @@ from ...nn.initializers.configs import Normal
 from ...nn.layer import divided_sequences, expect_shape
 from ...nn.torch_counterpart import AnyLibrary
 from ...tensor.torch_bridge.torch_function import lift
+from ..by_path.configs import NewTokens
 from ..generation import GenerateOptions, Reader, generate
 from .block import DecoderBlock, DecoderCache, documents_of, norm_config, positions_of
 from .configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
@@ -64,6 +65,8 @@ class DecoderLm(AnyLibrary, Module):
         if config.head and not config.tied:
             head = LinearConfig(d_input=config.d_model, d_output=config.vocab_size, bias=False, initializer=EMBEDDING)
             self.head = head.init(device)
+        if config.new_tokens:
+            grow(self, config.new_tokens)
 
     @lift
     def forward(
@@ -106,6 +109,31 @@ class DecoderLm(AnyLibrary, Module):
     def forward_balance(self, tokens: Tensor, mask_pad: Tensor | None = None) -> DecoderLmOutput:
         """As `forward`, with what a training adds to its loss for a mixture of experts."""
         return self._forward(tokens, mask_pad, None, None)
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The table of tokens, as of a model of transformers."""
+        return self.embedding
+
+    def get_output_embeddings(self) -> nn.Module | None:
+        """The head, as of a model of transformers; None if it is the table of tokens, or there is none."""
+        return getattr(self, "head", None)
+
+    @torch.no_grad()
+    def resize_token_embeddings(self, count: int, *, mean_resizing: bool = False) -> None:
+        """Give the table and the head `count` tokens, as of a model of transformers; new rows are 0, or the mean."""
+        if mean_resizing:
+            from ...interop.adapters.layers import resize_tables
+
+            resize_tables(self, count)
+            return
+        for table, dim in ((self.embedding, 0), (self.get_output_embeddings(), 1)):
+            if table is not None:
+                weight: Any = table.weight
+                kept = min(count, weight.shape[dim])
+                grown = weight.new_zeros(*weight.shape[:dim], count, *weight.shape[dim + 1 :])
+                grown.narrow(dim, 0, kept).copy_(weight.narrow(dim, 0, kept))
+                table.weight = nn.Parameter(grown, weight.requires_grad)
+        self.config = self.config.replace(vocab_size=count, new_tokens=())
 
     def new_cache(self, batch: int, length: int | None = None) -> DecoderCache:
         """An empty cache for `length` positions, at most `max_sequence_length`; None for all of these."""
@@ -279,6 +307,14 @@ class DecoderLm(AnyLibrary, Module):
     def pipeline_stages(self) -> dict[str, str]:
         """The places where a pipeline may cut it; a tied table is needed at both ends."""
         return {"blocks.*": "each"} | ({"embedding": "both"} if self.config.head and self.config.tied else {})
+
+
+def grow(model: DecoderLm, new_tokens: NewTokens) -> DecoderLm:
+    """Give a model rows for new tokens, in place; returns it, with a line about them for the user."""
+    from ..by_path.build import give_tokens, numbers_of  # they import the layers of adapters
+
+    model.burnlike_origin = (give_tokens(model, numbers_of(new_tokens)),)
+    return model
 
 
 def _copies(tokens: Tensor, mask_pad: Tensor | None) -> int:

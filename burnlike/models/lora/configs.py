@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..._dtypes import FloatName
 from ..._patterns import pattern_problem
-from ...config import Meta, ModuleConfig
-from ...config.bounds import Positive, Size
+from ...config import Meta, ModuleConfig, field
+from ...config.bounds import CountOrZero, Positive, Size
 from ...config.file_paths import FilePath
+from ...module.adapters.configs import Eva
 from ..by_path.configs import NewTokens, PretrainedConfig
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-_STARTS = r"default|gaussian|orthogonal|pissa|pissa_niter_\d{1,3}|olora|residual"
-_OTHER_STARTS = {
-    "loftq": "loftq needs weights that are rounded as bitsandbytes does, which burnlike lacks; take pissa or olora",
-    "eva": "eva needs the inputs of all layers on the data before the training, which are not computed; take pissa",
-}
+_STARTS = r"default|gaussian|orthogonal|eva|pissa|pissa_niter_\d{1,3}|olora|residual"
+_LOFTQ = "loftq needs bitsandbytes, which computes it on GPUs alone, also in peft; take pissa or olora"
 Names = tuple[Annotated[str, Meta(min_length=1)], ...]
 
 
@@ -43,7 +41,10 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
         dora: train the magnitudes of a layer's outputs apart from their directions (Liu et al. 2024).
         start: first values of the matrices of linear layers: `default`, as of `nn.Linear` and 0; `gaussian`;
             `orthogonal`; `pissa`, `pissa_niter_N` or `olora`, the largest part of the weight, which loses it (and a run
-            leaves the whole model). `residual` is of runs, whose weights have lost it.
+            leaves the whole model); `eva`, or `{type: Eva, ...}`, the directions in which a layer's inputs vary on the
+            data. `residual` is of runs, whose weights have lost it.
+        ranks: of layers with another rank, by their paths; alpha is changed as they are. 0: the layer has no matrices.
+            A run with `eva` writes them.
         rslora: multiply by alpha / sqrt(rank) (Kalajdzievski 2023).
         modules_to_save: ends of the paths of modules that are trained whole. None: those beside the body of a model of
             transformers that the task needs, such as the `classifier` of a classification. A table of tokens that is
@@ -67,7 +68,8 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     target_parameters: Names = ()
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     dora: bool = False
-    start: str = "default"
+    start: str | Eva = "default"
+    ranks: dict[str, CountOrZero] = field(default_factory=dict)
     rslora: bool = False
     modules_to_save: Names | None = None
     ensure_weight_tying: bool = False
@@ -84,9 +86,9 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
             yield "of.new_tokens", "expected it beside `of`: in it, the rows of new tokens would stay untrained"
         if not self.targets and not self.target_parameters:
             yield "targets", "expected layers, such as [q_proj, v_proj], or all-linear"
-        if self.start in _OTHER_STARTS:
-            yield "start", _OTHER_STARTS[self.start]
-        elif not re.fullmatch(_STARTS, self.start):
+        if self.start == "loftq":
+            yield "start", _LOFTQ
+        elif isinstance(self.start, str) and not re.fullmatch(_STARTS, self.start):
             yield "start", f"expected {_STARTS.replace('|', ', ')}, got '{self.start}'"
         if self.takes_part_of_weights and self.quantize is not None:
             yield "start", f"expected no {self.start} with quantize, since rounded weights can't lose a part of theirs"
@@ -97,7 +99,14 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
 
     @property
     def vocab_size(self) -> int | None:
-        return getattr(self.of, "vocab_size", None)
+        return getattr(self.with_new_tokens, "vocab_size", None)
+
+    @property
+    def with_new_tokens(self) -> ModuleConfig:
+        """The config of the model without adapters, with its new tokens."""
+        has_place = hasattr(self.of, "new_tokens")  # else it is refused when it is built
+        grown = self.of.replace(new_tokens=self.new_tokens) if self.new_tokens and has_place else self.of
+        return getattr(grown, "with_new_tokens", grown)
 
     @property
     def count_of_tokens(self) -> int | None:
@@ -115,7 +124,12 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     @property
     def takes_part_of_weights(self) -> bool:
         """True if the weights lose what the matrices begin with."""
-        return self.start not in ("default", "gaussian", "orthogonal")
+        return self.eva is None and self.start not in ("default", "gaussian", "orthogonal")
+
+    @property
+    def eva(self) -> Eva | None:
+        """The options of `start: eva`; None with another start."""
+        return Eva() if self.start == "eva" else self.start if isinstance(self.start, Eva) else None
 
     @property
     def input_counts(self) -> tuple[int, int | None] | None:
@@ -145,7 +159,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     def without_weights(self, run: Path) -> "LoRAConfig":
         if self.has_base_elsewhere and not list(run.glob("model.safetensors*")):
             return self.replace(adapter=self._with_tables(run))  # of which a run keeps the adapters alone
-        start = "residual" if self.takes_part_of_weights else "default"
+        start = "residual" if self.takes_part_of_weights else "default" if self.eva is None else self.start
         return self.replace(of=self.of.without_weights(run), adapter=None, start=start)
 
     def _with_tables(self, run: Path) -> str | None:

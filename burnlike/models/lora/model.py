@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...errors import ArgumentError, ConfigError, ModuleTreeError
+from ...errors import ArgumentError, ConfigError, ModuleTreeError, nearest
 from ...interop.adapters.adding import AdapterOptions, add_adapters
 from ...interop.adapters.layers import (
     ABOUT,
@@ -58,14 +58,15 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     inside = tuple(f"{path}." for path in saved)
     drawn = {it.rpartition(".")[0] for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(inside)}
     saved += sorted(drawn)  # frozen, they would be noise
-    options = AdapterOptions(
-        config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype, config.start
-    )
+    start = config.start if isinstance(config.start, str) else "eva"
+    options = AdapterOptions(config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype, start)
     try:
         chosen = select(model, config.targets, saved=saved) | select_experts(model, config.target_parameters)
-        layers = {layer: options for layer in chosen.values()}  # noqa: C420 - its type
+        layers = {it: _ranked(options, config, path) for path, it in chosen.items() if config.ranks.get(path) != 0}
     except (ModuleTreeError, ArgumentError) as error:
         raise ConfigError(str(error)) from error
+    if strangers := [path for path in config.ranks if path not in chosen]:
+        raise ConfigError(f"ranks: '{strangers[0]}' has no adapter{nearest(strangers[0], [*chosen])}")
     if config.ensure_weight_tying:
         layers, saved = _together(model, layers, saved)
     if config.quantize is not None:
@@ -97,6 +98,13 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     vars(model)["burnlike_origin"] = tuple(origins)
     vars(model)[ABOUT] = about(config)
     return model
+
+
+def _ranked(options: AdapterOptions, config: LoRAConfig, path: str) -> AdapterOptions:
+    """The options of one layer, which has perhaps a rank of its own."""
+    rank = config.ranks.get(path, config.rank)
+    is_scaled = config.eva is None or config.eva.adjust_scaling_factors
+    return options._replace(rank=rank, alpha=config.alpha * rank / config.rank if is_scaled else config.alpha)
 
 
 def _together(

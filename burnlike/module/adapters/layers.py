@@ -1,7 +1,7 @@
 """Low-rank adapters (Hu et al. 2021, arXiv:2106.09685), and weight normalization, as reparameterizations."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal, TypeVar, cast, get_args
 
@@ -15,9 +15,9 @@ from ...errors import ArgumentError, ModuleTreeError
 from ...ops import linear, lora_linear
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
-from ..groups.param_group import LoraConfig
 from ..torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from ..tree.paths import listed
+from .configs import LoraConfig
 from .reparameterization import Reparameterization, attach, candidates
 
 M = TypeVar("M", bound=nn.Module)
@@ -334,46 +334,3 @@ class WeightNorm(Reparameterization):
     def _norm(self, weight: Tensor) -> Tensor:
         others = [dim for dim in range(weight.dim()) if dim != self.dim]
         return torch.linalg.vector_norm(weight, dim=others, keepdim=True)
-
-
-class TokenRows(Reparameterization):
-    """A table `[n_tokens, d]` in which some rows are `values`.
-
-    Attributes:
-        tokens: the numbers of these rows.
-        values: `[len(tokens), d]`; they begin as the rows of the table.
-    """
-
-    reparameterization_name = "token_rows"
-
-    def __init__(self, tokens: Sequence[int], weight: Tensor, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.tokens = tuple(tokens)
-        self.values = nn.Parameter(weight.detach()[self._places(weight)].to(dtype, copy=True))
-
-    def _places(self, weight: Tensor) -> Tensor:
-        return torch.tensor(self.tokens, device=weight.device)
-
-    def forward(self, base: Tensor) -> Tensor:
-        return base.index_copy(0, self._places(base), self.values.to(base.dtype))
-
-    def layer_forward(self, layer: nn.Module, layer_class: type, *arguments: Any, **keywords: Any) -> Tensor | None:
-        """The layer's result without a copy of its table; None for a layer of another kind, or watched by hooks."""
-        kind, inputs = kind_of(layer_class), (*arguments, *keywords.values())
-        if len(inputs) != 1 or (adapted := adapter_of(layer, "weight", TokenRows)) is None:
-            return None
-        if kind == "embedding" and layer.padding_idx not in self.tokens and not layer.scale_grad_by_freq:
-            indices, base = inputs[0], adapted[1]
-            number = torch.full((len(base),), -1, device=base.device)
-            number[self._places(base)] = torch.arange(len(self.tokens), device=base.device)
-            row = number[indices]
-            values = functional.embedding(row.clamp(min=0), self.values).to(base.dtype)
-            return torch.where((row >= 0)[..., None], values, functional.embedding(indices, base))
-        if kind == "linear":
-            return self._logits(inputs[0], adapted[1], cast("Tensor | None", layer.bias))
-        return None
-
-    def _logits(self, x: Tensor, base: Tensor, bias: Tensor | None) -> Tensor:
-        places = self._places(base)
-        logits = frozen_linear(x, self.values, None if bias is None else bias[places], outputs_first=True)
-        return frozen_linear(x, base, bias, outputs_first=True).index_copy_(-1, places, logits)

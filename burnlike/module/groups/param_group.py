@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ..._dtypes import FloatName
 from ..._patterns import Pattern, pattern_problem
 from ...config import Config, Meta
-from ...config.bounds import Positive, Size
 from ...errors import ConfigError, ModuleTreeError, ParamPathError
 from ..identity.param_id import ParamId
 from ..tree.paths import listed, no_parameter
@@ -340,21 +338,3 @@ def _texts(values: Iterable[object]) -> Any:
 
 def _joined(rules: tuple[ParamMatcher, ...], more: tuple[ParamMatcher, ...]) -> tuple[ParamMatcher, ...]:
     return (*rules, *(rule for rule in more if rule not in rules))
-
-
-class LoraConfig(Config):
-    """The low-rank adapters that `apply_lora` adds to the weights of a module (Burn's Lora).
-
-    Attributes:
-        rank: columns of `a` and rows of `b`.
-        alpha: the adapter's part is scaled by alpha / rank.
-        init_std: standard deviation of the initial `a`; None is 1 / rank.
-        dtype: element type of `a` and `b`, and of the effective weight; None is the weight's.
-        param_group: which weights get an adapter; of these only the matrices do.
-    """
-
-    rank: Size
-    alpha: Positive
-    init_std: Positive | None = None
-    dtype: FloatName | None = None
-    param_group: ParamGroup = ParamGroup.all()

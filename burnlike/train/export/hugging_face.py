@@ -61,7 +61,9 @@ def fill_directory(source: Source, directory: Path) -> bool:
     if is_theirs:
         save_for_transformers(source.model, directory, tokenizers_of(source))
     else:
-        save_pretrained(source.model, directory, config=source.config, classes=source.classes)
+        # That of a directory says where the model was read; the model keeps its own.
+        config = None if isinstance(source.config, PretrainedConfig) else source.config
+        save_pretrained(source.model, directory, config=config, classes=source.classes)
         copy_beside(tokenizers_of(source), directory)
     keep_template(source, directory)
     return is_theirs

@@ -22,11 +22,10 @@ from ...data.sources.splits import outputs_of as outputs_of_classes
 from ...errors import ArgumentError, BurnlikeError, ConfigError
 from ...interop import merge_adapters
 from ...interop.adapters.layers import adapted
-from ...models.lora.configs import LoRAConfig
 from ...nn.containers.configs import GraphConfig
 from ...record import load
 from ..job.loaded_run import LoadedRun
-from ..job.starting import model_config
+from ..job.starting import RANKS, model_config
 from ..job.trial import batch_of, implied_inputs
 from ..tasks.task import Task
 
@@ -78,13 +77,13 @@ def source_of_run(run: LoadedRun) -> Source:
         "run": str(run.path),
         "step": run.step,
         "weights": run.weights,
-        "facts": {name: it for name, it in run.facts.items() if name != "classes"},
+        "facts": {name: it for name, it in run.facts.items() if name not in ("classes", RANKS)},
     }
     model = run.task.export(run.model).to("cpu").eval()
     config_of_model = model_config(config, outputs_of_classes(run.classes, run.facts), run.facts)
     if adapted(model):
         merge_adapters(model)
-    base = config_of_model.of if isinstance(config_of_model, LoRAConfig) else config_of_model
+    base = getattr(config_of_model, "with_new_tokens", config_of_model)
     return Source(model, base, run.classes, normalize, about, run, config)
 
 

@@ -178,7 +178,8 @@ class TrainConfig(Config):
             yield "device", f"expected auto, cpu, cuda or cuda:N, such as cuda:0; got '{self.device}'"
         yield from pattern_problems(self.freeze, "freeze")
         yield from pattern_problems(self.trainable, "trainable")
-        vocab_size, wanted = (getattr(part, "vocab_size", None) for part in (self.model, self.data))
+        grown = getattr(self.model, "with_new_tokens", self.model)  # names of tokens get their numbers by the data
+        vocab_size, wanted = (getattr(part, "vocab_size", None) for part in (grown, self.data))
         if vocab_size is not None and wanted is not None and vocab_size != wanted:
             yield "model.vocab_size", f"expected {wanted}, the vocabulary of the data, got {vocab_size}"
         longest, context = getattr(self.model, "max_sequence_length", None), getattr(self.data, "context_length", None)
@@ -202,10 +203,14 @@ class TrainConfig(Config):
         if isinstance(task := task_within(self.task), GrpoConfig):
             yield from self._grpo_problems(task)
         model: Any = self.model
-        if getattr(model, "takes_part_of_weights", False):
+        eva, takes_part = getattr(model, "eva", None), getattr(model, "takes_part_of_weights", False)
+        if eva is not None and isinstance(task, (*PREFERENCES, GrpoConfig)):
+            yield "model.start", f"expected another than eva for {tag_of(type(task))}, which runs a model several times"
+        if eva is not None or takes_part:
             if not {*self.distributed.kinds} <= {"none", "ddp"}:
-                yield "model.start", f"expected default where processes share a model, got {model.start}"
-            if isinstance(self.init_from, InitFromConfig):
+                start = "eva" if takes_part is False else model.start
+                yield "model.start", f"expected default where processes share a model, got {start}"
+            if takes_part and isinstance(self.init_from, InitFromConfig):
                 yield "init_from", f"expected a path alone: {model.start} begins with weights of the same names"
         if getattr(task_within(self.task), "neftune", 0.0) and (
             self.distributed.tensor > 1 or self.distributed.context > 1

@@ -33,7 +33,16 @@ from .configs import TrainConfig, Weights
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .loaded_run import copy_of, read_weights, without_values, write_weights
 from .run_config import check_resumable, keep_config, run_config
-from .starting import FirstValues, JobData, choose_trained, deferred_model, first_model, loader_of, model_config
+from .starting import (
+    FirstValues,
+    JobData,
+    begin_by_data,
+    choose_trained,
+    deferred_model,
+    first_model,
+    loader_of,
+    model_config,
+)
 from .trial import check_batch
 
 _SHOWN_ROWS = 5
@@ -81,8 +90,9 @@ class Job:
         self.task = read.task(config)
         _check_data(config, read, meta_model)
         self.model, self.notes, first_values = _first_model(
-            config, self.model_config, self.task, self.device, self.parallel
+            config, self.model_config, self.task, self.device, self.parallel, read
         )
+        self.model_config = read.model_config(config)  # which has ranks by the data now
         self.parallel.first_values = first_values
         # Of a divided model with adapters: the structure that the adapters are gathered into when they are written.
         # It is copied here because the learner divides the model.
@@ -304,7 +314,10 @@ def _read_data(
 
 def _check_data(config: TrainConfig, read: JobData, meta_model: nn.Module | None) -> None:
     """Refuse a model with fewer tokens than the data has, and one that can't take a step on a batch of it."""
-    size, needed = (getattr(it, "vocab_size", None) for it in (config.model, read.data))
+    completed = read.model_config(config)
+    size, needed = (
+        getattr(it, "vocab_size", None) for it in (getattr(completed, "with_new_tokens", completed), read.data)
+    )
     if size is not None and needed is not None and size < needed:
         raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {size}")
     if size is not None and callable(getattr(read.data, "expect_vocabulary", None)):
@@ -314,7 +327,12 @@ def _check_data(config: TrainConfig, read: JobData, meta_model: nn.Module | None
 
 
 def _first_model(
-    config: TrainConfig, completed: ModuleConfig, task: Task, device: torch.device, parallel: SingleProcess
+    config: TrainConfig,
+    completed: ModuleConfig,
+    task: Task,
+    device: torch.device,
+    parallel: SingleProcess,
+    read: JobData,
 ) -> tuple[nn.Module, list[str], FirstValues | None]:
     """The model, prepared by the task, with its frozen parameters, and notes for the user.
 
@@ -330,8 +348,10 @@ def _first_model(
         started = task.prepare(model).to(device), [*notes, *([deferred_notes] if deferred else [])], None
     else:
         started = deferred
-    model, _, first_values = started
+    model, notes, first_values = started
     choose_trained(model, config)
+    if (eva := getattr(completed, "eva", None)) is not None:
+        notes.append(begin_by_data(config, read, model, task, device, parallel.data_size, eva))
     can_read_base = getattr(completed, "has_base_elsewhere", False) and config.init_from is None
     if can_read_base and has_adapters(model):  # then checkpoints need not have the weights below adapters
         note_base(model, digests_of if first_values is None else partial(first_values.digests, model, parallel))

@@ -6,6 +6,7 @@ its part of the values that a single one would have, one parameter at a time (`F
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -14,10 +15,13 @@ from torch import Tensor, nn
 from ..._patterns import compiled
 from ...config import ModuleConfig
 from ...data import DataLoader, transformed
+from ...data.configs import NO_TARGET
 from ...data.sources.splits import classes_of, outputs_of
-from ...errors import BurnlikeError, ConfigError, RecordError, nearest
+from ...errors import ArgumentError, BurnlikeError, ConfigError, RecordError, nearest
+from ...interop import start_by_eva
+from ...interop.adapters.layers import has_adapters
 from ...models.by_path.configs import FROM_TOKENIZER
-from ...module import params, seed_param_ids
+from ...module import Eva, params, seed_param_ids
 from ...module.torch_objects.deferred import Deferred
 from ...module.torch_objects.wrappers import bare_name, is_distributed, local
 from ...record import LoadReport, load
@@ -25,6 +29,7 @@ from ...record.loading.filling import boxes_of
 from ...record.loading.load_into import prepare
 from ...record.loading.load_options import LoadOptions
 from ...record.shortcuts import open_for
+from ..learner.steps import evaluation_mode
 from ..parallel.single_process import SingleProcess
 from ..runs.run_dir import record_at
 from ..state.training_state import digest_of, random_state, restore_random
@@ -32,6 +37,8 @@ from ..tasks.task import Task
 from .configs import InitFromConfig, TrainConfig
 
 _SHOWN = 5
+RANKS = "adapter_ranks"
+"""The fact of a run's data that says which ranks the adapters of its layers got by it."""
 
 
 def model_config(
@@ -41,6 +48,8 @@ def model_config(
     and the features and new tokens of its `facts`. Before these are known, None, it has no new tokens.
     """
     model, facts = _with_tokens(config.model, facts), facts or {}
+    if RANKS in facts and getattr(model, "eva", None) is not None:
+        model = model.replace(ranks={**getattr(model, "ranks", {}), **facts[RANKS]})
     shape = getattr(config.data, "item_shape", None) or ()
     d_input = len(facts["features"]) if facts.get("features") else shape[0] if len(shape) == 1 else None
     completed = model.for_task(config.task.head, outputs)
@@ -55,11 +64,11 @@ def _with_tokens(model: Any, facts: Mapping[str, Any] | None) -> ModuleConfig:
     if facts is None:
         return model.replace(new_tokens=())
     if wanted == FROM_TOKENIZER:
-        size, before = facts.get("vocab_size"), model.count_of_tokens
+        size, before = facts.get("vocab_size"), getattr(model, "count_of_tokens", None)
         if size is None or before is None:
             raise ConfigError(
-                "model.new_tokens: expected a model of transformers and data with its tokenizer, such as Chat, for"
-                f" {FROM_TOKENIZER}"
+                "model.new_tokens: expected a model with a table of tokens and data with its tokenizer, such as Chat,"
+                f" for {FROM_TOKENIZER}"
             )
         if size <= before:
             raise ConfigError(
@@ -155,6 +164,39 @@ def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, l
     for path, message in _wrong_with(report, source):
         raise ConfigError(f"{path}: {message}")
     return model, [*origin_notes(model), loaded_line(model, source, report.applied)]
+
+
+def begin_by_data(
+    config: TrainConfig, read: JobData, model: nn.Module, task: Task, device: torch.device, data_size: int, eva: Eva
+) -> str:
+    """Give adapters their ranks and first values by the inputs of their layers; returns a line for the user.
+
+    Each process goes through the joined batches, those of a single one, and so gets the same values.
+    """
+    inner: Any = next(it for it in model.modules() if has_adapters(it))
+
+    def positions(batch: Any) -> Tensor | None:
+        tokens = batch.get("input_ids") if isinstance(batch, Mapping) else None
+        if not isinstance(tokens, Tensor):
+            return None
+        mask, labels = batch.get("attention_mask", torch.ones_like(tokens)).bool(), batch.get("labels")
+        is_masked = eva.use_label_mask and isinstance(labels, Tensor) and labels.shape == tokens.shape
+        return mask & (labels != NO_TARGET) if is_masked else mask
+
+    size = config.training.batch_size * data_size
+    loader = loader_of(config, read.data, read.data.train, device, joined_batch_size=size)
+    rslora: bool = getattr(config.model, "rslora", False)
+    try:
+        with evaluation_mode(model):
+            forward = partial(task.valid_step, model)
+            ranks = start_by_eva(inner, loader, forward, eva, positions=positions, rslora=rslora)
+    except ArgumentError as error:
+        raise ConfigError(f"model.{error}") from error
+    read.facts[RANKS] = ranks
+    without = sum(not it for it in ranks.values())
+    return f"eva       ranks of {min(it for it in ranks.values() if it)} to {max(ranks.values())}" + (
+        f"; {without} of {len(ranks)} layers have none" if without else ""
+    )
 
 
 def loaded_line(model: nn.Module, source: InitFromConfig | str, applied: Collection[str]) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...config import Meta, ModuleConfig, TaskConfig
 from ...config.bounds import Count, NotNegative, Positive, Size, at_most
-from ...module.groups.param_group import LoraConfig
+from ...module.adapters.configs import LoraConfig
 from ...nn.containers.layer_facts import NAMED, name_problem
 
 if TYPE_CHECKING:

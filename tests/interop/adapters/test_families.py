@@ -24,6 +24,8 @@ from burnlike.models.by_path.catalog import catalog
 from ..families.tiny_transformers import VARIANTS, inputs_of, tiny_config
 
 A_DOZEN = frozenset(["llama", "gpt2", "qwen3", "mixtral", "gemma2", "gpt_neox", "opt", "bloom", "phi3", "olmo2"])
+ROTATED_IN_FLOAT32 = frozenset(["cohere", "cohere2", "ernie4_5", "modernbert-decoder"])
+"""Families whose own code rotates queries and keys in float32, also in a model of float64, as fused code does not."""
 _LARGEST = 4_000_000
 
 
@@ -84,6 +86,7 @@ def test_peft_computes_with_our_adapters_what_we_do(family: str, tmp_path: Path)
                 tensor.normal_(std=0.2)
     save_adapter(ours, tmp_path / "adapter")
     of_base = transformers.AutoConfig.from_pretrained(tmp_path / "base")
+    of_base.use_cache = False  # with a cache, attention in float32 (GPT-J, GPT-Neo) rounds otherwise
     if getattr(ours.config, "is_decoder", None) is not None:  # burnlike's causal language models are always decoders
         of_base.is_decoder = ours.config.is_decoder
     auto: Any = transformers.AutoModelForCausalLM
@@ -109,7 +112,8 @@ def test_peft_computes_with_our_adapters_what_we_do(family: str, tmp_path: Path)
         if "'tuple' object" not in str(error):
             raise
         pytest.skip("peft adapts no layer that gives a tuple, as the router of Llama 4 does; ours adapts it")
-    torch.testing.assert_close(_logits(ours, inputs), expected, rtol=1e-9, atol=1e-9, equal_nan=True)
+    bound = 2e-7 if kind in ROTATED_IN_FLOAT32 else 1e-9
+    torch.testing.assert_close(_logits(ours, inputs), expected, rtol=bound, atol=bound, equal_nan=True)
 
 
 TOKENS, MORE = 24, 28

@@ -71,6 +71,7 @@ FEATURES = torch.randn(21, 6, generator=_generator, dtype=torch.float64)
 CLASSES = torch.randint(3, (21,), generator=_generator)
 
 DECODER = DecoderLmConfig(vocab_size=32, max_sequence_length=8, d_model=16, n_layers=2, n_heads=4, d_ff=32, tied=False)
+NEW_TOKENS = (5, *range(28, 32))  # the table has a row for one of them already
 EXPERTS = DECODER.replace(feed_forward=ExpertsPart(n_experts=4, n_selected=2))
 BATCH_NORM = MlpConfig(sizes=(6, 8, 8, 3), norm=BatchNormConfig(num_features=8))
 
@@ -136,6 +137,10 @@ ROWS: Mapping[str, Row] = {
     "parts uneven": Row(items=15),  # of the last batch one process has four items, and another one three
     "tied": Row(DECODER.replace(tied=True)),
     "lora": Row(LoRAConfig(of=DECODER, rank=2)),
+    "new tokens": Row(LoRAConfig(of=DECODER.replace(vocab_size=28), rank=2, new_tokens=NEW_TOKENS), tolerance=1e-12),
+    "new tokens, tied": Row(
+        LoRAConfig(of=DECODER.replace(vocab_size=28, tied=True), rank=2, new_tokens=NEW_TOKENS), tolerance=1e-12
+    ),
     "batch norm": Row(BATCH_NORM, items=21),
     "frozen": Row(change=_frozen),
     "bf16": Row(learner={"precision": "bfloat16"}, dtype=torch.float32, tolerance=5e-2),

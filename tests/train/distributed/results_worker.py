@@ -48,6 +48,8 @@ KINDS: Mapping[str, tuple[str, list[str]]] = {
     "pretrained, from a record": (PRETRAINED, ["init_from={path: FOLDER/llama, skip: [norm]}"]),
     "adapters": (ADAPTERS, []),
     "adapters, best average": (ADAPTERS, ["training.ema={decay: 0.5}", "training.keep_best={metric: loss}"]),
+    "new tokens": (f"{ADAPTERS[:-1]}, new_tokens: [7, 256, 257]}}", []),
+    "eva": (f"{ADAPTERS[:-1]}, start: eva}}", []),
     "encoder": (BERT, []),
 }
 MESHES: Mapping[str, dict[str, Any]] = {
@@ -59,9 +61,9 @@ MESHES: Mapping[str, dict[str, Any]] = {
 }
 KINDS_OF: Mapping[str, list[str]] = {
     "one": [*KINDS],
-    "ddp": ["average", "adapters"],
-    "fsdp2": [*KINDS],
-    "tensor": ["best", "pretrained", "adapters, best average"],
+    "ddp": ["average", "adapters", "eva"],
+    "fsdp2": [it for it in KINDS if it != "eva"],
+    "tensor": ["best", "pretrained", "adapters, best average", "new tokens"],
     "pipeline": ["own, adapters", "average", "adapters"],
 }
 

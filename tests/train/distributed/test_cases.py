@@ -34,7 +34,18 @@ def _mark(case: str) -> pytest.MarkDecorator:
     return pytest.mark.slow if is_short else pytest.mark.meshes
 
 
-SHORT = ("plain", "uneven", "smoothed", "lora", "bf16", "whole tensors", "batch norm", "experts", "experts, resumed")
+SHORT = (
+    "plain",
+    "uneven",
+    "smoothed",
+    "lora",
+    "new tokens",
+    "bf16",
+    "whole tensors",
+    "batch norm",
+    "experts",
+    "experts, resumed",
+)
 EVERY = [pytest.param(name, marks=_mark(name)) for name in CASES]
 
 
