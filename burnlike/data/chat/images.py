@@ -112,7 +112,9 @@ class ImageReader:
             text = " ".join(str(error).split())
             more = "; pip install 'burnlike[torchvision]'" if "orchvision" in text else ""
             raise DataError(f"{where} has no processor of images that transformers reads: {text}{more}") from error
-        if not hasattr(processor, "image_processor") or getattr(processor, "image_token", None) is None:
+        if not hasattr(processor, "image_processor"):
+            raise DataError(f"{where} has no processor of images ({', '.join(_PROCESSORS)}): its model sees none")
+        if getattr(processor, "image_token", None) is None:
             raise DataError(f"{where}: a {type(processor).__name__} marks no images in texts; take another model")
         processor.tokenizer = copy.deepcopy(self._tokenizer)
         processor.tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(self._pad_token)

@@ -1,5 +1,6 @@
 """ChatData: the conversations of a config, read, written by a template, and packed."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -26,6 +27,8 @@ AT_ONCE = 512
 _SHOWN_ROWS = 20
 _SEVERAL_ROWS = "in several rows, as the template writes answers otherwise when more follows"
 _PARTS = ("train", "valid")
+_REPEATED = re.compile(r"(<[^<>\s]+>)\1{2,}")
+"""Tokens of one image."""
 
 
 class ChatData(Splits):
@@ -99,7 +102,7 @@ class ChatData(Splits):
     @property
     def said(self) -> list[str]:
         """Messages of a run at its beginning."""
-        return [line for line in self.describe() if line.startswith(("format", "examples", "tokens", "packing"))]
+        return [line for line in self.describe() if line.startswith(("format", "examples", "tokens", "images", "packing"))]
 
     def describe(self) -> list[str]:
         lengths = self._train_rows.lengths.tolist()
@@ -113,6 +116,9 @@ class ChatData(Splits):
             f"tokens    {tokens:,} of {self.vocab_size:,} different ones"
             + (f", {counted / tokens:.1%} with loss" if counted else ""),
         ]
+        if self._images:
+            images = [len(it.images) for it in self._train_rows.rows.pictured if it.images]
+            lines.append(f"images    {sum(images):,} in {len(images):,} conversations")
         least, bars = histogram(lengths)
         lines += [f"lengths   {least} tokens", f"          {bars}"]
         if isinstance(self.train, PackedConversations):
@@ -130,7 +136,10 @@ class ChatData(Splits):
         def decode(tokens: torch.Tensor) -> str:
             return self.template.tokenizer.decode(tokens.tolist())
 
-        return marked_text(item["input_ids"], (item["labels"] != NO_TARGET).tolist(), decode)
+        text = marked_text(item["input_ids"], (item["labels"] != NO_TARGET).tolist(), decode)
+        files = item["pictured"].images if "pictured" in item else ()
+        text = _REPEATED.sub(lambda it: f"{it[1]} x {len(it[0]) // len(it[1])} ", text) if files else text
+        return "\n".join([*(f"image {it}" for it in files), text])
 
     def expect_vocabulary(self, size: int) -> None:
         """Refuse a model that does not know all tokens of the tokenizer."""

@@ -4,6 +4,7 @@ Text is tokenized as a whole, so that tokens are those of transformers' `apply_c
 text first, and become tokens by the offsets of these.
 """
 
+import json
 import os
 import re
 from bisect import bisect_right
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from .images import ImageReader
 
 TOKENIZER_FOLDER, TEMPLATE_NAME = "tokenizer", "chat_template.jinja"
+_OLD_TEMPLATE = "chat_template.json"
+"""Where processors had their template before transformers 4.52."""
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _OPENED = re.compile(r"<think>\s*$")
 _MOST_OF_OPENED = 16
@@ -236,6 +239,12 @@ class ChatTemplate:
             except (OSError, ValueError) as error:
                 ready_made = f"there are also {', '.join(TEMPLATES)}"
                 raise DataError(f"data.chat_template: {path} can't be read ({error}); {ready_made}") from error
+        of_processor = directory / _OLD_TEMPLATE
+        if of_processor.is_file():
+            try:
+                return json.loads(read_regular(of_processor, _MOST_BYTES))["chat_template"], f"in {of_processor}"
+            except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+                raise DataError(f"{of_processor} can't be read as a chat template: {error}") from error
         try:
             tokenizers = self.tokenizer.get_chat_template()
         except ValueError as error:
