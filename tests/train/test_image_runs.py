@@ -1,4 +1,4 @@
-"""Trainings on conversations with images: frozen parts, exact resume, merge, export, and what is refused behind them."""
+"""Trainings on conversations with images: frozen parts, exact resume, merge, export, and what is refused."""
 
 import shutil
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_the_language_part_is_trained_merged_and_read_by_transformers(capsys: py
 
 
 def test_parts_are_frozen_by_their_paths() -> None:
-    run = train("run", WHOLE, "training.freeze=['vision_tower', 'multi_modal_projector']", "training.epochs=1")
+    run = train("run", WHOLE, "freeze=['vision_tower', 'multi_modal_projector']", "training.epochs=1")
     base = transformers.AutoModelForImageTextToText.from_pretrained("base")
     model: Any = load_run(run).model
     changed = {name.split(".")[1] for name, it in model.named_parameters() if not it.equal(base.get_parameter(name))}

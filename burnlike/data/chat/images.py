@@ -39,7 +39,9 @@ def with_images(conversation: Conversation, row: Mapping[str, Any], directory: P
     empty = [it for it in image_parts(messages) if it["image"] is None]
     if len(files) != len(empty):
         where = f"parts of type image without a file or {_MARK} in texts of the user"
-        raise WrongRow(f"{column or 'images'}: expected {len(empty)} images, one for each of the {where}, got {len(files)}")
+        raise WrongRow(
+            f"{column or 'images'}: expected {len(empty)} images, one for each of the {where}, got {len(files)}"
+        )
     remaining = iter(files)
     for part in image_parts(messages):
         part["image"] = _file(next(remaining) if part["image"] is None else part["image"], directory)
@@ -78,7 +80,9 @@ def _file(value: Any, directory: Path) -> Path:
             f"image: expected the path of a file, got {type(value).__name__}; save the images of the rows as files"
         )
     if "://" in value or value.startswith("data:"):
-        raise WrongRow(f"image: expected the path of a file, got {value!r:.60}; nothing is downloaded: save it as a file")
+        raise WrongRow(
+            f"image: expected the path of a file, got {value!r:.60}; nothing is downloaded: save it as a file"
+        )
     path = directory / value
     if not path.is_file():
         raise WrongRow(f"image: there is no file {path}; paths are relative to the file of the conversations")

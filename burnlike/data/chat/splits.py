@@ -19,7 +19,7 @@ from .codec import ChatCodec, template_of
 from .configs import ChatConfig, PreferencesConfig, PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
 from .files import Source, sources_of
-from .formats import Conversation, Format, WrongRow, expect_texts, format_of, image_parts
+from .formats import Conversation, Format, WrongRow, expect_texts, format_of
 from .images import ImageReader, PicturedBatcher, PicturedConversations, PicturedTokens, with_images
 from .templates import Encoded, WrongConversation
 
@@ -102,7 +102,9 @@ class ChatData(Splits):
     @property
     def said(self) -> list[str]:
         """Messages of a run at its beginning."""
-        return [line for line in self.describe() if line.startswith(("format", "examples", "tokens", "images", "packing"))]
+        return [
+            line for line in self.describe() if line.startswith(("format", "examples", "tokens", "images", "packing"))
+        ]
 
     def describe(self) -> list[str]:
         lengths = self._train_rows.lengths.tolist()

@@ -45,7 +45,7 @@ class Pictured(NamedTuple):
 
     text: str
     images: Sequence[Path] = ()
-    spans: Spans = []
+    spans: Sequence[tuple[int, int]] = ()
 
 
 class Encoded(NamedTuple):
@@ -514,7 +514,7 @@ def _is_mark(character: str) -> bool:
     return ord(character) in range(_SURROGATES, 0xE000)
 
 
-def _counted(offsets: Sequence[tuple[int, int]], spans: Spans) -> list[bool]:
+def _counted(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[bool]:
     """For each token, True if it has a character of a span; one of space only may have no characters, but their end."""
     counts, ends = [False] * len(offsets), [end for _, end in offsets]
     for first, last in spans:

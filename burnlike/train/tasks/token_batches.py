@@ -202,8 +202,8 @@ def expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
     taken = _parameters_of(own_class(unwrap(model)).forward)
     if missing := [it for it in names if it not in ("labels", *taken)]:
         raise ConfigError(
-            f"{type_text(model)} takes no {', '.join(missing)}, which the processor in data.tokenizer makes of images; take"
-            " the model that it is of, such as `path` and `tokenizer` of one directory"
+            f"{type_text(model)} takes no {', '.join(missing)}, which the processor in data.tokenizer makes of images;"
+            " take the model that it is of: `path` and `tokenizer` of one directory"
         )
 
 

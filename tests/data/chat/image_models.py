@@ -20,7 +20,7 @@ _PARTS = (
     "{% if part.type == 'image' %}MARK{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}"
 )
 _END = "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-TEXT = {
+TEXT: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 32,
     "num_hidden_layers": 2,
@@ -28,7 +28,7 @@ TEXT = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 512,
 }
-VISION = {
+VISION: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 32,
     "num_hidden_layers": 2,
@@ -118,7 +118,7 @@ def paligemma() -> tuple[Any, Any]:
     config = transformers.PaliGemmaConfig(
         text_config=transformers.GemmaConfig(vocab_size=len(words), head_dim=16, **TEXT),
         vision_config=transformers.SiglipVisionConfig(**VISION),
-        image_token_id=words.convert_tokens_to_ids("<image>"),
+        **{"image_token_id": words.convert_tokens_to_ids("<image>")},
         projection_dim=32,
     )
     return processor, transformers.PaliGemmaForConditionalGeneration(config)

@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def data(path: Path | str = "chat.jsonl", **fields: Any) -> ChatData:
+def data(path: Path | str = "chat.jsonl", **fields: Any) -> Any:
     config = {"path": str(path), "tokenizer": "base", "max_length": 400, "validation_path": str(path), **fields}
     return ChatData(ChatConfig.from_dict(config))
 
@@ -64,7 +64,13 @@ def expect_transformers_losses(family: str, build: Any) -> None:
     conversations = [with_files(shown(it)) for it in range(COUNT)]
     texts = processor.apply_chat_template(conversations)
     pictures = [
-        [part["image"] for it in messages if isinstance(it["content"], list) for part in it["content"] if "image" in part]
+        [
+            part["image"]
+            for it in messages
+            if isinstance(it["content"], list)
+            for part in it["content"]
+            if "image" in part
+        ]
         for messages in conversations
     ]
     options: Any = {"padding": True, "padding_side": "right", "add_special_tokens": False, "return_tensors": "pt"}
@@ -150,6 +156,11 @@ def question(*parts: str | None) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
+def by_key(name: str, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "image", name: "0.png", **more}]}
+
+
+SHAREGPT = [{"from": "human", "value": f"{MARK}a"}, {"from": "gpt", "value": "b"}]
 ANSWER = {"role": "assistant", "content": "fine"}
 
 
@@ -159,11 +170,11 @@ ANSWER = {"role": "assistant", "content": "fine"}
         ({"messages": [question("a", None, "b"), ANSWER], "images": ["0.png"]}, f"a{MARK}\nb"),
         ({"messages": turns(f"a {MARK} b{MARK}", "fine"), "images": ["0.png", "1.png"]}, f"a {MARK}\n b{MARK}\n"),
         ({"messages": turns("a", "fine", "b", "fine"), "images": ["0.png"]}, f"{MARK}\na"),
-        ({"conversations": [{"from": "human", "value": f"{MARK}a"}, {"from": "gpt", "value": "b"}], "image": "0.png"}, f"{MARK}\na"),
+        ({"conversations": SHAREGPT, "image": "0.png"}, f"{MARK}\na"),
         ({"instruction": f"a{MARK}", "output": "b", "images": ["0.png"]}, f"a{MARK}\n"),
         ({"prompt": "a", "completion": "b", "images": ["0.png"]}, f"{MARK}\na"),
-        ({"messages": [{"role": "user", "content": [{"type": "image", "path": "0.png", "text": None}]}, ANSWER]}, f"{MARK}\n"),
-        ({"messages": [{"role": "user", "content": [{"type": "image", "url": "0.png"}]}, ANSWER]}, f"{MARK}\n"),
+        ({"messages": [by_key("path", text=None), ANSWER]}, f"{MARK}\n"),
+        ({"messages": [by_key("url"), ANSWER]}, f"{MARK}\n"),
     ],
 )  # fmt: skip
 def test_images_stand_where_rows_have_them(row: Mapping[str, Any], text: str) -> None:
@@ -181,7 +192,7 @@ def test_images_stand_where_rows_have_them(row: Mapping[str, Any], text: str) ->
         ({"messages": turns("a", "b"), "images": ["https://a.b/c.png"]}, "nothing is downloaded"),
         ({"messages": turns("a", "b"), "images": ["data:image/png;base64,AA"]}, "nothing is downloaded"),
         ({"messages": turns("a", "b"), "images": ["no.png"]}, "there is no file no.png; paths are relative"),
-        ({"messages": turns("a", "b"), "images": [{"bytes": "A", "path": None}]}, "save the images of the rows as files"),
+        ({"messages": turns("a", "b"), "images": [{"bytes": "A"}]}, "save the images of the rows as files"),
         ({"messages": [question(None, "a"), ANSWER]}, "images: expected 1 images, .*, got 0"),
         ({"messages": [question(None, "a"), ANSWER], "images": ["0.png", "0.png"]}, "expected 1 images, .*, got 2"),
         ({"messages": [question(None, MARK), ANSWER], "images": ["0.png"]}, "writes 2 marks <image> for 1 images"),
@@ -200,8 +211,8 @@ def test_what_is_no_image_is_refused(row: Mapping[str, Any], message: str) -> No
 
 def test_data_and_directories_that_do_not_fit() -> None:
     path = images_in(Path(), 2)
+    tokenizer_in(Path("base"))
     with pytest.raises(DataError, match="base has no processor of images"):
-        tokenizer_in(Path("base"))
         data(path)
     image_model_in(Path("base"), FAMILIES["llava"])
     with pytest.raises(DataError, match=r"chat.jsonl:1: data.packing: expected false where conversations have images"):
