@@ -33,8 +33,8 @@ def with_images(conversation: Conversation, row: Mapping[str, Any], directory: P
     first text. Paths are relative to `directory`.
     """
     column = next((it for it in _COLUMNS if row.get(it)), "")
-    listed = row[column] if column else []
-    files = [listed] if isinstance(listed, str | Mapping) else [*listed]
+    listed: Any = row[column] if column else []
+    files = listed if isinstance(listed, list) else [listed]
     messages = _placed(conversation.messages, len(files)) if files else conversation.messages
     empty = [it for it in image_parts(messages) if it["image"] is None]
     if len(files) != len(empty):
@@ -147,26 +147,23 @@ class ImageReader:
             raise WrongConversation(" ".join(str(error).split())) from error
 
     def _expanded(self, row: Row, files: Sequence[Path]) -> Row:
-        given = self._processed([row.text], [files], return_text_replacement_offsets=True)
-        marks = next(iter(given.get("text_replacement_offsets", ())), [])
+        inputs = self._processed([row.text], [files], return_text_replacement_offsets=True)
+        marks = next(iter(inputs.get("text_replacement_offsets", ())), [])
         parts, end = [], 0
-        for it in marks:
-            parts += [row.text[end : it["span"][0]], it["replacement"]]
-            end = it["span"][1]
+        for mark in marks:
+            parts += [row.text[end : mark["span"][0]], mark["replacement"]]
+            end = mark["span"][1]
         text = "".join([*parts, row.text[end:]])
-        if self.processor.tokenizer(text, add_special_tokens=False)["input_ids"] != [*given["input_ids"][0]]:
+        if self.processor.tokenizer(text, add_special_tokens=False)["input_ids"] != [*inputs["input_ids"][0]]:
             name = type(self.processor).__name__
             raise DataError(f"a {name} writes more into a text than tokens of images; take another model")
 
         def moved(place: int) -> int:
             return place + sum(len(it["replacement"]) - len(it["text"]) for it in marks if it["span"][1] <= place)
 
-        return Row(
-            text,
-            [(moved(begin), moved(end)) for begin, end in row.spans],
-            None if row.first is None else moved(row.first),
-            Pictured(row.text, files, [it["new_span"] for it in marks]),
-        )
+        spans = [(moved(begin), moved(end)) for begin, end in row.spans]
+        first = None if row.first is None else moved(row.first)
+        return Row(text, spans, first, Pictured(row.text, files, [it["new_span"] for it in marks]))
 
     def inputs(self, texts: Sequence[str], images: Sequence[Sequence[Path]]) -> Mapping[str, Tensor]:
         """The inputs of the model for texts with marks, padded on the right."""

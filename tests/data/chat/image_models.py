@@ -118,9 +118,9 @@ def paligemma() -> tuple[Any, Any]:
     config = transformers.PaliGemmaConfig(
         text_config=transformers.GemmaConfig(vocab_size=len(words), head_dim=16, **TEXT),
         vision_config=transformers.SiglipVisionConfig(**VISION),
-        **{"image_token_id": words.convert_tokens_to_ids("<image>")},
         projection_dim=32,
     )
+    config.image_token_id = words.convert_tokens_to_ids("<image>")
     return processor, transformers.PaliGemmaForConditionalGeneration(config)
 
 

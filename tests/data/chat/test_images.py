@@ -191,6 +191,7 @@ def test_images_stand_where_rows_have_them(row: Mapping[str, Any], text: str) ->
     [
         ({"messages": turns("a", "b"), "images": ["https://a.b/c.png"]}, "nothing is downloaded"),
         ({"messages": turns("a", "b"), "images": ["data:image/png;base64,AA"]}, "nothing is downloaded"),
+        ({"messages": turns("a", "b"), "image": 3}, "expected the path of a file, got int"),
         ({"messages": turns("a", "b"), "images": ["no.png"]}, "there is no file no.png; paths are relative"),
         ({"messages": turns("a", "b"), "images": [{"bytes": "A"}]}, "save the images of the rows as files"),
         ({"messages": [question(None, "a"), ANSWER]}, "images: expected 1 images, .*, got 0"),
