@@ -105,10 +105,10 @@ def prompts(
                 else:
                     conversation = prompt_in(row) if prompt_in is not None else format_for(config, row).prompt(row)
                 expect_texts(conversation)
+                items.append({"input_ids": torch.tensor(run_codec.template.prompt(conversation))})
             except (WrongRow, DataError) as error:
                 raise DataError(f"{place}: {error}") from error
             names.append(place)
-            items.append({"input_ids": torch.tensor(run_codec.template.prompt(conversation))})
     dataset: Dataset[Any] = InMemDataset(items)
     return Unlabeled(dataset, names, PromptBatcher(run_codec))
 

@@ -219,7 +219,8 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
     """Conversations and instructions, as the chat template of a tokenizer writes them, with the loss on the answers.
 
     Batches are mappings `[n, length]` int64: `input_ids`, `labels` (-100: no loss), and with packing `position_ids`,
-    which begin at 0 with each conversation, else `attention_mask`. It needs the extra `transformers`.
+    which begin at 0 with each conversation, else `attention_mask`; with images also what the processor in the directory
+    of the tokenizer gives, such as `pixel_values`. It needs the extra `transformers`.
 
     Attributes:
         path: a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`), or a directory: of such files, as the Hub has them

@@ -26,6 +26,11 @@ class Source:
     def __init__(self, rows: RowFile, files: list[Path]) -> None:
         self.rows, self.files = rows, files
 
+    @property
+    def directory(self) -> Path:
+        """The directory that paths in rows are relative to."""
+        return self.rows.path if self.rows.path.is_dir() else self.rows.path.parent
+
     def __iter__(self) -> Iterator[tuple[str, Row]]:
         """The place of each row, such as `chat.jsonl:17`, and what it holds."""
         has_lines = isinstance(self.rows, CsvFile | JsonLinesFile)

@@ -21,6 +21,7 @@ _SHAREGPT_ROLES = {
     "function_call": "assistant",
     "observation": "tool",
 }
+_IMAGE_KEYS = ("image", "path", "url")
 _LISTED = 30
 OWN = "the format of the config"
 COLUMNS = {
@@ -33,7 +34,10 @@ COLUMNS = {
 
 
 class Conversation(NamedTuple):
-    """Messages of `role` and `content`, and whatever else the template takes of them; `tools` if there are some."""
+    """Messages of `role` and `content`, and whatever else the template takes of them; `tools` if there are some.
+
+    A content is a text, or a list of parts if the user shows images.
+    """
 
     messages: Messages
     tools: Sequence[Any] | None = None
@@ -237,7 +241,26 @@ def _message(place: str, value: Any, role: str, content: str, roles: Mapping[str
     text = value.get(content)
     if text is None and calls:
         text = ""
-    return {"role": roles[part], "content": _text(f"{place}.{content}", text), **rest}
+    return {"role": roles[part], "content": _content(f"{place}.{content}", text, roles[part]), **rest}
+
+
+def _content(place: str, value: Any, role: str) -> Any:
+    """A text; or parts with text and images, each with the text that says where it is, or None."""
+    parts = [it for it in value if isinstance(it, Mapping)] if role == "user" and isinstance(value, list) else []
+    if not any(it.get("type") == "image" for it in parts):
+        return _text(place, value)
+    return [
+        {"type": "image", "image": next((it[key] for key in _IMAGE_KEYS if it.get(key) is not None), None)}
+        if isinstance(it, Mapping) and it.get("type") == "image"
+        else {"type": "text", "text": _text(f"{place}[{number}]", [it])}
+        for number, it in enumerate(value)
+    ]
+
+
+def image_parts(messages: Messages) -> list[dict[str, Any]]:
+    """The parts of messages that are images, in their order."""
+    contents = (it["content"] for it in messages if isinstance(it["content"], list))
+    return [part for parts in contents for part in parts if part["type"] == "image"]
 
 
 def _call(place: str, value: Any) -> Any:
@@ -272,8 +295,8 @@ def _text(place: str, value: Any, *, may_be_number: bool = False) -> str:
     kinds = {str(it.get("type")) for it in value if isinstance(it, Mapping)} if isinstance(value, list) else set()
     if others := sorted(kinds - {"text", "None"}):
         raise WrongRow(
-            f"{place}: expected parts of type text, got {', '.join(others)}; conversations are of text only: take such"
-            " parts, or these rows, out of the data"
+            f"{place}: expected parts of type text, or image in a message of the user, got {', '.join(others)}; take"
+            " such parts, or these rows, out of the data"
         )
     raise WrongRow(f"{place}: expected text, got {_shown(value)}")
 

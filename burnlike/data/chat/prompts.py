@@ -119,10 +119,10 @@ class PromptData(ChatData):
             for place, row in piece:
                 try:
                     conversation = self.format.read(row)
-                except WrongRow as error:
+                    tokens = self.template.prompt(conversation)
+                except (WrongRow, DataError) as error:
                     self._note(f"{place}: {error}")
                     continue
-                tokens = self.template.prompt(conversation)
                 if len(tokens) > self._config.max_length:
                     if self._config.on_long == "error":
                         raise DataError(

@@ -1,7 +1,9 @@
 """ChatData: the conversations of a config, read, written by a template, and packed."""
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,15 @@ from .configs import ChatConfig, PreferencesConfig, PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
 from .files import Source, sources_of
 from .formats import Conversation, Format, WrongRow, expect_texts, format_of
+from .images import ImageReader, PicturedBatcher, PicturedConversations, PicturedTokens, with_images
 from .templates import Encoded, WrongConversation
 
 AT_ONCE = 512
 _SHOWN_ROWS = 20
 _SEVERAL_ROWS = "in several rows, as the template writes answers otherwise when more follows"
 _PARTS = ("train", "valid")
+_REPEATED = re.compile(r"(<[^<>\s]+>)\1{2,}")
+"""Tokens of one image."""
 
 
 class ChatData(Splits):
@@ -40,7 +45,7 @@ class ChatData(Splits):
     """
 
     dataset_type: type[Conversations] = Conversations
-    batcher_type: type[ConversationBatcher] = ConversationBatcher
+    batcher_type: Callable[[int], ConversationBatcher] = ConversationBatcher
     packed_type: type[PackedConversations] = PackedConversations
     packed_batcher_type: type[ConversationBatcher] = ConversationBatcher
     packed_conversations = 1
@@ -64,7 +69,12 @@ class ChatData(Splits):
             }
         train, *_ = named_parts(config, by_split, config.path)
         self.format: Any = self._format_of(train[0])
+        self._reader = ImageReader(self.template.directory, self.template.tokenizer, self.template.pad_token)
+        self._images: dict[str, Path] = {}
         rows = {name: self._read(sources) for name, sources in by_split.items()}
+        if self._images:
+            self.dataset_type = PicturedConversations
+            self.batcher_type = partial(PicturedBatcher, reader=self._reader)
         super().__init__(*self._split(rows, self._fingerprint_of(by_split)))
         self.facts = {"format": self.format.name, "vocab_size": self.vocab_size}
         self.facts |= {"new_tokens": self.template.new_tokens} if self.template.new_tokens else {}
@@ -92,7 +102,9 @@ class ChatData(Splits):
     @property
     def said(self) -> list[str]:
         """Messages of a run at its beginning."""
-        return [line for line in self.describe() if line.startswith(("format", "examples", "tokens", "packing"))]
+        return [
+            line for line in self.describe() if line.startswith(("format", "examples", "tokens", "images", "packing"))
+        ]
 
     def describe(self) -> list[str]:
         lengths = self._train_rows.lengths.tolist()
@@ -106,6 +118,9 @@ class ChatData(Splits):
             f"tokens    {tokens:,} of {self.vocab_size:,} different ones"
             + (f", {counted / tokens:.1%} with loss" if counted else ""),
         ]
+        if self._images:
+            images = [len(it.images) for it in self._train_rows.rows.pictured if it.images]
+            lines.append(f"images    {sum(images):,} in {len(images):,} conversations")
         least, bars = histogram(lengths)
         lines += [f"lengths   {least} tokens", f"          {bars}"]
         if isinstance(self.train, PackedConversations):
@@ -123,7 +138,10 @@ class ChatData(Splits):
         def decode(tokens: torch.Tensor) -> str:
             return self.template.tokenizer.decode(tokens.tolist())
 
-        return marked_text(item["input_ids"], (item["labels"] != NO_TARGET).tolist(), decode)
+        text = marked_text(item["input_ids"], (item["labels"] != NO_TARGET).tolist(), decode)
+        files = item["pictured"].images if "pictured" in item else ()
+        text = _REPEATED.sub(lambda it: f"{it[1]} x {len(it[0]) // len(it[1])} ", text) if files else text
+        return "\n".join([*(f"image {it}" for it in files), text])
 
     def expect_vocabulary(self, size: int) -> None:
         """Refuse a model that does not know all tokens of the tokenizer."""
@@ -131,15 +149,15 @@ class ChatData(Splits):
             raise DataError(f"data.tokenizer has {self.vocab_size} tokens, and the model knows {size}")
 
     def _read(self, sources: Sequence[Source]) -> ConversationTokens:
-        rows = ConversationTokens()
-        for piece in pieces(chain.from_iterable(sources), AT_ONCE):
+        rows = PicturedTokens() if ImageReader.is_in(self.template.directory) else ConversationTokens()
+        for piece in pieces(((it.directory, *row) for it in sources for row in it), AT_ONCE):
             self.counts["read"] += len(piece)
             read = [
                 (place, conversation)
-                for place, row in piece
-                if (conversation := self._conversation(place, row)) is not None
+                for directory, place, row in piece
+                if (conversation := self._conversation(directory, place, row)) is not None
             ]
-            encoded = self.template.encode([conversation for _, conversation in read], self._config.loss)
+            encoded = self.template.encode([it for _, it in read], self._config.loss, self._reader)
             for (place, _), result in zip(read, encoded, strict=True):
                 if isinstance(result, WrongConversation):
                     self._note(f"{place}: {result}")
@@ -148,9 +166,9 @@ class ChatData(Splits):
                     rows.append_all(kept for it in result if (kept := self._kept(place, it)) is not None)
         return rows
 
-    def _conversation(self, place: str, row: Mapping[str, Any]) -> Conversation | None:
+    def _conversation(self, directory: Path, place: str, row: Mapping[str, Any]) -> Conversation | None:
         try:
-            conversation = self.format.read(row)
+            conversation = with_images(self.format.read(row), row, directory)
             expect_texts(conversation)
             self._count_left_out(conversation)
             return conversation
@@ -170,20 +188,23 @@ class ChatData(Splits):
     def _kept(self, place: str, row: Encoded) -> Encoded | None:
         """A conversation that is not longer than may be; None where it is left out."""
         most = self._config.max_length
+        if row.pictured.images and self._config.packing:
+            raise DataError(f"{place}: data.packing: expected false where conversations have images: each has a row")
         if len(row.tokens) > most:
             if self._config.on_long == "error":
                 raise DataError(
                     f"{place}: expected at most {most} tokens (data.max_length), got {len(row.tokens)}; choose another"
                     " max_length, or data.on_long: truncate or drop"
                 )
-            if self._config.on_long == "drop":
+            if self._config.on_long == "drop" or most < row.image_end:  # an image is whole
                 self.counts["too long"] += 1
                 return None
             self.counts["truncated"] += 1
-            row = Encoded(row.tokens[:most], row.counts[:most])
+            row = row._replace(tokens=row.tokens[:most], counts=row.counts[:most])
         if not any(row.counts[1:]):
             self.counts["without an answer"] += 1
             return None
+        self._images |= {f"image {len(self._images) + number}": it for number, it in enumerate(row.pictured.images)}
         return row
 
     def _split(self, rows: Mapping[str, ConversationTokens], fingerprint: FileFingerprint) -> tuple[Any, ...]:
@@ -218,6 +239,7 @@ class ChatData(Splits):
             for number, source in enumerate(sources)
             for place, file in enumerate(source.files)
         }
+        files |= self._images
         facts = self._config.to_dict()
         for name in ("path", "tokenizer", "validation_path", "chat_template", "new_tokens"):
             facts.pop(name, None)

@@ -4,6 +4,7 @@ Text is tokenized as a whole, so that tokens are those of transformers' `apply_c
 text first, and become tokens by the offsets of these.
 """
 
+import json
 import os
 import re
 from bisect import bisect_right
@@ -12,17 +13,22 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain, islice, product, takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._regular_file import read_regular
 from ...errors import DataError
 from .configs import TEMPLATES, Thoughts
 from .filling import OverLimitError, filler
-from .formats import Conversation, Messages
+from .formats import Conversation, Messages, image_parts
 from .forms import ANSWER, CALLS, USER, MessageForm, split_thought
 from .tokenizers import add_tokens, built_in, read_tokenizer, tokenizer_files
 
+if TYPE_CHECKING:
+    from .images import ImageReader
+
 TOKENIZER_FOLDER, TEMPLATE_NAME = "tokenizer", "chat_template.jinja"
+_OLD_TEMPLATE = "chat_template.json"
+"""Where processors had their template before transformers 4.52."""
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _OPENED = re.compile(r"<think>\s*$")
 _MOST_OF_OPENED = 16
@@ -34,11 +40,21 @@ Spans = list[tuple[int, int]]
 """Places in a text, from and to."""
 
 
+class Pictured(NamedTuple):
+    """A text with a mark for each of its images, their files, and where they are in the text with their tokens."""
+
+    text: str
+    images: Sequence[Path] = ()
+    spans: Sequence[tuple[int, int]] = ()
+
+
 class Encoded(NamedTuple):
-    """A conversation as tokens; `counts` says of which there is a loss."""
+    """A conversation as tokens; `counts` says of which there is a loss, `image_end` where the last image ends."""
 
     tokens: list[int]
     counts: list[bool]
+    pictured: Pictured = Pictured("")
+    image_end: int = 0
 
 
 class Row(NamedTuple):
@@ -47,6 +63,7 @@ class Row(NamedTuple):
     text: str
     spans: Spans
     first: int | None
+    pictured: Pictured = Pictured("")
 
 
 class WrongConversation(ValueError):
@@ -71,6 +88,7 @@ class ChatTemplate:
     """Makes tokens of conversations.
 
     Attributes:
+        directory: with the tokenizer's files.
         tokenizer: of transformers.
         name: of the template, for a person.
         files: it is read from, by the names that a run keeps them by, or the content of one that has new tokens.
@@ -99,6 +117,7 @@ class ChatTemplate:
         Raises:
             DataError: a file is missing or damaged, or there is no template.
         """
+        self.directory = directory
         self.tokenizer = read_tokenizer(directory)
         vocabulary = self.tokenizer.get_vocab()
         self.files: dict[str, Path | bytes] = {
@@ -127,7 +146,7 @@ class ChatTemplate:
         """Tokens that end an answer: those that end a text, and those before each kind of message."""
         encoded = self.encode([Conversation(it) for it in _ENDING], "answers")
         last = [
-            [token for token, counted in zip(*row, strict=True) if counted][-1:]
+            [token for token, counted in zip(row.tokens, row.counts, strict=True) if counted][-1:]
             for it in encoded
             if not isinstance(it, WrongConversation)
             for row in it
@@ -166,19 +185,25 @@ class ChatTemplate:
         except WrongConversation:  # of which a person is told where a row has such a message
             return False
 
-    def encode(self, conversations: Sequence[Conversation], loss: str) -> list[list[Encoded] | WrongConversation]:
+    def encode(
+        self, conversations: Sequence[Conversation], loss: str, reader: "ImageReader | None" = None
+    ) -> list[list[Encoded] | WrongConversation]:
         """The tokens of each, in several rows where the template writes answers otherwise when more follows.
 
-        For `loss` see the config. What is wrong with a conversation stands in its place.
+        For `loss` see the config. What is wrong with a conversation stands in its place, as images do without `reader`.
         """
-        written = [self._written(conversation, loss) for conversation in conversations]
+        written = [self._written(conversation, loss, reader) for conversation in conversations]
         rows = [row for rendered in written if not isinstance(rendered, WrongConversation) for row in rendered]
         texts = [row.text for row in rows] or [""]
         encoding = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
         encoded: list[Encoded] = []
         for row, ids, offsets in zip(rows, encoding["input_ids"], encoding["offset_mapping"], strict=bool(rows)):
             first = None if row.first is None else bisect_right([end for _, end in offsets], row.first)
-            encoded.append(self._ended(ids, _counted(offsets, row.spans), first))
+            ended = self._ended(ids, _counted(offsets, row.spans), first)
+            of_images = [place for place, is_one in enumerate(_counted(offsets, row.pictured.spans)) if is_one]
+            for place in of_images:
+                ended.counts[place] = False
+            encoded.append(ended._replace(pictured=row.pictured, image_end=max(of_images, default=-1) + 1))
         left = iter(encoded)
         return [
             rendered if isinstance(rendered, WrongConversation) else [*islice(left, len(rendered))]
@@ -188,6 +213,7 @@ class ChatTemplate:
     def prompt(self, conversation: Conversation) -> list[int]:
         """The tokens up to where an answer begins."""
         try:
+            _expect_no_images(conversation)
             text = self._render(self._with_system(conversation.messages), conversation.tools, begins_answer=True)
         except WrongConversation as error:
             raise DataError(str(error)) from error
@@ -213,6 +239,12 @@ class ChatTemplate:
             except (OSError, ValueError) as error:
                 ready_made = f"there are also {', '.join(TEMPLATES)}"
                 raise DataError(f"data.chat_template: {path} can't be read ({error}); {ready_made}") from error
+        of_processor = directory / _OLD_TEMPLATE
+        if of_processor.is_file():
+            try:
+                return json.loads(read_regular(of_processor, _MOST_BYTES))["chat_template"], f"in {of_processor}"
+            except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+                raise DataError(f"{of_processor} can't be read as a chat template: {error}") from error
         try:
             tokenizers = self.tokenizer.get_chat_template()
         except ValueError as error:
@@ -227,24 +259,32 @@ class ChatTemplate:
             return messages
         return [{"role": "system", "content": self.system}, *messages]
 
-    def _written(self, conversation: Conversation, loss: str) -> list[Row] | WrongConversation:
-        """The rows of a conversation."""
-        messages, tools = self._with_system(conversation.messages), conversation.tools
+    def _written(
+        self, conversation: Conversation, loss: str, reader: "ImageReader | None"
+    ) -> list[Row] | WrongConversation:
+        """The rows of a conversation, with the tokens of its images."""
         try:
-            if self._behind:
-                raise WrongConversation(
-                    f"the chat template {self.name} writes {self._behind!r:.60} behind every conversation, so that it"
-                    " can't be said where an answer ends: write that part only {% if add_generation_prompt %}, in a"
-                    " template that data.chat_template names"
-                )
-            if loss == "all":
-                text = self._render(messages, tools)
-                return [Row(text, [(0, len(text))], 0 if messages[-1]["role"] == "assistant" else None)]
-            if self.marks_answers:
-                return [self._marked(messages, tools, only_last=loss == "last_answer")]
-            return self._by_prefixes(messages, tools, only_last=loss == "last_answer")
+            if reader is not None:
+                return reader.pictured(self._rows(conversation, loss), conversation)
+            _expect_no_images(conversation)
+            return self._rows(conversation, loss)
         except WrongConversation as error:
             return error
+
+    def _rows(self, conversation: Conversation, loss: str) -> list[Row]:
+        messages, tools = self._with_system(conversation.messages), conversation.tools
+        if self._behind:
+            raise WrongConversation(
+                f"the chat template {self.name} writes {self._behind!r:.60} behind every conversation, so that it"
+                " can't be said where an answer ends: write that part only {% if add_generation_prompt %}, in a"
+                " template that data.chat_template names"
+            )
+        if loss == "all":
+            text = self._render(messages, tools)
+            return [Row(text, [(0, len(text))], 0 if messages[-1]["role"] == "assistant" else None)]
+        if self.marks_answers:
+            return [self._marked(messages, tools, only_last=loss == "last_answer")]
+        return self._by_prefixes(messages, tools, only_last=loss == "last_answer")
 
     def _by_prefixes(self, messages: Messages, tools: Any, *, only_last: bool) -> list[Row]:
         """The rows: the whole conversation, and one for each answer that the template writes otherwise in it."""
@@ -288,7 +328,8 @@ class ChatTemplate:
         alone, other, asked, answered = (_folded(it, marks) for it in (alone, other, before, after))
         asking = asked.removeprefix(alone) or asked[max((asked.rfind(it) for it in asked if _is_mark(it)), default=0) :]
         shared = _shared(other, answered)
-        question = messages[-2]["content"].strip() if len(messages) > 1 else ""
+        question = messages[-2]["content"] if len(messages) > 1 else ""
+        question = "" if isinstance(question, list) else question.strip()
         start = shared.rfind(question) + len(question) if question in shared else len(shared)
         header = next((asking[:it] for it in range(len(asking), 0, -1) if asking[:it] in shared[start:]), "")
         opening, answer = asking[len(header) :], answered[shared.rfind(header) + len(header) :]
@@ -446,6 +487,13 @@ class ChatTemplate:
         return token not in self.special and not self.tokenizer.decode([token]).strip()
 
 
+def _expect_no_images(conversation: Conversation) -> None:
+    if image_parts(conversation.messages):
+        raise WrongConversation(
+            "images are read in trainings on `data: {type: Chat}` alone; leave out their parts, or these rows"
+        )
+
+
 def _shared(text: str, other: str) -> str:
     """The beginning that both have."""
     return text[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))]
@@ -466,7 +514,7 @@ def _is_mark(character: str) -> bool:
     return ord(character) in range(_SURROGATES, 0xE000)
 
 
-def _counted(offsets: Sequence[tuple[int, int]], spans: Spans) -> list[bool]:
+def _counted(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[bool]:
     """For each token, True if it has a character of a span; one of space only may have no characters, but their end."""
     counts, ends = [False] * len(offsets), [end for _, end in offsets]
     for first, last in spans:

@@ -150,7 +150,7 @@ class ChatEncoder:
             return Damaged(str(encoded))
         most, on_long = self._chat.max_length, self._chat.on_long
         kept = []
-        for tokens, counts in encoded:
+        for tokens, counts, *_ in encoded:
             if len(tokens) > most and on_long == "error":
                 return Damaged(f"expected at most {most} tokens (data.context_length), got {len(tokens)}")
             if (len(tokens) <= most or on_long == "truncate") and any(counts[1:most]):

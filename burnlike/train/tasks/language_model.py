@@ -106,8 +106,11 @@ class LanguageModel(MeasuredTask):
                 stops=stop_tokens(model, getattr(data, "codec", None)),
             )
             notes["sample"] = self.config.prompt + data.decode(tokens)
-        elif (codec := getattr(data, "codec", None)) is not None and self.config.sample_length:
-            item = data.valid[0]
+        elif (
+            (codec := getattr(data, "codec", None)) is not None
+            and self.config.sample_length
+            and "pictured" not in (item := data.valid[0])
+        ):
             begin = int((item["labels"] != NO_TARGET).nonzero()[0])
             prompt = item["input_ids"][:begin]
             generator = torch.Generator().manual_seed(job.config.seed)

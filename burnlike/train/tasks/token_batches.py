@@ -3,12 +3,13 @@ that it gives for parts of sequences, which processes share, what it gives for t
 
 A batch is `[n, length + 1]` integer tokens, or a mapping as models of transformers take it, `[n, length]` each:
 `input_ids`, `labels` (of the same positions; -100 does not count), and `attention_mask` or, of packed documents,
-`position_ids`, which begin at 0 with each document.
+`position_ids`, which begin at 0 with each document. Other tensors go to a model of transformers that takes their names:
+those of images, of any shape.
 """
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -166,13 +167,13 @@ def predicted(model: nn.Module, batch: Any) -> Predicted:
         DataError: it is no batch of tokens.
         ConfigError: the documents are packed, and the model takes no positions.
     """
-    inputs, targets = _inputs_and_targets(batch)
+    inputs, targets = _inputs_and_targets(model, batch)
     inputs, targets = own_parts_of(model, inputs, targets, lambda it: _logits(model, it)[0])
     logits, balance = _logits(model, inputs)
     return Predicted(logits, targets, balance)
 
 
-def _inputs_and_targets(batch: Any) -> tuple[Mapping[str, Tensor], Tensor]:
+def _inputs_and_targets(model: nn.Module, batch: Any) -> tuple[Mapping[str, Tensor], Tensor]:
     if isinstance(batch, Tensor):
         _expect_tokens(batch, "batches", 2)
         return {"input_ids": batch[:, :-1]}, batch[:, 1:]
@@ -192,7 +193,18 @@ def _inputs_and_targets(batch: Any) -> tuple[Mapping[str, Tensor], Tensor]:
     if "position_ids" in batch:  # the first token of a document follows from nothing
         labels = labels.masked_fill(batch["position_ids"] == 0, NO_TARGET)
     targets = torch.cat((labels[:, 1:], torch.full_like(labels[:, :1], NO_TARGET)), 1)
-    return {name: batch[name] for name in _NAMES if name in batch}, targets
+    taken = {*_NAMES, *_parameters_of(own_class(unwrap(model)).forward)} - {"labels"}
+    return {name: it for name, it in batch.items() if name in taken and isinstance(it, Tensor)}, targets
+
+
+def expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
+    """Refuse a model that does not take what a processor of images gives."""
+    taken = _parameters_of(own_class(unwrap(model)).forward)
+    if missing := [it for it in names if it not in ("labels", *taken)]:
+        raise ConfigError(
+            f"{type_text(model)} takes no {', '.join(missing)}, which the processor in data.tokenizer makes of images;"
+            " take the model that it is of: `path` and `tokenizer` of one directory"
+        )
 
 
 def _expect_tokens(value: Any, what: str, least: int) -> None:
@@ -278,7 +290,7 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any], parallel: SinglePro
 
 
 class Packing:
-    """The proofs that the models of a task keep packed documents apart, each made once."""
+    """The proofs that the models of a task keep packed documents apart, each made once, and take what batches have."""
 
     def __init__(self) -> None:
         self._data: Any = None
@@ -288,8 +300,10 @@ class Packing:
         self._data = data
 
     def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
-        """Refuse a model that does not keep the documents of the data's first item apart."""
+        """Refuse a model that does not keep the documents of the data's first item apart, or takes no such images."""
         item = self._data.train[0] if self._data is not None and len(self._data.train) else None
+        if isinstance(item, Mapping) and "pictured" in item:
+            expect_inputs(model, self._data.batcher.batch([item], torch.device("cpu")))
         if isinstance(item, Mapping) and "position_ids" in item:
             device = next((it.device for it in model.parameters()), torch.device("cpu"))
             batch = {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()}

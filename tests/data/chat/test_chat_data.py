@@ -402,8 +402,13 @@ def test_columns_that_do_not_fit(wanted, columns, message):
         ("messages", {"messages": [{"role": "user"}]}, r"messages\[0\]\.content: expected text, got none"),
         (
             "messages",
-            {"messages": [{"role": "user", "content": [{"type": "image", "url": "a.png"}]}]},
-            r"messages\[0\]\.content: expected parts of type text, got image; conversations are of text only",
+            {"messages": [{"role": "assistant", "content": [{"type": "image", "url": "a.png"}]}]},
+            r"messages\[0\]\.content: expected parts of type text, or image in a message of the user, got image",
+        ),
+        (
+            "messages",
+            {"messages": [{"role": "user", "content": [{"type": "image"}, {"type": "video", "video": "a.mp4"}]}]},
+            r"messages\[0\]\.content\[1\]: expected parts of type text, or image .*, got video",
         ),
         ("messages", {"messages": TALK, "tools": "x"}, "tools: expected a list of JSON objects"),
         ("sharegpt", {"conversations": [{"from": "me", "value": ""}]}, r"conversations\[0\]\.from: expected a role"),

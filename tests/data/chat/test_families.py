@@ -140,7 +140,7 @@ def rows_of(template: ChatTemplate, messages: Any, tools: Any = None, loss: str 
 def learned(chosen: Any, row: Any) -> list[str]:
     """The texts that there is a loss on."""
     pieces: list[list[int]] = [[]]
-    for token, counts in zip(*row, strict=True):
+    for token, counts in zip(row.tokens, row.counts, strict=True):
         if counts:
             pieces[-1].append(token)
         elif pieces[-1]:

@@ -192,7 +192,7 @@ def test_a_template_that_writes_the_beginning_otherwise_makes_a_row_of_each_answ
         prompt = tokenizer(counted).apply_chat_template(part[:-1], add_generation_prompt=True)["input_ids"]
         answer = tokenizer()(part[-1]["content"] + "<|im_end|>")["input_ids"]
         assert row.tokens[: len(prompt)] == prompt
-        assert [token for token, counts in zip(*row, strict=True) if counts] == answer
+        assert [token for token, counts in zip(row.tokens, row.counts, strict=True) if counts] == answer
     assert texts(encoded(tmp_path, counted, TALK, "last_answer")) == ["yes\n<|im_end|>"]
 
 

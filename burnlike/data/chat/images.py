@@ -1,0 +1,235 @@
+"""Images in conversations: their places in messages, their tokens, and the inputs that a processor makes of them.
+
+A template writes one mark for each image; the processor of a model (of transformers: a tokenizer and an image processor
+in one) writes as many tokens as the image has in its place. Pixels are read again in each epoch, and not kept.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import DataError
+from ..sources.image_files import pil_image, read_image
+from .conversations import ConversationBatcher, Conversations, ConversationTokens
+from .formats import Conversation, Messages, WrongRow, image_parts
+from .templates import Encoded, Pictured, Row, WrongConversation
+
+_COLUMNS = ("images", "image")
+_MARK = "<image>"
+"""The mark of an image in the texts of LLaVA's and LLaMA-Factory's rows, whatever the template writes."""
+_PROCESSORS = ("processor_config.json", "preprocessor_config.json")
+
+
+def with_images(conversation: Conversation, row: Mapping[str, Any], directory: Path) -> Conversation:
+    """The conversation with a file for each image: of its part, or else the next of the column `images` or `image`.
+
+    Images of a column stand where parts without a file are; else at `<image>` in the texts of the user; else before the
+    first text. Paths are relative to `directory`.
+    """
+    column = next((it for it in _COLUMNS if row.get(it)), "")
+    listed: Any = row[column] if column else []
+    files = listed if isinstance(listed, list) else [listed]
+    messages = _placed(conversation.messages, len(files)) if files else conversation.messages
+    empty = [it for it in image_parts(messages) if it["image"] is None]
+    if len(files) != len(empty):
+        where = f"parts of type image without a file or {_MARK} in texts of the user"
+        raise WrongRow(
+            f"{column or 'images'}: expected {len(empty)} images, one for each of the {where}, got {len(files)}"
+        )
+    remaining = iter(files)
+    for part in image_parts(messages):
+        part["image"] = _file(next(remaining) if part["image"] is None else part["image"], directory)
+    return Conversation(messages, conversation.tools)
+
+
+def _placed(messages: Messages, count: int) -> Messages:
+    """The messages with parts for the images of a column."""
+    if image_parts(messages):
+        return messages
+    users = [place for place, it in enumerate(messages) if it["role"] == "user"]
+    if users and not any(_MARK in messages[it]["content"] for it in users):
+        first = messages[users[0]]["content"]
+        begun = {**messages[users[0]], "content": [*_empty(count), {"type": "text", "text": first}]}
+        return [*messages[: users[0]], begun, *messages[users[0] + 1 :]]
+    return [
+        {**it, "content": _split(it["content"])} if place in users and _MARK in it["content"] else it
+        for place, it in enumerate(messages)
+    ]
+
+
+def _empty(count: int) -> list[dict[str, Any]]:
+    return [{"type": "image", "image": None} for _ in range(count)]
+
+
+def _split(text: str) -> list[dict[str, Any]]:
+    """The parts of a text with marks."""
+    texts = [{"type": "text", "text": it} for it in text.split(_MARK)]
+    parts = [texts[0], *chain.from_iterable(zip(_empty(len(texts) - 1), texts[1:], strict=True))]
+    return [it for it in parts if it["type"] == "image" or it["text"]]
+
+
+def _file(value: Any, directory: Path) -> Path:
+    if not isinstance(value, str):
+        raise WrongRow(
+            f"image: expected the path of a file, got {type(value).__name__}; save the images of the rows as files"
+        )
+    if "://" in value or value.startswith("data:"):
+        raise WrongRow(
+            f"image: expected the path of a file, got {value!r:.60}; nothing is downloaded: save it as a file"
+        )
+    path = directory / value
+    if not path.is_file():
+        raise WrongRow(f"image: there is no file {path}; paths are relative to the file of the conversations")
+    return path
+
+
+class ImageReader:
+    """The processor of a model, read when the first image comes."""
+
+    def __init__(self, directory: Path, tokenizer: Any, pad_token: int) -> None:
+        """Take the directory of the processor, and the tokenizer that it uses in place of its own."""
+        self._directory, self._tokenizer, self._pad_token = directory, tokenizer, pad_token
+
+    @staticmethod
+    def is_in(directory: Path) -> bool:
+        """True if a directory has a processor."""
+        return any((directory / it).is_file() for it in _PROCESSORS)
+
+    @cached_property
+    def processor(self) -> Any:
+        """The processor, by its files alone: no code of it runs, and nothing is downloaded."""
+        from transformers import AutoProcessor
+
+        pil_image()
+        where = f"data.tokenizer: {self._directory}"
+        try:
+            processor = AutoProcessor.from_pretrained(
+                str(self._directory), trust_remote_code=False, local_files_only=True
+            )
+        except Exception as error:  # damaged files make exceptions of many kinds
+            text = " ".join(str(error).split())
+            more = "; pip install 'burnlike[torchvision]'" if "orchvision" in text else ""
+            raise DataError(f"{where} has no processor of images that transformers reads: {text}{more}") from error
+        if not hasattr(processor, "image_processor"):
+            raise DataError(f"{where} has no processor of images ({', '.join(_PROCESSORS)}): its model sees none")
+        if getattr(processor, "image_token", None) is None:
+            raise DataError(f"{where}: a {type(processor).__name__} marks no images in texts; take another model")
+        processor.tokenizer = copy.deepcopy(self._tokenizer)
+        processor.tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(self._pad_token)
+        return processor
+
+    def pictured(self, rows: Sequence[Row], conversation: Conversation) -> list[Row]:
+        """The rows with the tokens of images in place of their marks; each row has the first images, or all.
+
+        Raises:
+            WrongConversation: the template writes other marks, an image can't be read, or the processor takes others.
+            DataError: there is no processor.
+        """
+        files = [it["image"] for it in image_parts(conversation.messages)]
+        if not files:
+            return [row._replace(pictured=Pictured(row.text)) for row in rows]
+        processor = self.processor
+        counts = [row.text.count(processor.image_token) for row in rows]
+        if max(counts) != len(files):
+            raise WrongConversation(
+                f"the chat template writes {max(counts)} marks {processor.image_token} for {len(files)} images; take"
+                " such marks out of the texts, or name the model's own template by data.chat_template"
+            )
+        try:
+            return [self._expanded(row, files[:count]) for row, count in zip(rows, counts, strict=True)]
+        except Exception as error:  # processors of many kinds raise errors of many kinds
+            raise WrongConversation(" ".join(str(error).split())) from error
+
+    def _expanded(self, row: Row, files: Sequence[Path]) -> Row:
+        inputs = self._processed([row.text], [files], return_text_replacement_offsets=True)
+        marks = next(iter(inputs.get("text_replacement_offsets", ())), [])
+        parts, end = [], 0
+        for mark in marks:
+            parts += [row.text[end : mark["span"][0]], mark["replacement"]]
+            end = mark["span"][1]
+        text = "".join([*parts, row.text[end:]])
+        if self.processor.tokenizer(text, add_special_tokens=False)["input_ids"] != [*inputs["input_ids"][0]]:
+            name = type(self.processor).__name__
+            raise DataError(f"a {name} writes more into a text than tokens of images; take another model")
+
+        def moved(place: int) -> int:
+            return place + sum(len(it["replacement"]) - len(it["text"]) for it in marks if it["span"][1] <= place)
+
+        spans = [(moved(begin), moved(end)) for begin, end in row.spans]
+        first = None if row.first is None else moved(row.first)
+        return Row(text, spans, first, Pictured(row.text, files, [it["new_span"] for it in marks]))
+
+    def inputs(self, texts: Sequence[str], images: Sequence[Sequence[Path]]) -> Mapping[str, Tensor]:
+        """The inputs of the model for texts with marks, padded on the right."""
+        return self._processed(texts, images, padding=True, padding_side="right", return_tensors="pt")
+
+    def _processed(self, texts: Sequence[str], images: Sequence[Sequence[Path]], **options: Any) -> Mapping[str, Any]:
+        pictures = [[_picture(it) for it in files] for files in images]
+        options |= {"images": pictures} if any(pictures) else {}
+        return self.processor(text=[*texts], add_special_tokens=False, **options)
+
+
+def _picture(path: Path) -> Any:
+    """An image as transformers' processors take it."""
+    pixels = (read_image(path, "RGB", None) * 255).round().byte()
+    return pil_image().fromarray(pixels.permute(1, 2, 0).contiguous().numpy())
+
+
+class PicturedTokens(ConversationTokens):
+    """Conversations as tokens, with their texts and images.
+
+    Attributes:
+        pictured: the text and images of each row.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pictured: list[Pictured] = []
+
+    def append(self, row: Encoded) -> None:
+        super().append(row)
+        self.pictured.append(row.pictured)
+
+
+class PicturedConversations(Conversations):
+    """Items are mappings of `input_ids` and `labels`, int64 `[n]` each, and `pictured`: the text, and its images."""
+
+    rows: PicturedTokens
+
+    def __getitem__(self, index: int, /) -> dict[str, Any]:
+        return {**super().__getitem__(index), "pictured": self.rows.pictured[self.indices[index]]}
+
+
+class PicturedBatcher(ConversationBatcher):
+    """Makes mappings of `input_ids`, `labels` and `attention_mask`, `[n, length]` int64, padded on the right, and of
+    what else the processor gives: `pixel_values`, `image_grid_thw`, `token_type_ids`, ...
+    """
+
+    makes = "padded conversations with images"
+
+    def __init__(self, pad_token: int, reader: ImageReader) -> None:
+        super().__init__(pad_token)
+        self._reader = reader
+
+    def batch(self, items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Any]:
+        batch = super().batch(items, device)
+        pictured: list[Pictured] = [it["pictured"] for it in items]
+        inputs = self._reader.inputs([it.text for it in pictured], [it.images for it in pictured])
+        shape, length = inputs["input_ids"].shape, batch["input_ids"].shape[1]
+        for name, value in inputs.items():
+            if name not in (*batch, "labels"):
+                is_of_tokens = value.shape[:2] == shape  # a cut conversation has fewer, one with an end added has more
+                batch[name] = (_with_length(value, length) if is_of_tokens else value).to(device, non_blocking=True)
+        return batch
+
+
+def _with_length(values: Tensor, length: int) -> Tensor:
+    """Values `[n, length, ...]` of tokens: cut, or filled up with 0."""
+    missing = values.new_zeros(len(values), max(length - values.shape[1], 0), *values.shape[2:])
+    return torch.cat((values[:, :length], missing), 1)
