@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
-from ..sources.image_files import pil_image, read_image
+from ..sources.images import pil_image, read_image
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .formats import Conversation, Messages, WrongRow, image_parts
 from .templates import Encoded, Pictured, Row, WrongConversation
