@@ -1,12 +1,13 @@
-"""A training of a GPT beside a script of nanoGPT's shape: seconds until the validation loss is as low as the script's.
+"""A training of a GPT beside a script of nanoGPT's shape: the time until the validation loss is as low as the script's.
 
     python -m benchmarks.train.nanogpt
 
 The script is plain torch: GPT-2's layout (Radford et al. 2019), attention by `scaled_dot_product_attention`, fused
 AdamW, `clip_grad_norm_`, batches of random windows. Two trainings of burnlike are compared with it: the same model with
 the same first weights, batches and rates, and the model of `configs/char_gpt.yaml` with that file's optimizer. All read
-the text of that file, take as many steps, and are validated on the same windows after each `EVERY` steps. A time ends
-with the first validation whose loss is at most the script's last one, or 0.2 % more: sums are in another order.
+the text of that file, take as many steps, and are validated on the same windows after each `EVERY` steps. A time is
+the median step, with the drawing of its batch, times the steps until the first validation whose loss is at most the
+script's last one, or 0.2 % more: sums are in another order. Validations and the first step of each epoch are left out.
 """
 
 import io
@@ -14,6 +15,9 @@ import math
 import statistics
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,11 +32,11 @@ from burnlike.models import DecoderLmConfig, LearnedPositions, PlainPart
 from burnlike.optim import AdamWConfig
 from burnlike.train import Callback, LanguageModel, Learner, PlainRenderer, TrainConfig, TrainingConfig
 
-STEPS, EVERY, VALIDATION_BATCHES = 300, 50, 20
-MOST_REPEATS = 3
+STEPS, EVERY, VALIDATION_BATCHES = 250, 50, 20
+MOST_REPEATS = 2
 ROUNDING = 1.002
 BAR = 1.5
-SHIPPED = TrainConfig.load("configs/char_gpt.yaml")
+SHIPPED = TrainConfig.load(Path(__file__).parents[2] / "configs" / "char_gpt.yaml")
 SIZES: Any = SHIPPED.model
 RATES: Any = SHIPPED.lr_scheduler
 ADAMW: Any = SHIPPED.optimizer
@@ -62,8 +66,22 @@ NAMES = {
 }
 """Patterns in the paths of ours, and nanoGPT's names; queries, keys and values are one layer there."""
 
-Curve = list[tuple[float, float]]
-"""Seconds since the start, and the validation loss."""
+
+@dataclass
+class Curve:
+    """The times at which steps of a training ended, and the validation losses."""
+
+    ends: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+
+    def seconds_of_steps(self) -> list[float]:
+        pairs = enumerate(pairwise(self.ends), 1)
+        return [after - before for number, (before, after) in pairs if number % EVERY]
+
+    def steps_to(self, loss: float) -> float:
+        """Until the first validation with at most this loss; infinite if none has."""
+        reached = (number for number, it in enumerate(self.losses, 1) if it <= loss * ROUNDING)
+        return EVERY * next(reached, math.inf)
 
 
 class Block(nn.Module):
@@ -146,22 +164,21 @@ def script() -> Curve:
         weight_decay=ADAMW.weight_decay,
         fused=True,
     )
-    curve, start, step = Curve(), time.perf_counter(), 0
+    curve = Curve()
     for _ in range(STEPS // EVERY):
         model.train()
         for batch in train:
             for group in optimizer.param_groups:
-                group["lr"] = rate_of(step)
+                group["lr"] = rate_of(len(curve.ends))
             loss = model(batch)
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), ADAMW.grad_clipping.threshold)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            step += 1
+            curve.ends.append(time.perf_counter())
         model.eval()
         with torch.no_grad():
-            losses = [model(batch).item() for batch in valid]
-        curve.append((time.perf_counter() - start, statistics.fmean(losses)))
+            curve.losses.append(statistics.fmean(model(batch).item() for batch in valid))
     return curve
 
 
@@ -185,36 +202,36 @@ def rate_of(step: int) -> float:
     return RATES.min_lr + (RATES.initial_lr - RATES.min_lr) * (1 + math.cos(math.pi * progress)) / 2
 
 
-class _Losses(Callback):
+class _Notes(Callback):
     def __init__(self) -> None:
-        self.curve, self._start = Curve(), time.perf_counter()
+        self.curve = Curve()
+
+    def on_step_end(self, learner: Learner[Any]) -> None:
+        self.curve.ends.append(time.perf_counter())
 
     def on_metrics(self, learner: Learner[Any], line: Mapping[str, Any]) -> None:
         if line["split"] == "valid":
-            self.curve.append((time.perf_counter() - self._start, line["loss"]))
+            self.curve.losses.append(line["loss"])
 
 
 def with_burnlike(model: nn.Module, optimizer: AdamWConfig) -> Curve:
     train, valid = loaders()
     learner = Learner(model, optimizer.init(), RATES.init(STEPS), task=LanguageModel())
-    losses = _Losses()
+    notes = _Notes()
     training = TrainingConfig(epochs=STEPS // EVERY, log_every_steps=SHIPPED.training.log_every_steps)
-    learner.fit(train, valid, training, renderer=PlainRenderer(io.StringIO()), callbacks=[losses])
-    return losses.curve
+    learner.fit(train, valid, training, renderer=PlainRenderer(io.StringIO()), callbacks=[notes])
+    return notes.curve
 
 
 def same_model() -> Curve:
+    """The script's training by the Learner; ours has the epsilon of torch here."""
     return with_burnlike(first_model(), ADAMW.replace(epsilon=1e-8))
 
 
 def shipped_model() -> Curve:
+    """The training of `configs/char_gpt.yaml`."""
     torch.manual_seed(0)
     return with_burnlike(SIZES.init(), ADAMW)
-
-
-def seconds_to(loss: float, curve: Curve) -> float:
-    """Until the first validation with at most this loss; infinite if none has."""
-    return next((seconds for seconds, reached in curve if reached <= loss * ROUNDING), math.inf)
 
 
 def run(repeats: int) -> list[Comparison]:
@@ -225,19 +242,20 @@ def run(repeats: int) -> list[Comparison]:
     for repeat in range(repeats):
         for side in sides if repeat % 2 else reversed(sides):
             curves[side].append(side())
-    target = curves[script][0][-1][1]
-    theirs = statistics.median(seconds_to(target, it) for it in curves[script])
+    target = curves[script][0].losses[-1]
+    steps = {it: statistics.median(s for curve in curves[it] for s in curve.seconds_of_steps()) * 1e3 for it in sides}
+    print("losses of the script " + ", ".join(f"{loss:.3f}" for loss in curves[script][0].losses))
     results = []
-    for name, side in (("the same GPT", same_model), ("char_gpt's model", shipped_model)):
-        ours = statistics.median(seconds_to(target, it) for it in curves[side])
-        losses = ", ".join(f"{loss:.3f}" for _, loss in curves[side][0])
+    for name, side, bar in (("the same GPT", same_model, None), ("char_gpt", shipped_model, BAR)):
+        ours, theirs = (steps[it] * curves[it][0].steps_to(target) for it in (side, script))
+        losses = ", ".join(f"{loss:.3f}" for loss in curves[side][0].losses)
+        note = f"steps of {steps[side]:.1f} and {steps[script]:.1f} ms; losses {losses}"
         result = Comparison(
-            *(f"training to loss {target:.3f}, {name}", ours * 1e3, theirs * 1e3, "a script like nanoGPT"),
-            *(theirs / ours, BAR, repeats, torch.get_num_threads(), f"losses {losses}"),
+            *(f"to loss {target:.3f}: {name}", ours, theirs, "like nanoGPT", theirs / ours, bar),
+            *(repeats, torch.get_num_threads(), note),
         )
         print(result, flush=True)
         results.append(result)
-    print("the script's losses " + ", ".join(f"{loss:.3f}" for _, loss in curves[script][0]))
     return results
 
 
