@@ -133,11 +133,11 @@ def _save(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, y = ctx.saved_tensors
     x_needed, y_needed, bias_needed = ctx.needs_input_grad
-    return (
-        _product(grad, y.mT) if x_needed else None,
-        _product(grad.mT, x.mT) if y_needed else None,
-        grad.sum(0) if bias_needed else None,
-    )
+    grad_y = None
+    if y_needed:  # torch copies the first matrix to rows: the narrower one
+        narrow = x.shape[1] < grad.shape[1] or (x.shape[1] == grad.shape[1] and y.stride(0) == 1)
+        grad_y = _product(x.mT, grad.mT).mT if narrow else _product(grad.mT, x.mT)
+    return _product(grad, y.mT) if x_needed else None, grad_y, grad.sum(0) if bias_needed else None
 
 
 torch.library.register_autograd("burnlike::matrix_product", _backward, setup_context=_save, lib=_library)
