@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from burnlike.data.sources.image_files import read_image
+from burnlike.data.sources.images import read_image
 from PIL import Image
 from torch import Tensor
 from torch.nn import functional
