@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from ...data.batching import to_device
-from ...data.configs import NO_TARGET
 from ...errors import DataError
 from ...interop.adapters.adding import merge_adapters
 from ...interop.adapters.layers import has_adapters
@@ -19,8 +18,8 @@ from ...module import materialize, valid
 from ...module.adapters.layers import adapters_off
 from ...module.torch_objects.wrappers import parametrizations_of, unwrap
 from ..learner.steps import StepOutput, evaluation_mode
+from .answer_rows import AnswerReader, AnswerRows
 from .grpo_configs import GrpoConfig
-from .preferences import token_log_probabilities
 from .rewards import Answers, rewards_by
 from .task import PaddedTask
 
@@ -36,15 +35,15 @@ class Samples(NamedTuple):
     """Answers of one batch, `answers` for each prompt one after the other, and what their loss is computed of.
 
     Attributes:
-        rows: `input_ids`, `labels` and `attention_mask`, `[n, length]`, of prompts with answers.
+        rows: of prompts and answers.
         advantages: `[n]`.
-        before: log-probability of each token when the answers were written, `[n, length]`; None where these are those
+        before: log-probability of each token when the answers were written, `[n, longest]`; None where these are those
             of this step.
         reference: the same by the model with its adapters off; None without `beta`.
         parts: means for lines of metrics.
     """
 
-    rows: dict[str, Tensor]
+    rows: AnswerRows
     advantages: Tensor
     before: Tensor | None
     reference: Tensor | None
@@ -67,6 +66,7 @@ class Grpo(PaddedTask):
         self._codec: Any = None
         self._step = 0
         self._samples: Samples | None = None
+        self._reader = AnswerReader()
 
     def begin_step(self, step: int) -> None:
         self._step = step
@@ -76,10 +76,10 @@ class Grpo(PaddedTask):
 
     def training_state(self) -> dict[str, Any]:
         """The answers that the next steps still learn from; empty where they write new ones."""
-        return {} if self._samples is None else self._samples._asdict()
+        return {} if self._samples is None else {**self._samples._asdict(), "rows": self._samples.rows._asdict()}
 
     def load_training_state(self, state: Mapping[str, Any]) -> None:
-        self._samples = Samples(**state) if state else None
+        self._samples = Samples(**{**state, "rows": AnswerRows(**state["rows"])}) if state else None
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         prompts = self._prompts(batch)
@@ -150,14 +150,13 @@ class Grpo(PaddedTask):
     def _written(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any) -> Samples:
         """New answers to prompts, with their advantages."""
         config = self.config
-        repeated = [it for it in prompts for _ in range(config.answers)]
-        if repeated[0].is_meta or next(model.parameters()).is_meta:  # a trial without values: of the longest answers
-            tokens = [it.new_zeros(config.max_tokens) for it in repeated]
-            return self._samples_of(model, repeated, tokens, torch.zeros(len(repeated), len(self._functions)), ())
+        if prompts[0].is_meta or next(model.parameters()).is_meta:  # a trial without values: of the longest answers
+            tokens = [it.new_zeros(config.max_tokens) for it in prompts for _ in range(config.answers)]
+            return self._samples_of(model, prompts, tokens, torch.zeros(len(tokens), len(self._functions)), ())
         sampling = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "min_p")}
         answers = self._answers(model, prompts, batch, config.answers, **sampling)
         rewards = rewards_by(self._functions, answers)
-        return self._samples_of(model, repeated, answers.tokens, rewards, stop_tokens(model, self._codec))
+        return self._samples_of(model, prompts, answers.tokens, rewards, stop_tokens(model, self._codec))
 
     def _samples_of(
         self, model: nn.Module, prompts: Sequence[Tensor], answers: Sequence[Tensor], rewards: Tensor, stops: Any
@@ -165,15 +164,15 @@ class Grpo(PaddedTask):
         """The samples of answers to prompts; rewards are `[n, functions]`."""
         config, device = self.config, prompts[0].device
         are_ended = torch.tensor([bool(len(it)) and not it.is_meta and int(it[-1]) in stops for it in answers])
-        rows = joined_rows(prompts, answers, self.padding or 0)
+        rows = AnswerRows.of(prompts, answers)
         if config.mask_cut:
-            rows["labels"][(~are_ended).to(device)] = NO_TARGET
+            rows.counts[(~are_ended).to(device)] = False
         before = reference = None
         if config.updates > 1 or (config.loss == "rloo" and config.beta):
-            before, _ = token_log_probabilities(model, rows, config.temperature)
+            before = self._reader.log_probabilities(model, rows, config.temperature)
         if config.beta:
             with evaluation_mode(model), adapters_off(unwrap(model)):  # dropout is no part of the reference
-                reference, _ = token_log_probabilities(model, rows, config.temperature)
+                reference = self._reader.log_probabilities(model, rows, config.temperature)
         total = self._total(rewards)
         parts = self._parts(rewards, total)
         parts["length"] = torch.tensor([float(len(it)) for it in answers]).mean()
@@ -213,7 +212,8 @@ class Grpo(PaddedTask):
     def _output(self, model: nn.Module, samples: Samples) -> StepOutput:
         """The loss of answers, and parts of it for lines of metrics."""
         config = self.config
-        logs, counts = token_log_probabilities(model, samples.rows, config.temperature)
+        logs = self._reader.log_probabilities(model, samples.rows, config.temperature)
+        counts = samples.rows.counts
         before = logs.detach() if samples.before is None else samples.before
         ratio, advantages = logs - before, samples.advantages.to(logs.dtype)[:, None]
         if config.loss == "rloo":
@@ -245,18 +245,6 @@ class Grpo(PaddedTask):
         return StepOutput(
             loss, size, parts={name: it.to(loss.device) for name, it in parts.items()}, part_size=n_answers
         )
-
-
-def joined_rows(prompts: Sequence[Tensor], answers: Sequence[Tensor], padding: int) -> dict[str, Tensor]:
-    """The rows `[n, length]` of prompts with their answers, padded on the right, with labels on the answers."""
-    whole = [torch.cat(it) for it in zip(prompts, answers, strict=True)]
-    lengths = torch.tensor([len(it) for it in whole], device=whole[0].device)
-    begins = torch.tensor([len(it) for it in prompts], device=whole[0].device)
-    tokens = nn.utils.rnn.pad_sequence(whole, batch_first=True, padding_value=padding)
-    places = torch.arange(tokens.shape[1], device=tokens.device)
-    inside = places < lengths[:, None]
-    labels = tokens.masked_fill(~inside | (places < begins[:, None]), NO_TARGET)
-    return {"input_ids": tokens, "labels": labels, "attention_mask": inside.long()}
 
 
 def _writer(model: nn.Module, length: int) -> nn.Module:
