@@ -11,8 +11,10 @@ from ..errors import ArgumentError
 from ..ops.decode_step import MOST_ROWS
 from .beams import Beams
 from .encoder_decoder.model import EncoderDecoder
-from .generation import Completions, GenerateOptions, added_tokens, reader_of
+from .generation import Completions, GenerateOptions, added_tokens, native_decoder, reader_of
 from .sampling import sampler_of
+
+_FEW_ROWS, _CACHED_TOKENS = 8, 16_384
 
 
 def complete(
@@ -39,7 +41,8 @@ def complete(
         prompts: int64 `[n >= 1]` each.
         n_samples: texts of each prompt; with beams the best ones, the best first.
         beams: a search for likely texts in place of draws, or of the likeliest token each time.
-        batch_size: rows of a batch; None for those that native steps take at once on the CPU, elsewhere for all.
+        batch_size: rows of a batch; None for those that native steps take at once on the CPU, of long texts down to 8
+            so that no more than 16,384 tokens are cached, elsewhere for all.
         context_length: as of `stream`.
     """
     if not prompts or any(it.ndim != 1 or len(it) < 1 for it in prompts):
@@ -51,8 +54,11 @@ def complete(
     if beams is not None:
         beams.check(n_samples, options)
     device = next((it.device for it in model.parameters()), prompts[0].device)
+    length = max(map(len, prompts)) + max_new_tokens
+    model = native_decoder(model, length)  # once for all batches
     width = n_samples if beams is None else beams.num_beams
-    most = batch_size or (MOST_ROWS if device.type == "cpu" else len(prompts) * width)
+    at_once = min(MOST_ROWS, max(_FEW_ROWS, _CACHED_TOKENS // length))
+    most = batch_size or (at_once if device.type == "cpu" else len(prompts) * width)
     copies = width if beams is not None else 1  # beams of a prompt are in one batch
     units = [prompt.to(device, torch.int64) for prompt in prompts for _ in range(width // copies)]
     order = sorted(range(len(units)), key=lambda unit: len(units[unit]))

@@ -12,7 +12,6 @@ from ...errors import DataError
 from ...interop.adapters.adding import merge_adapters
 from ...interop.adapters.layers import has_adapters
 from ...models.completions import complete
-from ...models.decoder_lm.transformers_twin import twin_of
 from ...models.generation import Completions, stop_tokens
 from ...module import materialize, valid
 from ...module.adapters.layers import adapters_off
@@ -135,10 +134,9 @@ class Grpo(PaddedTask):
     def _answers(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any, count: int, **options: Any) -> Answers:
         """`count` answers to each prompt, one after the other; their texts begin with a thought that is open."""
         stops = stop_tokens(model, self._codec)
-        most = self.config.max_tokens
-        writer = _writer(unwrap(model), max(map(len, prompts)) + most)
+        writer = _writer(unwrap(model))
         with torch.autocast("cpu", enabled=False):  # in which native steps don't run
-            written = complete(writer, prompts, most, n_samples=count, stop_tokens=stops, **options)
+            written = complete(writer, prompts, self.config.max_tokens, n_samples=count, stop_tokens=stops, **options)
         tokens = _rows_of(written)
         opened = [it for prompt in prompts for it in [self._codec.template.opened_thought(prompt.tolist())] * count]
         texts = [begin + self._codec.decode(_without_end(it, stops)) for begin, it in zip(opened, tokens, strict=True)]
@@ -247,21 +245,12 @@ class Grpo(PaddedTask):
         )
 
 
-def _writer(model: nn.Module, length: int) -> nn.Module:
-    """A model that writes what `model` does: its adapters are added to its weights, and native steps compute it where
-    they can. All other tensors are shared.
-
-    Args:
-        length: of the longest prompt and answer, in tokens.
-    """
+def _writer(model: nn.Module) -> nn.Module:
+    """A model that writes what `model` does, its adapters added to its weights. All other tensors are shared."""
     if has_adapters(model):
         shared = {id(it): nn.Parameter(it.detach(), requires_grad=False) for it in model.parameters()}
-        model = merge_adapters(copy.deepcopy(model, shared))
-    elif any(map(parametrizations_of, model.modules())):
-        model = materialize(valid(model))
-    is_decoder = hasattr(model, "generation_config") and not getattr(model.config, "is_encoder_decoder", False)
-    twin = twin_of(model, length) if is_decoder else None  # once for all batches of answers
-    return model if twin is None else twin
+        return merge_adapters(copy.deepcopy(model, shared))
+    return materialize(valid(model)) if any(map(parametrizations_of, model.modules())) else model
 
 
 def _rows_of(written: Completions) -> list[Tensor]:

@@ -17,6 +17,7 @@ from burnlike.data.chat.configs import PromptsConfig
 from burnlike.errors import ConfigError, DataError
 from burnlike.models import DecoderLm
 from burnlike.models.completions import complete
+from burnlike.models.generation import native_decoder
 from burnlike.train import (
     Callback,
     Grpo,
@@ -235,8 +236,8 @@ def test_a_writer_with_adapters_writes_what_the_model_does() -> None:
     prompts = [torch.randint(2, VOCAB, (size,), generator=torch.Generator().manual_seed(size)) for size in (4, 9, 1)]
     trained = {name: it.requires_grad for name, it in model.named_parameters()}
     before = {name: it.clone() for name, it in model.state_dict().items()}
-    writer = _writer(model, 15)
-    assert isinstance(writer, DecoderLm)  # native steps
+    writer = _writer(model)
+    assert isinstance(native_decoder(writer, 15), DecoderLm)  # native steps
     written = _rows_of(complete(writer, prompts, 6))
     for prompt, answer in zip(prompts, written, strict=True):
         seen = prompt
