@@ -1,5 +1,5 @@
-"""Attention of models of transformers whose tokens lie otherwise than one text a row: as parts of sequences that several
-processes share, or as prompts with their answers.
+"""Attention of models of transformers whose rows are not one text each: they are parts of sequences that several
+processes share, or prompts with their answers.
 """
 
 from collections.abc import Iterator, Mapping

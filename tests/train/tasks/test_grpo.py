@@ -183,9 +183,10 @@ def test_probabilities_are_of_the_temperature_of_the_draws() -> None:
     model = llama()
     logs = AnswerReader().log_probabilities(model, AnswerRows.of(*prompts_and_answers()), 0.7)
     for row, (prompt, answer) in zip(logs, whole_rows(), strict=True):
-        scores = (model(input_ids=torch.cat((prompt, answer))[None]).logits[0, len(prompt) - 1 : -1] / 0.7).log_softmax(-1)
-        expected = scores.gather(-1, answer[:, None])[:, 0]
-        torch.testing.assert_close(row, torch.nn.functional.pad(expected, (0, len(row) - len(answer))), rtol=1e-9, atol=0)
+        logits = model(input_ids=torch.cat((prompt, answer))[None]).logits[0, len(prompt) - 1 : -1]
+        expected = (logits / 0.7).log_softmax(-1).gather(-1, answer[:, None])[:, 0]
+        filled = torch.nn.functional.pad(expected, (0, len(row) - len(answer)))
+        torch.testing.assert_close(row, filled, rtol=1e-9, atol=0)
 
 
 REWARDS = [1.0, 3.0, 2.0, 2.0, 0.5, math.nan]
