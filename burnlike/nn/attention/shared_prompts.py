@@ -17,7 +17,7 @@ from .attend import attend_visible
 
 
 class SharedPrompts:
-    """Where prompts and answers are in a row of tokens.
+    """The places of prompts and answers in a row of tokens.
 
     Args:
         lengths: int64 `[n_prompts]`, tokens of each prompt; those behind them fill it up, and nothing sees them.
@@ -39,7 +39,7 @@ class SharedPrompts:
 
     @cached_property
     def positions(self) -> Tensor:
-        """Of each token behind the beginning of its prompt, int64 `[1, all]`."""
+        """Places of tokens behind the beginning of their prompt, int64 `[1, all]`."""
         prompts, answers = self._places
         return torch.cat((prompts.expand(len(self._lengths), -1).flatten(), answers.flatten()))[None]
 
@@ -74,12 +74,11 @@ class SharedPrompts:
         return torch.cat((of_prompts.flatten(0, 1), of_answers.flatten(0, 1)))[None]
 
     def _parts(self, heads: Tensor) -> tuple[Tensor, Tensor]:
-        """Those of the prompts `[n_prompts, heads, prompt, d_head]`, and of the answers `[n_answers, ...]`."""
+        """Heads of the prompts `[n_prompts, heads, prompt, d_head]`, and of the answers `[n_answers, ...]`."""
         rows, n_prompts = heads[0].transpose(0, 1), len(self._lengths)
         prompts, answers = rows.split((n_prompts * self._prompt, self._n_answers * self._answer))
-        return prompts.unflatten(0, (n_prompts, -1)).transpose(1, 2), answers.unflatten(
-            0, (self._n_answers, -1)
-        ).transpose(1, 2)
+        answers = answers.unflatten(0, (self._n_answers, -1)).transpose(1, 2)
+        return prompts.unflatten(0, (n_prompts, -1)).transpose(1, 2), answers
 
     def _behind_prompts(self, prompts: Tensor, answers: Tensor) -> Tensor:
         """Keys or values of each answer behind those of its prompt, `[n_answers, heads, prompt + answer, d_head]`."""

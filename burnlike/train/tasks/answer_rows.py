@@ -41,7 +41,7 @@ class AnswerRows(NamedTuple):
 
     @classmethod
     def of(cls, prompts: Sequence[Tensor], answers: Sequence[Tensor], padding: int = 0) -> "AnswerRows":
-        """Those of prompts `[n >= 1]` and answers `[n]`; all tokens of answers count."""
+        """Fill up prompts and answers `[tokens >= 1]` each; all tokens of answers count."""
         device = prompts[0].device
         lengths = [torch.tensor([*map(len, it)], device=device) for it in (prompts, answers)]
         filled = [
