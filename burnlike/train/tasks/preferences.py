@@ -72,7 +72,7 @@ def token_log_probabilities(
 
 
 def log_probabilities_of(logits: Tensor, targets: Tensor, temperature: float = 1.0) -> Tensor:
-    """The log-probabilities of targets `[n, length]` by logits `[n, length, vocab_size]`, divided by a temperature; 0 for -100."""
+    """Log-probabilities of targets `[n, length]`, 0 for -100, by logits `[n, length, vocab_size]` / temperature."""
     logits = logits if temperature == 1 else logits / temperature
     return -unrounded_loss_of(rows_of(logits), targets.flatten(), NO_TARGET, "none").view_as(targets)
 
