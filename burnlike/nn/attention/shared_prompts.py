@@ -111,7 +111,7 @@ _SHARED: ContextVar[SharedPrompts | None] = ContextVar("shared_prompts", default
 
 def shared_prompts() -> SharedPrompts | None:
     """The layout of the row that the model gets now; None of rows of one text each."""
-    return _SHARED.get()
+    return None if torch.compiler.is_compiling() else _SHARED.get()
 
 
 @contextmanager

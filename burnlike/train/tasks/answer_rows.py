@@ -96,10 +96,11 @@ def _may_share(module: nn.Module) -> bool:
     is_ours = isinstance(module, DecoderLm)
     if not is_ours and not hasattr(module, "get_output_embeddings"):
         return False
-    if is_compiled(module) or getattr(module, "has_balance", False):
+    if getattr(module, "has_balance", False):
         return False
     return not any(
-        getattr(it, "gradient_checkpointing", False)
+        is_compiled(it)
+        or getattr(it, "gradient_checkpointing", False)
         or isinstance(vars(it).get("forward"), CheckpointedForward)
         or getattr(it, "by_length", False)
         for it in module.modules()
