@@ -12,8 +12,10 @@ from ..errors import ArgumentError
 from ..ops.decode_step import MOST_ROWS
 from .beams import Beams
 from .encoder_decoder.model import EncoderDecoder
-from .generation import Completions, GenerateOptions, Reader, added_columns, added_tokens, reader_of
+from .generation import Completions, GenerateOptions, Reader, added_columns, added_tokens, native_decoder, reader_of
 from .sampling import sampler_of
+
+_FEW_ROWS, _CACHED_TOKENS = 8, 16_384
 
 
 def complete(
@@ -40,7 +42,8 @@ def complete(
         prompts: int64 `[n >= 1]` each.
         n_samples: texts of each prompt; with beams the best ones, the best first.
         beams: a search for likely texts in place of draws, or of the likeliest token each time.
-        batch_size: rows of a batch; None for those that native steps take at once on the CPU, elsewhere for all.
+        batch_size: rows of a batch; None for those that native steps take at once on the CPU, of long texts down to 8
+            so that no more than 16,384 tokens are cached, elsewhere for all.
         context_length: as of `stream`.
     """
     if beams is not None:
@@ -112,7 +115,10 @@ def _batches(
         if count is not None and count < 1:
             raise ArgumentError(f"complete: {name}: expected 1 or more, got {count}")
     device = next((it.device for it in model.parameters()), prompts[0].device)
-    most = batch_size or (MOST_ROWS if device.type == "cpu" else len(prompts) * max(n_samples, copies))
+    length = max(map(len, prompts)) + max_new_tokens
+    model = native_decoder(model, length)  # once for all batches
+    at_once = min(MOST_ROWS, max(_FEW_ROWS, _CACHED_TOKENS // length))
+    most = batch_size or (at_once if device.type == "cpu" else len(prompts) * max(n_samples, copies))
     units = [it.to(device, torch.int64) for it in prompts for _ in range(n_samples if copies == 1 else 1)]
     pads, batches = _padding_of(model, options), list[list[int]]()
     for unit in sorted(range(len(units)), key=lambda unit: len(units[unit])):

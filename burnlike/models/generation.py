@@ -224,17 +224,35 @@ def own_reader(
         limits = [it for it in (longest, context_length) if it is not None]
         masks = {} if mask_pad is None else {"mask_pad": mask_pad}
         return model.reader(tokens, min([tokens.shape[1] + max_new_tokens, *limits]), **masks)
-    transformers = sys.modules.get("transformers")
-    if transformers is None or not isinstance(model, transformers.PreTrainedModel):
+    if not _is_of_transformers(model):
         return None
-    from .decoder_lm.transformers_twin import twin_of  # most programs need no tables of weights
-
-    twin = twin_of(model, tokens.shape[1] + max_new_tokens)
+    twin = _native_twin(model, tokens.shape[1] + max_new_tokens)
     if twin is None:
         return _transformers_reader(model, tokens, mask_pad)
     if model.config.is_encoder_decoder:
         return twin.reader(tokens, mask_pad=mask_pad, start_token=_start_token(model))
     return own_reader(twin, tokens, max_new_tokens, context_length, mask_pad)
+
+
+def native_decoder(model: Any, length: int) -> Any:
+    """The native twin of a decoder of transformers with its parameters as they are now, for texts of up to `length`
+    tokens; any other model as it is.
+    """
+    if not _is_of_transformers(model) or model.config.is_encoder_decoder:
+        return model
+    twin = _native_twin(model, length)
+    return model if twin is None else twin
+
+
+def _is_of_transformers(model: Any) -> bool:
+    transformers = sys.modules.get("transformers")
+    return transformers is not None and isinstance(model, transformers.PreTrainedModel)
+
+
+def _native_twin(model: Any, length: int) -> Any:
+    from .decoder_lm.transformers_twin import twin_of  # most programs need no tables of weights
+
+    return twin_of(model, length)
 
 
 def _start_token(model: Any) -> int:

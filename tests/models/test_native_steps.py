@@ -58,10 +58,10 @@ def steps() -> int:
 
 
 @torch.no_grad()
-def logits_of(model: Any, tokens: Tensor, mask: Tensor | None) -> Tensor:
+def logits_of(model: Any, tokens: Tensor, mask: Tensor | None, prompt: int = PROMPT) -> Tensor:
     """After the prompt and after each token behind it, by a reader: `[batch, tokens, vocab_size]`."""
-    reader = model.reader(tokens[:, :PROMPT], tokens.shape[1], mask)
-    parts = tokens.split([PROMPT] + [1] * (tokens.shape[1] - PROMPT), 1)
+    reader = model.reader(tokens[:, :prompt], tokens.shape[1], mask)
+    parts = tokens.split([prompt] + [1] * (tokens.shape[1] - prompt), 1)
     return torch.stack([reader.next_logits(part) for part in parts], 1)
 
 
@@ -94,17 +94,17 @@ def test_logits_are_those_of_the_model(config: DecoderLmConfig, dtype: torch.dty
             assert_near(found, expected, TOLERANCES[dtype])
 
 
-def test_rows_from_one_to_eight_and_any_number_of_threads_give_the_same_bits() -> None:
+def test_rows_from_one_to_32_and_any_number_of_threads_give_the_same_bits() -> None:
     model = model_of(KINDS["wide"], torch.bfloat16)
-    tokens = torch.randint(37, (8, 7))
-    expected = logits_of(model, tokens, None)
-    for rows in range(1, 8):
-        assert torch.equal(logits_of(model, tokens[:rows], None)[:, 1:], expected[:rows, 1:])
+    tokens = torch.randint(37, (32, 7))
+    expected = logits_of(model, tokens, None, prompt=2)  # as many tokens as native steps read
+    for rows in (*range(1, 10), 16, 31):
+        assert torch.equal(logits_of(model, tokens[:rows], None, prompt=2)[:, 1:], expected[:rows, 1:])
     threads = torch.get_num_threads()
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            assert torch.equal(logits_of(model, tokens, None)[:, 1:], expected[:, 1:])
+            assert torch.equal(logits_of(model, tokens, None, prompt=2)[:, 1:], expected[:, 1:])
     finally:
         torch.set_num_threads(threads)
 

@@ -14,6 +14,7 @@ from ...module import Content, Module
 from ...nn.attention.configs import RotaryEncodingConfig
 from ...nn.attention.masks import hidden_keys
 from ...nn.attention.rotary_encoding import RotaryEncoding
+from ...nn.attention.shared_prompts import shared_prompts
 from ...nn.configs import DropoutConfig, EmbeddingConfig, LinearConfig
 from ...nn.divided_sequence import divided, positions_in
 from ...nn.initializers.configs import Normal
@@ -228,6 +229,8 @@ class DecoderLm(AnyLibrary, Module):
         longest = config.max_sequence_length
         sequence = divided(self)
         length = tokens.shape[-1] if sequence is None or sequence.length is None else sequence.length
+        if (shared := shared_prompts()) is not None:
+            length = shared.longest
         if tokens.ndim != 2 or length > longest:
             raise ShapeError(f"DecoderLm: expected tokens [batch, sequence <= {longest}], got {list(tokens.shape)}")
         if mask_pad is not None:

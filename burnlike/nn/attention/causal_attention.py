@@ -20,6 +20,7 @@ from .attend_divided import attend_parts
 from .configs import CausalAttentionConfig
 from .masks import causally_visible, hidden_keys
 from .rotary_encoding import RotaryEncoding
+from .shared_prompts import shared_prompts
 
 
 class CausalAttention(KeepsType, FromConfig, Module):
@@ -116,9 +117,11 @@ class CausalAttention(KeepsType, FromConfig, Module):
             # They differ in element type under autocast.
             key, value = cache.key.to(query.dtype), cache.value.to(query.dtype)
         dropout = self.dropout if self.training else 0.0
+        options = {"sliding_window": self.sliding_window, "soft_cap": self.soft_cap, "dropout": dropout}
         if sequence is not None:
-            options = {"sliding_window": self.sliding_window, "soft_cap": self.soft_cap, "dropout": dropout}
             return self.output(attend_parts(query, key, value, sequence, **options))
+        if (shared := shared_prompts()) is not None:
+            return self.output(shared.attend(query, key, value, **options))
         visible = self._visible(slots, x.shape[1], key.shape[2], mask_pad, x.device, documents)
         return self.output(attend_visible(query, key, value, visible, soft_cap=self.soft_cap, dropout=dropout))
 

@@ -91,9 +91,10 @@ class RotaryEncoding(KeepsType, Layer):
                 place of `start`. Each is below `max_sequence_length`. Frequencies that depend on the sequence's length
                 are those for the highest position of all rows.
 
-        Raises ShapeError if x reaches past `max_sequence_length`, or its last dimension is not `d_model`.
+        Raises ShapeError if x reaches past `max_sequence_length` without positions, or its last dimension is not
+        `d_model`.
         """
-        self._check(x, start)
+        self._check(x, start, positions)
         # The op takes [batch, heads, sequence, d_model] and two tensors; the other has no heads.
         heads = x[(None,) * (4 - x.ndim)] if x.ndim < 4 else x.flatten(0, -4)
         rotated, _ = self._both(heads, heads.new_empty((heads.shape[0], 0, *heads.shape[2:])), start, positions)
@@ -103,12 +104,13 @@ class RotaryEncoding(KeepsType, Layer):
         self, query: Tensor, key: Tensor, start: int = 0, positions: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """As `forward`, query and key `[batch, heads, sequence, d_model]` of torch at once; their heads may differ."""
-        self._check(query, start)
+        self._check(query, start, positions)
         return self._both(query, key, start, positions)
 
-    def _check(self, x: Tensor, start: int) -> None:
+    def _check(self, x: Tensor, start: int, positions: Tensor | None) -> None:
         length, d_model = self.config.max_sequence_length, self.config.d_model
-        if x.ndim < 2 or x.shape[-1] != d_model or start < 0 or start + x.shape[-2] > length:
+        end = 0 if positions is not None or x.ndim < 2 else start + x.shape[-2]  # a row may be of several texts
+        if x.ndim < 2 or x.shape[-1] != d_model or start < 0 or end > length:
             expected = f"[..., sequence, {d_model}] with 0 <= start and start + sequence <= {length}"
             raise shape_error(self, expected, f"{list(x.shape)} and start {start}")
 

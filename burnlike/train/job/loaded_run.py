@@ -334,6 +334,8 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     started = time.perf_counter()
     source = run.read_data(data)
     run.task.take_data(source)
+    if data is None:
+        run.task.recall(source, run.path)
     parts = {"train": source.train, "valid": source.valid, **getattr(source, "splits", {})}
     parts = {name: measured(part, run.config.transforms) for name, part in parts.items()}
     name = split or ("test" if "test" in parts else "valid")

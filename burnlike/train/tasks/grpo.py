@@ -8,19 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from ...data.batching import to_device
-from ...data.configs import NO_TARGET
 from ...errors import DataError
 from ...interop.adapters.adding import merge_adapters
 from ...interop.adapters.layers import has_adapters
 from ...models.completions import complete
-from ...models.decoder_lm.transformers_twin import twin_of
 from ...models.generation import Completions, stop_tokens
 from ...module import materialize, valid
 from ...module.adapters.layers import adapters_off
 from ...module.torch_objects.wrappers import parametrizations_of, unwrap
 from ..learner.steps import StepOutput, evaluation_mode
+from .answer_rows import AnswerReader, AnswerRows
 from .grpo_configs import GrpoConfig
-from .preferences import token_log_probabilities
 from .rewards import Answers, rewards_by
 from .task import PaddedTask
 
@@ -36,15 +34,15 @@ class Samples(NamedTuple):
     """Answers of one batch, `answers` for each prompt one after the other, and what their loss is computed of.
 
     Attributes:
-        rows: `input_ids`, `labels` and `attention_mask`, `[n, length]`, of prompts with answers.
+        rows: of prompts and answers.
         advantages: `[n]`.
-        before: log-probability of each token when the answers were written, `[n, length]`; None where these are those
+        before: log-probability of each token when the answers were written, `[n, longest]`; None where these are those
             of this step.
         reference: the same by the model with its adapters off; None without `beta`.
         parts: means for lines of metrics.
     """
 
-    rows: dict[str, Tensor]
+    rows: AnswerRows
     advantages: Tensor
     before: Tensor | None
     reference: Tensor | None
@@ -67,6 +65,7 @@ class Grpo(PaddedTask):
         self._codec: Any = None
         self._step = 0
         self._samples: Samples | None = None
+        self._reader = AnswerReader()
 
     def begin_step(self, step: int) -> None:
         self._step = step
@@ -76,10 +75,10 @@ class Grpo(PaddedTask):
 
     def training_state(self) -> dict[str, Any]:
         """The answers that the next steps still learn from; empty where they write new ones."""
-        return {} if self._samples is None else self._samples._asdict()
+        return {} if self._samples is None else {**self._samples._asdict(), "rows": self._samples.rows._asdict()}
 
     def load_training_state(self, state: Mapping[str, Any]) -> None:
-        self._samples = Samples(**state) if state else None
+        self._samples = Samples(**{**state, "rows": AnswerRows(**state["rows"])}) if state else None
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         prompts = self._prompts(batch)
@@ -135,10 +134,9 @@ class Grpo(PaddedTask):
     def _answers(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any, count: int, **options: Any) -> Answers:
         """`count` answers to each prompt, one after the other; their texts begin with a thought that is open."""
         stops = stop_tokens(model, self._codec)
-        most = self.config.max_tokens
-        writer = _writer(unwrap(model), max(map(len, prompts)) + most)
+        writer = _writer(unwrap(model))
         with torch.autocast("cpu", enabled=False):  # in which native steps don't run
-            written = complete(writer, prompts, most, n_samples=count, stop_tokens=stops, **options)
+            written = complete(writer, prompts, self.config.max_tokens, n_samples=count, stop_tokens=stops, **options)
         tokens = _rows_of(written)
         opened = [it for prompt in prompts for it in [self._codec.template.opened_thought(prompt.tolist())] * count]
         texts = [begin + self._codec.decode(_without_end(it, stops)) for begin, it in zip(opened, tokens, strict=True)]
@@ -150,14 +148,13 @@ class Grpo(PaddedTask):
     def _written(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any) -> Samples:
         """New answers to prompts, with their advantages."""
         config = self.config
-        repeated = [it for it in prompts for _ in range(config.answers)]
-        if repeated[0].is_meta or next(model.parameters()).is_meta:  # a trial without values: of the longest answers
-            tokens = [it.new_zeros(config.max_tokens) for it in repeated]
-            return self._samples_of(model, repeated, tokens, torch.zeros(len(repeated), len(self._functions)), ())
+        if prompts[0].is_meta or next(model.parameters()).is_meta:  # a trial without values: of the longest answers
+            tokens = [it.new_zeros(config.max_tokens) for it in prompts for _ in range(config.answers)]
+            return self._samples_of(model, prompts, tokens, torch.zeros(len(tokens), len(self._functions)), ())
         sampling = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "min_p")}
         answers = self._answers(model, prompts, batch, config.answers, **sampling)
         rewards = rewards_by(self._functions, answers)
-        return self._samples_of(model, repeated, answers.tokens, rewards, stop_tokens(model, self._codec))
+        return self._samples_of(model, prompts, answers.tokens, rewards, stop_tokens(model, self._codec))
 
     def _samples_of(
         self, model: nn.Module, prompts: Sequence[Tensor], answers: Sequence[Tensor], rewards: Tensor, stops: Any
@@ -165,15 +162,15 @@ class Grpo(PaddedTask):
         """The samples of answers to prompts; rewards are `[n, functions]`."""
         config, device = self.config, prompts[0].device
         are_ended = torch.tensor([bool(len(it)) and not it.is_meta and int(it[-1]) in stops for it in answers])
-        rows = joined_rows(prompts, answers, self.padding or 0)
+        rows = AnswerRows.of(prompts, answers)
         if config.mask_cut:
-            rows["labels"][(~are_ended).to(device)] = NO_TARGET
+            rows.counts[(~are_ended).to(device)] = False
         before = reference = None
         if config.updates > 1 or (config.loss == "rloo" and config.beta):
-            before, _ = token_log_probabilities(model, rows, config.temperature)
+            before = self._reader.log_probabilities(model, rows, config.temperature)
         if config.beta:
             with evaluation_mode(model), adapters_off(unwrap(model)):  # dropout is no part of the reference
-                reference, _ = token_log_probabilities(model, rows, config.temperature)
+                reference = self._reader.log_probabilities(model, rows, config.temperature)
         total = self._total(rewards)
         parts = self._parts(rewards, total)
         parts["length"] = torch.tensor([float(len(it)) for it in answers]).mean()
@@ -213,7 +210,8 @@ class Grpo(PaddedTask):
     def _output(self, model: nn.Module, samples: Samples) -> StepOutput:
         """The loss of answers, and parts of it for lines of metrics."""
         config = self.config
-        logs, counts = token_log_probabilities(model, samples.rows, config.temperature)
+        logs = self._reader.log_probabilities(model, samples.rows, config.temperature)
+        counts = samples.rows.counts
         before = logs.detach() if samples.before is None else samples.before
         ratio, advantages = logs - before, samples.advantages.to(logs.dtype)[:, None]
         if config.loss == "rloo":
@@ -247,33 +245,12 @@ class Grpo(PaddedTask):
         )
 
 
-def joined_rows(prompts: Sequence[Tensor], answers: Sequence[Tensor], padding: int) -> dict[str, Tensor]:
-    """The rows `[n, length]` of prompts with their answers, padded on the right, with labels on the answers."""
-    whole = [torch.cat(it) for it in zip(prompts, answers, strict=True)]
-    lengths = torch.tensor([len(it) for it in whole], device=whole[0].device)
-    begins = torch.tensor([len(it) for it in prompts], device=whole[0].device)
-    tokens = nn.utils.rnn.pad_sequence(whole, batch_first=True, padding_value=padding)
-    places = torch.arange(tokens.shape[1], device=tokens.device)
-    inside = places < lengths[:, None]
-    labels = tokens.masked_fill(~inside | (places < begins[:, None]), NO_TARGET)
-    return {"input_ids": tokens, "labels": labels, "attention_mask": inside.long()}
-
-
-def _writer(model: nn.Module, length: int) -> nn.Module:
-    """A model that writes what `model` does: its adapters are added to its weights, and native steps compute it where
-    they can. All other tensors are shared.
-
-    Args:
-        length: of the longest prompt and answer, in tokens.
-    """
+def _writer(model: nn.Module) -> nn.Module:
+    """A model that writes what `model` does, its adapters added to its weights. All other tensors are shared."""
     if has_adapters(model):
         shared = {id(it): nn.Parameter(it.detach(), requires_grad=False) for it in model.parameters()}
-        model = merge_adapters(copy.deepcopy(model, shared))
-    elif any(map(parametrizations_of, model.modules())):
-        model = materialize(valid(model))
-    is_decoder = hasattr(model, "generation_config") and not getattr(model.config, "is_encoder_decoder", False)
-    twin = twin_of(model, length) if is_decoder else None  # once for all batches of answers
-    return model if twin is None else twin
+        return merge_adapters(copy.deepcopy(model, shared))
+    return materialize(valid(model)) if any(map(parametrizations_of, model.modules())) else model
 
 
 def _rows_of(written: Completions) -> list[Tensor]:

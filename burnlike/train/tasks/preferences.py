@@ -68,9 +68,13 @@ def token_log_probabilities(
     """
     with divided_logits(), lazy_head(unwrap(model)):
         logits, targets, _ = predicted(model, rows)
+    return log_probabilities_of(logits, targets, temperature), targets != NO_TARGET
+
+
+def log_probabilities_of(logits: Tensor, targets: Tensor, temperature: float = 1.0) -> Tensor:
+    """Log-probabilities of targets `[n, length]`, 0 for -100, by logits `[n, length, vocab_size]` / temperature."""
     logits = logits if temperature == 1 else logits / temperature
-    losses = unrounded_loss_of(rows_of(logits), targets.flatten(), NO_TARGET, "none").view_as(targets)
-    return -losses, targets != NO_TARGET
+    return -unrounded_loss_of(rows_of(logits), targets.flatten(), NO_TARGET, "none").view_as(targets)
 
 
 def answer_sums(model: nn.Module, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

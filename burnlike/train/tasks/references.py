@@ -80,21 +80,25 @@ class ReferenceTask(AnswerTask):
         """
         if self.config.reference != "kept":
             return
-        datasets = {"train": job.data.train, "valid": job.data.valid, **getattr(job.data, "splits", {})}
-        answers = {name: getattr(it, "conversations", it) for name, it in datasets.items()}
-        if not all(isinstance(it, Answers) for it in answers.values()):
+        if not all(isinstance(it, Answers) for it in _answers_of(job.data).values()):
             raise ConfigError("task.reference: expected computed, since what is kept is of data `type: Preferences`")
-        file, fingerprint = directory / REFERENCE_NAME, job.data.fingerprint
-        tensors: Mapping[str, Tensor] = {}
-        if file.exists():
-            record = SafetensorsRecorder().load(file)
-            tensors = record.tensors if record.values.get("fingerprint") == fingerprint else {}
-        if not tensors:
+        if not self.recall(job.data, directory):
             with torch.no_grad(), evaluation_mode(job.model), job.learner.autocast():
-                tensors = {name: self._computed(job, it) for name, it in answers.items()}
-            SafetensorsRecorder().save(Record(tensors, {"fingerprint": fingerprint}), file)
-        for name, dataset in answers.items():
-            dataset.reference = tensors[name]
+                tensors = {name: self._computed(job, it) for name, it in _answers_of(job.data).items()}
+            record = Record(tensors, {"fingerprint": job.data.fingerprint})
+            SafetensorsRecorder().save(record, directory / REFERENCE_NAME)
+            self.recall(job.data, directory)
+
+    def recall(self, data: Any, directory: Path) -> bool:
+        file = directory / REFERENCE_NAME
+        if self.config.reference != "kept" or not file.exists():
+            return False
+        record = SafetensorsRecorder().load(file)
+        if record.values.get("fingerprint") != getattr(data, "fingerprint", None):
+            return False
+        for name, dataset in _answers_of(data).items():
+            dataset.reference = record.tensors[name]
+        return True
 
     @staticmethod
     def _computed(job: "Job", dataset: Any) -> Tensor:
@@ -105,6 +109,12 @@ class ReferenceTask(AnswerTask):
             rows = rows_of_pairs(batch, "Dpo") if "margin" in batch else batch
             sums.append(answer_sums(job.model, rows)[0].view(len(batch["input_ids"]), -1).cpu())
         return torch.cat(sums)
+
+
+def _answers_of(data: Any) -> dict[str, Any]:
+    """The parts of preferences by name, those that are packed as they were before."""
+    datasets = {"train": data.train, "valid": data.valid, **getattr(data, "splits", {})}
+    return {name: getattr(it, "conversations", it) for name, it in datasets.items()}
 
 
 class Dpo(PairTask, ReferenceTask):

@@ -65,6 +65,10 @@ class Task:
     def start(self, job: "Job", directory: Path) -> None:
         """Be called in the directory of a run while the model has its first weights, also of one that is resumed."""
 
+    def recall(self, data: Any, directory: Path) -> bool:
+        """Give the items of a run's own data what the run has kept of them; False where that is nothing."""
+        return False
+
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         """The result of a training batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define train_step(model, batch)")

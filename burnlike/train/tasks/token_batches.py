@@ -168,8 +168,8 @@ def predicted(model: nn.Module, batch: Any) -> Predicted:
         ConfigError: the documents are packed, and the model takes no positions.
     """
     inputs, targets = _inputs_and_targets(model, batch)
-    inputs, targets = own_parts_of(model, inputs, targets, lambda it: _logits(model, it)[0])
-    logits, balance = _logits(model, inputs)
+    inputs, targets = own_parts_of(model, inputs, targets, lambda it: logits_and_addition(model, it)[0])
+    logits, balance = logits_and_addition(model, inputs)
     return Predicted(logits, targets, balance)
 
 
@@ -214,7 +214,7 @@ def _expect_tokens(value: Any, what: str, least: int) -> None:
         raise DataError(f"LanguageModel: expected {what} of [n, {length}] integer tokens, got {got}")
 
 
-def _logits(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+def logits_and_addition(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
     """The logits, and in training the model's own addition to the loss, such as the balance of experts."""
     tokens, more = arguments_of(model, inputs)
     if model.training and getattr(model, "has_balance", False):
@@ -341,7 +341,7 @@ def _of_rows(model: nn.Module, tokens: Tensor, sizes: list[int], parallel: Singl
     """Logits `[length, vocab_size]` of documents of these sizes in one row; none where another process has them."""
     positions = torch.cat([torch.arange(it, device=tokens.device) for it in sizes])
     batch = {"input_ids": tokens[None], "position_ids": positions[None]}
-    output = parallel.measure(lambda part: StepOutput(torch.zeros(()), 1, _logits(model, part)[0]), batch)
+    output = parallel.measure(lambda part: StepOutput(torch.zeros(()), 1, logits_and_addition(model, part)[0]), batch)
     return tokens[:0] if output.predictions is None else output.predictions[0]
 
 

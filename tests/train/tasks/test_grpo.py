@@ -17,6 +17,7 @@ from burnlike.data.chat.configs import PromptsConfig
 from burnlike.errors import ConfigError, DataError
 from burnlike.models import DecoderLm
 from burnlike.models.completions import complete
+from burnlike.models.generation import native_decoder
 from burnlike.train import (
     Callback,
     Grpo,
@@ -29,8 +30,8 @@ from burnlike.train import (
     load_run,
 )
 from burnlike.train.runs.run_dir import RunDir
-from burnlike.train.tasks.grpo import Samples, _rows_of, _writer, joined_rows
-from burnlike.train.tasks.preferences import token_log_probabilities
+from burnlike.train.tasks.answer_rows import AnswerReader, AnswerRows
+from burnlike.train.tasks.grpo import Samples, _rows_of, _writer
 from burnlike.train.tasks.rewards import Answers, reward_function, rewards_by
 
 from ...data.chat.samples import CHATML, llama_in, tokenizer_in, write_lines
@@ -61,27 +62,41 @@ def numbers(seed: int, *shape: int, scale: float = 1.0) -> Tensor:
 
 def prompts_and_answers() -> tuple[list[Tensor], list[Tensor]]:
     drawn = torch.Generator().manual_seed(3)
-    prompts = [torch.randint(2, VOCAB, (size,), generator=drawn) for size in PROMPTS]
-    answers = [torch.randint(2, VOCAB, (size,), generator=drawn) for size in ANSWERS]
-    return [it for it in prompts for _ in range(GROUP)], answers
+    prompts, answers = (
+        [torch.randint(2, VOCAB, (size,), generator=drawn) for size in sizes] for sizes in (PROMPTS, ANSWERS)
+    )
+    return prompts, answers
 
 
-def placed(values: list[Tensor], rows: dict[str, Tensor]) -> Tensor:
-    """Numbers of the tokens of answers, each at the place before its token, as `token_log_probabilities` has them."""
-    result = torch.zeros(rows["labels"].shape, dtype=torch.float64)
-    for row, numbers_of_row in enumerate(values):
-        begin = int((rows["labels"][row] != -100).nonzero()[0]) - 1
-        result[row, begin : begin + len(numbers_of_row)] = numbers_of_row
-    return result
+def whole_rows() -> list[tuple[Tensor, Tensor]]:
+    """Each answer with its prompt."""
+    prompts, answers = prompts_and_answers()
+    return [*zip((it for it in prompts for _ in range(GROUP)), answers, strict=True)]
+
+
+def exact(model: Any) -> Any:
+    """A Llama with norms in float64, where those of transformers compute in float32."""
+    for parent in [*model.modules()]:
+        for name, norm in parent.named_children():
+            if type(norm).__name__ == "LlamaRMSNorm":
+                other = torch.nn.RMSNorm(len(norm.weight), norm.variance_epsilon, dtype=torch.float64)
+                other.weight = norm.weight
+                setattr(parent, name, other)
+    return model
+
+
+def placed(values: list[Tensor]) -> Tensor:
+    """Numbers of the tokens of answers, 0 behind them."""
+    return torch.nn.utils.rnn.pad_sequence([*values], batch_first=True)
 
 
 def trl_loss(model: Any, options: dict[str, Any], advantages: Tensor, before: Any, reference: Any) -> Tensor:
     """The loss of TRL's trainers for answers."""
     grpo = pytest.importorskip("trl.trainer.grpo_trainer", exc_type=ImportError).GRPOTrainer
     rloo = pytest.importorskip("trl.trainer.rloo_trainer", exc_type=ImportError).RLOOTrainer
-    prompts, answers = prompts_and_answers()
+    prompts, answers = zip(*whole_rows(), strict=True)
     kind = options.get("loss", "dapo")
-    whole = [torch.cat(it) for it in zip(prompts, answers, strict=True)]
+    whole = [torch.cat(it) for it in whole_rows()]
     width = max(map(len, prompts))
     pad = torch.nn.functional.pad
     longest = max(ANSWERS)
@@ -140,23 +155,22 @@ LOSSES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", LOSSES, ids=str)
 def test_losses_and_gradients_are_those_of_trl(options: dict[str, Any]) -> None:
-    prompts, answers = prompts_and_answers()
-    rows = joined_rows(prompts, answers, 0)
-    ours, theirs = llama(), llama()
+    rows = AnswerRows.of(*prompts_and_answers())
+    ours, theirs = exact(llama()), exact(llama())
     with torch.no_grad():
         logs = [
             ours(input_ids=torch.cat(it)[None])
             .logits[0, len(it[0]) - 1 : -1]
             .log_softmax(-1)
             .gather(-1, it[1][:, None])
-            for it in zip(prompts, answers, strict=True)
+            for it in whole_rows()
         ]
     before = [it[:, 0] + numbers(place, len(it), scale=0.3) for place, it in enumerate(logs)]
     reference = [it[:, 0] + numbers(9 + place, len(it), scale=0.3) for place, it in enumerate(logs)]
-    advantages = numbers(7, len(answers))
+    advantages = numbers(7, len(ANSWERS))
     task = Grpo(GrpoConfig.from_dict({"rewards": [{"type": "evens"}], "answers": GROUP, "max_tokens": 6, **options}))
-    kept = placed(reference, rows) if options.get("beta") else None
-    loss = task._output(ours, Samples(rows, advantages, placed(before, rows), kept, {})).loss
+    kept = placed(reference) if options.get("beta") else None
+    loss = task._output(ours, Samples(rows, advantages, placed(before), kept, {})).loss
     expected = trl_loss(theirs, options, advantages, before, reference)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-9)
     for one in (loss, expected):
@@ -167,11 +181,12 @@ def test_losses_and_gradients_are_those_of_trl(options: dict[str, Any]) -> None:
 
 def test_probabilities_are_of_the_temperature_of_the_draws() -> None:
     model = llama()
-    rows = joined_rows(*prompts_and_answers(), 0)
-    logs, counts = token_log_probabilities(model, rows, 0.7)
-    expected = (model(input_ids=rows["input_ids"]).logits[:, :-1] / 0.7).log_softmax(-1)
-    expected = expected.gather(-1, rows["input_ids"][:, 1:, None])[..., 0]
-    torch.testing.assert_close(logs[:, :-1][counts[:, :-1]], expected[rows["labels"][:, 1:] != -100], rtol=1e-9, atol=0)
+    logs = AnswerReader().log_probabilities(model, AnswerRows.of(*prompts_and_answers()), 0.7)
+    for row, (prompt, answer) in zip(logs, whole_rows(), strict=True):
+        logits = model(input_ids=torch.cat((prompt, answer))[None]).logits[0, len(prompt) - 1 : -1]
+        expected = (logits / 0.7).log_softmax(-1).gather(-1, answer[:, None])[:, 0]
+        filled = torch.nn.functional.pad(expected, (0, len(row) - len(answer)))
+        torch.testing.assert_close(row, filled, rtol=1e-9, atol=0)
 
 
 REWARDS = [1.0, 3.0, 2.0, 2.0, 0.5, math.nan]
@@ -200,14 +215,13 @@ def test_advantages_are_within_a_group(options: dict[str, Any], expected: list[f
 
 def test_the_first_step_follows_the_gradient_of_the_rewards() -> None:
     """With all ratios 1 the gradient is that of -mean(A * log-probability), here by autograd from logits."""
-    model, plain = adapted(), adapted()
-    prompts, answers = prompts_and_answers()
-    rows = joined_rows(prompts, answers, 0)
+    model, plain = exact(adapted()), exact(adapted())
+    rows = AnswerRows.of(*prompts_and_answers())
     advantages = torch.tensor([1.0, -1.0, 0.5, -0.5], dtype=torch.float64)
     task = Grpo(GrpoConfig.from_dict({"rewards": [{"type": "evens"}], "answers": 2}))
     task._output(model, Samples(rows, advantages, None, None, {})).loss.backward()
     total: Any = 0.0
-    for prompt, answer, weight in zip(prompts, answers, advantages, strict=True):
+    for (prompt, answer), weight in zip(whole_rows(), advantages, strict=True):
         scores = plain(input_ids=torch.cat((prompt, answer))[None]).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
         total = total - weight * scores.gather(-1, answer[:, None]).sum()
     (total / sum(ANSWERS)).backward()
@@ -223,8 +237,8 @@ def test_a_writer_with_adapters_writes_what_the_model_does() -> None:
     prompts = [torch.randint(2, VOCAB, (size,), generator=torch.Generator().manual_seed(size)) for size in (4, 9, 1)]
     trained = {name: it.requires_grad for name, it in model.named_parameters()}
     before = {name: it.clone() for name, it in model.state_dict().items()}
-    writer = _writer(model, 15)
-    assert isinstance(writer, DecoderLm)  # native steps
+    writer = _writer(model)
+    assert isinstance(native_decoder(writer, 15), DecoderLm)  # native steps
     written = _rows_of(complete(writer, prompts, 6))
     for prompt, answer in zip(prompts, written, strict=True):
         seen = prompt
@@ -439,7 +453,7 @@ def test_dropout_is_no_part_of_the_reference() -> None:
     options = {"rewards": [{"type": "evens"}], "answers": 2, "beta": 0.1}
     samples = Grpo(GrpoConfig.from_dict(options))._samples_of(model, prompts, answers, torch.ones(4, 1), ())
     plain = llama().eval()
-    expected, _ = token_log_probabilities(plain, samples.rows)
+    expected = AnswerReader().log_probabilities(plain, samples.rows)
     torch.testing.assert_close(samples.reference, expected, rtol=1e-9, atol=1e-9)
 
 

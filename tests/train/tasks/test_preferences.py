@@ -233,9 +233,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def last_values() -> dict[str, float]:
+def validations() -> list[dict[str, float]]:
     lines = [json.loads(it) for it in Path("runs/job/metrics.jsonl").read_text().splitlines()]
-    return [it for it in lines if it.get("split") == "valid"][-1]
+    return [it for it in lines if it.get("split") == "valid"]
 
 
 KEPT = "{type: Dpo, reference: kept}"
@@ -256,14 +256,16 @@ def test_a_job_learns_what_is_preferred(task: str, changes: dict[str, str], caps
     options = [f"--set=task={task}", *(f"--set={name}={value}" for name, value in changes.items())]
     assert main(["check", "job.yaml", *options]) == 0
     assert main(["train", "job.yaml", *options]) == 0
-    values = last_values()
+    values = validations()[-1]
     assert values.get("loss.accuracies", 1.0) == 1.0
     assert values["loss.margins"] > 0.3
+    assert main(["evaluate", "runs/job"]) == 0
+    (file,) = Path("runs/job/evaluations").glob("*.json")
+    measured = json.loads(file.read_text())["values"]["loss"]
+    assert any(measured == pytest.approx(it["loss"], rel=1e-4) for it in validations())
     if task == KEPT:
-        assert main(["evaluate", "runs/job"]) == 2
+        assert main(["evaluate", "runs/job", "--data", "pairs.jsonl"]) == 2
         assert "the reference is kept for the items of the training's data alone" in capsys.readouterr().err
-    else:
-        assert main(["evaluate", "runs/job"]) == 0
     capsys.readouterr()
 
 
