@@ -2,43 +2,59 @@
 
 namespace {
 
-// Sums of so many rows and columns stay in registers, beside the columns of one row of the weight.
+// So many rows and columns of sums stay in registers, beside the columns of one row of the weight.
 constexpr int kStepRows = kVector == 16 ? 6 : 3;
 constexpr int kStepVectors = 4;
 constexpr int64_t kStepPanel = kStepVectors * kVector;
-// Rows of the weight that are multiplied before the next rows of x are: the first cache holds their part of a panel.
+// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays in the first cache.
 constexpr int64_t kStepDepth = 128;
 
-int64_t step_panels(int64_t columns) { return (columns + kStepPanel - 1) / kStepPanel; }
-
-int64_t step_packed_size(int64_t depth, int64_t columns) {
-  return step_panels(columns) * kStepPanel * (depth + depth % 2);
+// Panels [begin, end) of columns, each `[depth, kStepPanel]`, with zeros beyond the weight.
+template <class Element>
+void step_pack(const StepWeight<Element>& weight, accumulate_t<Element>* packed, int64_t begin, int64_t end) {
+  using Accumulate = accumulate_t<Element>;
+  for (int64_t panel = begin; panel < end; ++panel) {
+    const int64_t first = panel * kStepPanel;
+    const int64_t rest = weight.columns - first;
+    const int64_t width = rest < kStepPanel ? rest : kStepPanel;
+    Accumulate* target = packed + panel * kStepPanel * weight.depth;
+    for (int64_t row = 0; row < weight.depth; ++row, target += kStepPanel) {
+      const Element* source = weight.data + row * weight.down + first * weight.right;
+      for (int64_t column = 0; column < width; ++column) target[column] = load(source[column * weight.right]);
+      for (int64_t column = width; column < kStepPanel; ++column) target[column] = Accumulate(0);
+    }
+  }
 }
 
-// Panels of columns, each by depth; in pairs of it as VDPBF16PS takes them. Zeros beyond the weight.
-template <class Element>
-void step_pack(
-    const Element* weight, int64_t down, int64_t right, int64_t depth, int64_t columns, bool in_pairs, Element* packed,
-    int64_t begin, int64_t end) {
-  const int64_t together = in_pairs ? 2 : 1;
-  const int64_t deep = in_pairs ? depth + depth % 2 : depth;
+// The same, each place of two rows, as VDPBF16PS takes them: `[depth / 2, kStepPanel, 2]`.
+void step_pack_pairs(const StepWeight<BFloat16>& weight, float* packed, int64_t begin, int64_t end) {
   for (int64_t panel = begin; panel < end; ++panel) {
-    Element* target = packed + panel * kStepPanel * deep;
-    for (int64_t first = 0; first < deep; first += together) {
+    const int64_t first = panel * kStepPanel;
+    float* target = packed + panel * kStepPanel * (weight.depth / 2);
+    for (int64_t row = 0; row < weight.depth; row += 2, target += kStepPanel) {
       for (int64_t column = 0; column < kStepPanel; ++column) {
-        const int64_t place = panel * kStepPanel + column;
-        for (int64_t part = 0; part < together; ++part) {
-          const bool is_inside = place < columns && first + part < depth;
-          *target++ = is_inside ? weight[(first + part) * down + place * right] : Element{};
+        uint32_t pair = 0;
+        if (first + column < weight.columns) {
+          const BFloat16* upper = weight.data + row * weight.down + (first + column) * weight.right;
+          pair = upper->bits | static_cast<uint32_t>(upper[weight.down].bits) << 16;
         }
+        target[column] = detail::float_of(pair);
       }
     }
   }
 }
 
+template <class Element>
+void step_pack_any(const StepWeight<Element>& weight, accumulate_t<Element>* packed, int64_t begin, int64_t end) {
+  if constexpr (std::is_same_v<Element, BFloat16>) {
+    if (weight.in_pairs) return step_pack_pairs(weight, packed, begin, end);
+  }
+  step_pack(weight, packed, begin, end);
+}
+
 template <int kRows, class Element>
-void step_product_strip(
-    const Element* x, int64_t x_stride, const Element* packed, float* sums, int64_t sums_stride, int64_t depth,
+void step_strip(
+    const Element* x, int64_t x_stride, const float* packed, float* sums, int64_t sums_stride, int64_t depth,
     bool adds) {
   FloatVector sum[kRows][kStepVectors];
 #pragma GCC unroll 8
@@ -56,7 +72,7 @@ void step_product_strip(
     }
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
-      const FloatVector value = all_of(float_of(x[row * x_stride + index]));
+      const FloatVector value = all_of(load(x[row * x_stride + index]));
 #pragma GCC unroll 4
       for (int part = 0; part < kStepVectors; ++part) {
         sum[row][part] = multiply_add(weights[part], value, sum[row][part]);
@@ -72,11 +88,26 @@ void step_product_strip(
   }
 }
 
+template <int kRows>
+void step_strip(
+    const double* x, int64_t x_stride, const double* packed, double* sums, int64_t sums_stride, int64_t depth,
+    bool adds) {
+  for (int row = 0; row < kRows; ++row) {
+    double* __restrict__ sum = sums + row * sums_stride;
+    for (int64_t column = 0; column < (adds ? 0 : kStepPanel); ++column) sum[column] = 0.0;
+    for (int64_t index = 0; index < depth; ++index) {
+      const double value = x[row * x_stride + index];
+      const double* __restrict__ weights = packed + index * kStepPanel;
+      for (int64_t column = 0; column < kStepPanel; ++column) sum[column] += weights[column] * value;
+    }
+  }
+}
+
 #if defined(BURNLIKE_BFLOAT16_512)
 
 template <int kRows>
-BURNLIKE_BFLOAT16_512 void step_product_pairs(
-    const BFloat16* x, int64_t x_stride, const BFloat16* packed, float* sums, int64_t sums_stride, int64_t depth,
+BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
+    const BFloat16* x, int64_t x_stride, const float* packed, float* sums, int64_t sums_stride, int64_t depth,
     bool adds) {
   __m512 sum[kRows][kStepVectors];
 #pragma GCC unroll 8
@@ -90,7 +121,7 @@ BURNLIKE_BFLOAT16_512 void step_product_pairs(
     __m512bh weights[kStepVectors];
 #pragma GCC unroll 4
     for (int part = 0; part < kStepVectors; ++part) {
-      weights[part] = __m512bh(_mm512_loadu_si512(packed + index * kStepPanel + part * 2 * kVector));
+      weights[part] = __m512bh(_mm512_loadu_si512(packed + index / 2 * kStepPanel + part * kVector));
     }
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
@@ -114,65 +145,68 @@ BURNLIKE_BFLOAT16_512 void step_product_pairs(
 
 #endif
 
-template <class Element>
-using StepStrip = void (*)(const Element*, int64_t, const Element*, float*, int64_t, int64_t, bool);
+template <class Element, class Accumulate = accumulate_t<Element>>
+using StepStrip = void (*)(const Element*, int64_t, const Accumulate*, Accumulate*, int64_t, int64_t, bool);
 
 template <class Element>
-StepStrip<Element> step_strip(int64_t rows, [[maybe_unused]] bool in_pairs) {
-  static constexpr StepStrip<Element> functions[] = {
-      step_product_strip<1, Element>, step_product_strip<2, Element>, step_product_strip<3, Element>,
-      step_product_strip<4, Element>, step_product_strip<5, Element>, step_product_strip<6, Element>};
+StepStrip<Element> strip_of([[maybe_unused]] bool in_pairs, int64_t rows) {
 #if defined(BURNLIKE_BFLOAT16_512)
-  if constexpr (sizeof(Element) == 2) {
-    static constexpr StepStrip<Element> pairs[] = {
-        step_product_pairs<1>, step_product_pairs<2>, step_product_pairs<3>,
-        step_product_pairs<4>, step_product_pairs<5>, step_product_pairs<6>};
-    if (in_pairs) return pairs[rows - 1];
+  if constexpr (std::is_same_v<Element, BFloat16>) {
+    static constexpr StepStrip<BFloat16> of_pairs[] = {step_strip_of_pairs<1>, step_strip_of_pairs<2>,
+                                                       step_strip_of_pairs<3>, step_strip_of_pairs<4>,
+                                                       step_strip_of_pairs<5>, step_strip_of_pairs<6>};
+    if (in_pairs) return of_pairs[rows - 1];
   }
 #endif
-  return functions[rows - 1];
+  static constexpr StepStrip<Element> strips[] = {step_strip<1>, step_strip<2>, step_strip<3>,
+                                                  step_strip<4>, step_strip<5>, step_strip<6>};
+  return strips[rows - 1];
 }
 
 template <class Element>
 void step_product(const StepProduct<Element>& product) {
   const int64_t groups = (product.rows + kStepRows - 1) / kStepRows;
-  const int64_t panels = step_panels(product.columns);
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    const Element* packed = product.packed + panel * kStepPanel * product.depth;
+  for (int64_t column = 0; column < product.columns; column += kStepPanel) {
     for (int64_t first = 0; first < product.depth; first += kStepDepth) {
-      const int64_t depth = product.depth - first < kStepDepth ? product.depth - first : kStepDepth;
+      const int64_t rest = product.depth - first;
+      const int64_t depth = rest < kStepDepth ? rest : kStepDepth;
+      const int64_t place = column * product.depth + first * kStepPanel;
       for (int64_t group = 0; group < groups; ++group) {
         const int64_t row = product.rows * group / groups;
         const int64_t rows = product.rows * (group + 1) / groups - row;
-        step_strip<Element>(rows, product.has_bfloat16_products)(
-            product.x.row(row) + first, product.x.stride, packed + first * kStepPanel,
-            product.sums.row(row) + panel * kStepPanel, product.sums.stride, depth, first > 0);
+        strip_of<Element>(product.in_pairs, rows)(
+            product.x.data + row * product.x.stride + first, product.x.stride,
+            product.packed + (product.in_pairs ? place / 2 : place),
+            product.sums.data + row * product.sums.stride + column, product.sums.stride, depth, first > 0);
       }
     }
   }
 }
 
 // Each gate is a pointer of its own: of places in one, GCC does not know that they are apart, and vectorizes none.
-template <class Element>
-__attribute__((noinline)) void lstm_sigmoid(const float* __restrict__ sums, Element* __restrict__ gate, int64_t size) {
+template <class Element, class Accumulate>
+__attribute__((noinline)) void lstm_sigmoid(
+    const Accumulate* __restrict__ sums, Element* __restrict__ gate, int64_t size) {
   for (int64_t unit = 0; unit < size; ++unit) gate[unit] = store<Element>(sigmoid(load(gate[unit]) + sums[unit]));
 }
 
-// Hochreiter & Schmidhuber 1997 with the forget gate of Gers et al. 2000, eq. 1-7.
-template <class Element>
+// Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000.
+template <class Element, class Accumulate>
 __attribute__((noinline)) void lstm_cell(
-    const float* __restrict__ sums, const Element* __restrict__ input, const Element* __restrict__ forget,
-    Element* __restrict__ candidate, const float* __restrict__ before, float* __restrict__ cell, int64_t size) {
+    const Accumulate* __restrict__ sums, const Element* __restrict__ input, const Element* __restrict__ forget,
+    Element* __restrict__ candidate, const Accumulate* __restrict__ before, Accumulate* __restrict__ cell,
+    int64_t size) {
   for (int64_t unit = 0; unit < size; ++unit) {
-    const float value = hyperbolic_tangent(load(candidate[unit]) + sums[unit]);
+    const Accumulate value = hyperbolic_tangent(load(candidate[unit]) + sums[unit]);
     cell[unit] = load(forget[unit]) * before[unit] + load(input[unit]) * value;
     candidate[unit] = store<Element>(value);
   }
 }
 
-template <class Element>
+template <class Element, class Accumulate>
 __attribute__((noinline)) void lstm_hidden(
-    const Element* __restrict__ output, const float* __restrict__ cell, Element* __restrict__ hidden, int64_t size) {
+    const Element* __restrict__ output, const Accumulate* __restrict__ cell, Element* __restrict__ hidden,
+    int64_t size) {
   for (int64_t unit = 0; unit < size; ++unit) {
     hidden[unit] = store<Element>(load(output[unit]) * hyperbolic_tangent(cell[unit]));
   }
@@ -189,23 +223,24 @@ void lstm_forward(const LstmForward<Element>& step) {
   lstm_hidden(output, step.cell, step.hidden, size);
 }
 
-template <class Element>
+template <class Element, class Accumulate>
 __attribute__((noinline)) void lstm_gradients(
-    const float* __restrict__ sums, const Element* __restrict__ grad, const Element* __restrict__ inputs,
+    const Accumulate* __restrict__ sums, const Element* __restrict__ grad, const Element* __restrict__ inputs,
     const Element* __restrict__ forgets, const Element* __restrict__ candidates, const Element* __restrict__ outputs,
-    const float* __restrict__ before, const float* __restrict__ cell, float* __restrict__ grad_cell,
+    const Accumulate* __restrict__ before, const Accumulate* __restrict__ cell, Accumulate* __restrict__ grad_cell,
     Element* __restrict__ grad_inputs, Element* __restrict__ grad_forgets, Element* __restrict__ grad_candidates,
     Element* __restrict__ grad_outputs, int64_t size) {
+  constexpr Accumulate one = 1;
   for (int64_t unit = 0; unit < size; ++unit) {
-    const float input = load(inputs[unit]), forget = load(forgets[unit]);
-    const float candidate = load(candidates[unit]), output = load(outputs[unit]);
-    const float of_hidden = sums[unit] + load(grad[unit]);
-    const float of_tanh = hyperbolic_tangent(cell[unit]);
-    const float of_cell = grad_cell[unit] + of_hidden * output * (1.0f - of_tanh * of_tanh);
-    grad_inputs[unit] = store<Element>(of_cell * candidate * (input * (1.0f - input)));
-    grad_forgets[unit] = store<Element>(of_cell * before[unit] * (forget * (1.0f - forget)));
-    grad_candidates[unit] = store<Element>(of_cell * input * (1.0f - candidate * candidate));
-    grad_outputs[unit] = store<Element>(of_hidden * of_tanh * (output * (1.0f - output)));
+    const Accumulate input = load(inputs[unit]), forget = load(forgets[unit]);
+    const Accumulate candidate = load(candidates[unit]), output = load(outputs[unit]);
+    const Accumulate of_hidden = sums[unit] + load(grad[unit]);
+    const Accumulate of_tanh = hyperbolic_tangent(cell[unit]);
+    const Accumulate of_cell = grad_cell[unit] + of_hidden * output * (one - of_tanh * of_tanh);
+    grad_inputs[unit] = store<Element>(of_cell * candidate * (input * (one - input)));
+    grad_forgets[unit] = store<Element>(of_cell * before[unit] * (forget * (one - forget)));
+    grad_candidates[unit] = store<Element>(of_cell * input * (one - candidate * candidate));
+    grad_outputs[unit] = store<Element>(of_hidden * of_tanh * (output * (one - output)));
     grad_cell[unit] = of_cell * forget;
   }
 }
@@ -222,8 +257,8 @@ void lstm_backward(const LstmBackward<Element>& step) {
 
 template <class Element>
 constexpr LstmKernels<Element> lstm_functions = {
-    step_packed_size, step_pack<Element>, step_product<Element>, lstm_forward<Element>, lstm_backward<Element>};
+    kStepPanel, step_pack_any<Element>, step_product<Element>, lstm_forward<Element>, lstm_backward<Element>};
 
 }  // namespace
 
-constinit const LstmTable lstm_kernels = {lstm_functions<float>, lstm_functions<BFloat16>, kStepPanel};
+constinit const PerElement<LstmKernels> lstm_kernels = BURNLIKE_PER_ELEMENT(lstm_functions);

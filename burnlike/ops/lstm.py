@@ -1,0 +1,259 @@
+"""An LSTM over whole sequences on the CPU, in both passes (Hochreiter & Schmidhuber 1997, Gers et al. 2000).
+
+The products with the input and those for the gradients of the weights are one each for all steps. Those with the hidden
+state are the steps' own, of a weight that is packed once, with the gates in the same call.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch_compat.dispatch import below_autograd
+from .._torch_compat.transforms import is_batched_by_autograd
+from ._arguments import autocast_dtype, check_device, check_shape, check_tensor
+from ._function import is_recorded, is_transformed
+from ._library import WITHOUT_NATIVE, cpu_isa, fake, op
+from .linear import linear
+
+_lstm = op("lstm_")
+_lstm_backward = op("lstm_backward")
+_TYPES = (Tensor, torch.nn.Parameter)
+_ROWS_OF_THREAD = 4
+_LARGEST_WEIGHT = 2**25
+"""Values of a weight that every thread reads in each step: larger ones are read faster by parts."""
+
+Weights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+"""For the input `[4 * d_hidden, d_input]` and for the hidden state `[4 * d_hidden, d_hidden]`, of input, forget, cell and
+output gate, then both biases `[4 * d_hidden]`, or None."""
+
+
+def lstm_gains(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | None]) -> bool:
+    """True if `lstm` computes this here, and faster than `torch.lstm` does: whole tensors on the CPU, of several rows.
+
+    In bfloat16, also within autocast, it takes a processor that multiplies it.
+    """
+    tensors = [it for it in (x, *states, *weights) if it is not None]
+    dtype = autocast_dtype(x) or x.dtype
+    if dtype != torch.float32 and (dtype != torch.bfloat16 or cpu_isa() != "avx512_bf16"):
+        return False
+    if "cpu" in WITHOUT_NATIVE or is_transformed() or is_recorded() or torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
+        return False
+    if not all(type(it) in _TYPES and it.device.type == "cpu" and it.dtype == x.dtype for it in tensors):
+        return False
+    weight, rows = tensors[3 if len(states) > 1 else 2], x.shape[1]
+    enough = rows >= _ROWS_OF_THREAD * torch.get_num_threads() or rows >= torch.get_num_threads() == 1
+    return enough and weight.numel() <= _LARGEST_WEIGHT and x.numel() > 0
+
+
+def lstm(
+    x: Tensor, hidden: Tensor, cell: Tensor, weights: Weights, kept: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The hidden states of all steps, and the last hidden state and cell.
+
+    Differentiable any number of times, from the second derivative on in plain torch. Memory: for backward the gates and
+    cells of all steps, five times the states; the cells are in float32 (float64 for float64).
+
+    Args:
+        x: `[time, batch, d_input]`; time and batch may lie in memory in either order, in which the states lie, too.
+        hidden: `[batch, d_hidden]`, before the first step.
+        cell: as `hidden`.
+        weights: see `Weights`.
+        kept: `[time, batch]`, booleans. Where it is False, the state stays what it is.
+        reverse: whether the last step is read first.
+
+    Returns:
+        `[time, batch, d_hidden]`, `[batch, d_hidden]` and `[batch, d_hidden]`, in x's dtype or that of autocast.
+    """
+    dtype = autocast_dtype(x)
+    tensors: list[Any] = [x, hidden, cell, *weights]
+    if dtype is not None:
+        tensors = [None if it is None else it.to(dtype) for it in tensors]
+    states, last, last_cell = _Lstm.apply(*tensors, kept, reverse)
+    return states, last, last_cell
+
+
+def lstm_reference(
+    x: Tensor, hidden: Tensor, cell: Tensor, weights: Weights, kept: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same as `lstm` in plain torch, step by step."""
+    of_input, of_hidden, bias_input, bias_hidden = weights
+    sums = torch.nn.functional.linear(x, of_input, bias_input).unbind()
+    states: list[Tensor] = []
+    for step in reversed(range(len(sums))) if reverse else range(len(sums)):
+        gates = sums[step] + torch.nn.functional.linear(hidden, of_hidden, bias_hidden)
+        into, forget, candidate, out = gates.chunk(4, -1)
+        next_cell = forget.sigmoid() * cell + into.sigmoid() * candidate.tanh()
+        next_hidden = out.sigmoid() * next_cell.tanh()
+        if kept is not None:
+            reads = kept[step].unsqueeze(-1)
+            next_cell, next_hidden = torch.where(reads, next_cell, cell), torch.where(reads, next_hidden, hidden)
+        hidden, cell = next_hidden, next_cell
+        states.append(hidden)
+    return torch.stack(states[::-1] if reverse else states), hidden, cell
+
+
+def lstm_(
+    gates: Tensor,
+    weight: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    kept: Tensor | None = None,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The steps of an LSTM, without a derivative; `gates` become the gates themselves.
+
+    Args:
+        gates: `[time, batch, 4 * d_hidden]`, the products with the input and the biases: of input, forget, cell and
+            output gate. Each row is in one piece of memory, apart from the others.
+        weight: `[4 * d_hidden, d_hidden]`, of the hidden state, of any strides.
+        hidden, cell, kept, reverse: as of `lstm`.
+
+    Returns:
+        The hidden states `[time, batch, d_hidden]`; the cells before the first step read and after each,
+        `[time + 1, batch, d_hidden]`, in float32 (float64 for float64).
+    """
+    try:
+        with below_autograd():
+            return _lstm(gates, weight, hidden, cell, kept, reverse)
+    except RuntimeError:
+        _check(gates, weight, hidden, cell, kept)
+        raise
+
+
+def _check(gates: Tensor, weight: Tensor, hidden: Tensor, cell: Tensor, kept: Tensor | None) -> None:
+    check_tensor("lstm_", "gates", gates)
+    time, batch, width = gates.shape if gates.dim() == 3 else (0, 0, gates.shape[-1] if gates.dim() else 0)
+    check_shape("lstm_", "gates", gates, (time, batch, width // 4 * 4))
+    size = width // 4
+    check_tensor("lstm_", "weight", weight, (gates.dtype,), gates.device, (4 * size, size))
+    for name, tensor in (("hidden", hidden), ("cell", cell)):
+        check_tensor("lstm_", name, tensor, (gates.dtype,), gates.device, (batch, size))
+    if kept is not None:
+        check_device("lstm_", "kept", kept, gates.device)
+        check_tensor("lstm_", "kept", kept, (torch.bool,), gates.device, (time, batch))
+
+
+class _Lstm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        hidden: Tensor,
+        cell: Tensor,
+        of_input: Tensor,
+        of_hidden: Tensor,
+        bias_input: Tensor | None,
+        bias_hidden: Tensor | None,
+        kept: Tensor | None,
+        reverse: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
+        batch_first = x.stride(1) > x.stride(0)
+        sums = linear(_rows(x, batch_first), of_input, bias)
+        time, batch, _ = x.shape
+        gates = sums.view(batch, time, -1).transpose(0, 1) if batch_first else sums.view(time, batch, -1)
+        with below_autograd():
+            states, cells = _lstm(gates, of_hidden, hidden, cell, kept, reverse)
+        ctx.reverse, ctx.batch_first = reverse, batch_first
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(
+            x, hidden, cell, of_input, of_hidden, bias_input, bias_hidden, kept, gates, cells, states
+        )
+        last = states[0 if reverse else -1].clone()
+        return states, last, cells[-1].to(states.dtype, copy=True)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        *inputs, kept, gates, cells, states = ctx.saved_tensors
+        needed, reverse = ctx.needs_input_grad, ctx.reverse
+        if torch.is_grad_enabled() or is_transformed() or any(it is not None and is_batched_by_autograd(it) for it in grads):
+            return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
+        x, hidden, _, of_input, of_hidden, *_ = inputs
+        with below_autograd():
+            grad_gates, grad_hidden, grad_cell = _lstm_backward(*grads, gates, cells, of_hidden, kept, reverse)
+        rows = _rows(grad_gates, ctx.batch_first)
+        of_weight = None
+        if needed[4]:
+            before = torch.empty_like(states)
+            shifted, first, rest = (before[:-1], before[-1], states[1:]) if reverse else (before[1:], before[0], states[:-1])
+            shifted.copy_(rest), first.copy_(hidden)
+            of_weight = linear(rows.mT, _rows(before, ctx.batch_first).mT)
+        of_bias = rows.sum(0) if needed[5] or needed[6] else None
+        return (
+            _like(linear(rows, of_input.mT), x, ctx.batch_first) if needed[0] else None,
+            grad_hidden,
+            grad_cell,
+            linear(rows.mT, _rows(x, ctx.batch_first).mT) if needed[3] else None,
+            of_weight,
+            of_bias if needed[5] else None,
+            of_bias if needed[6] else None,
+            None,
+            None,
+        )
+
+
+def _rows(x: Tensor, batch_first: bool) -> Tensor:
+    """`[time, batch, width]` as a matrix, in the order of memory."""
+    return (x.transpose(0, 1) if batch_first else x).reshape(-1, x.shape[-1])
+
+
+def _like(rows: Tensor, x: Tensor, batch_first: bool) -> Tensor:
+    time, batch, _ = x.shape
+    return rows.view(batch, time, -1).transpose(0, 1) if batch_first else rows.view(time, batch, -1)
+
+
+def _recorded_gradients(
+    inputs: Sequence[Any],
+    kept: Tensor | None,
+    reverse: bool,
+    grads: Sequence[Tensor | None],
+    needed: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    """By the reference, whose gradients have derivatives of their own."""
+    with torch.enable_grad():
+        # Places of their own in the graph: what one of them was made of, perhaps another, is none of this function's.
+        inputs = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in inputs]
+        x, hidden, cell, *weights = inputs
+        results = lstm_reference(x, hidden, cell, tuple(weights), kept, reverse)
+    pairs = [(result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None]
+    wanted = [it for it, is_needed in zip(inputs, needed, strict=False) if is_needed]
+    again = torch.is_grad_enabled()
+    found = iter(
+        torch.autograd.grad(
+            [result for result, _ in pairs], wanted, [grad for _, grad in pairs], create_graph=again, allow_unused=True
+        )
+    )
+    return tuple(next(found) if is_needed else None for is_needed in needed[: len(inputs)])
+
+
+@fake("lstm_")
+def _(
+    gates: Tensor, weight: Tensor, hidden: Tensor, cell: Tensor, kept: Tensor | None, reverse: bool
+) -> tuple[Tensor, Tensor]:
+    _check(gates, weight, hidden, cell, kept)
+    dtype = torch.promote_types(gates.dtype, torch.float32)
+    return _new_sequence(gates, hidden.shape[1]), gates.new_empty(gates.shape[0] + 1, *hidden.shape, dtype=dtype)
+
+
+@fake("lstm_backward")
+def _(
+    grad: Tensor | None,
+    grad_hidden: Tensor | None,
+    grad_cell: Tensor | None,
+    gates: Tensor,
+    cells: Tensor,
+    weight: Tensor,
+    kept: Tensor | None,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    batch, size = cells.shape[1:]
+    return _new_sequence(gates, 4 * size), *(gates.new_empty(batch, size) for _ in range(2))
+
+
+def _new_sequence(gates: Tensor, width: int) -> Tensor:
+    time, batch, _ = gates.shape
+    is_batch_first = gates.stride(1) > gates.stride(0)
+    shape = (batch, time, width) if is_batch_first else (time, batch, width)
+    return gates.new_empty(shape).transpose(0, 1) if is_batch_first else gates.new_empty(shape)
