@@ -29,22 +29,29 @@ Weights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
 output gate, then both biases `[4 * d_hidden]`, or None."""
 
 
-def lstm_gains(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | None]) -> bool:
+def lstm_gains(x: Tensor, d_hidden: int, others: Sequence[Tensor | None]) -> bool:
     """True if `lstm` computes this here, and faster than `torch.lstm` does: whole tensors on the CPU, of several rows.
 
     In bfloat16, also within autocast, it takes a processor that multiplies it.
+
+    Args:
+        x: `[time, batch, d_input]`.
+        d_hidden: size of the states.
+        others: states and weights.
     """
-    tensors = [it for it in (x, *states, *weights) if it is not None]
-    dtype = autocast_dtype(x) or x.dtype
-    if dtype != torch.float32 and (dtype != torch.bfloat16 or cpu_isa() != "avx512_bf16"):
-        return False
     if "cpu" in WITHOUT_NATIVE or is_transformed() or is_recorded() or torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
         return False
-    if not all(type(it) in _TYPES and it.device.type == "cpu" and it.dtype == x.dtype for it in tensors):
+    cast_to, threads = autocast_dtype(x), torch.get_num_threads()
+    dtype = cast_to or x.dtype
+    if dtype != torch.float32 and (dtype != torch.bfloat16 or cpu_isa() != "avx512_bf16"):
         return False
-    weight, rows = tensors[3 if len(states) > 1 else 2], x.shape[1]
-    enough = rows >= _ROWS_OF_THREAD * torch.get_num_threads() or rows >= torch.get_num_threads() == 1
-    return enough and weight.numel() <= _LARGEST_WEIGHT and x.numel() > 0
+    dtypes = (torch.float32, dtype) if cast_to else (dtype,)
+    if not all(
+        type(it) in _TYPES and it.device.type == "cpu" and it.dtype in dtypes for it in (x, *others) if it is not None
+    ):
+        return False
+    has_rows = threads == 1 or x.shape[1] >= _ROWS_OF_THREAD * threads
+    return has_rows and x.numel() > 0 and 4 * d_hidden**2 <= _LARGEST_WEIGHT
 
 
 def lstm(
@@ -158,9 +165,7 @@ class _Lstm(torch.autograd.Function):
             states, cells = _lstm(gates, of_hidden, hidden, cell, kept, reverse)
         ctx.reverse, ctx.batch_first = reverse, batch_first
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(
-            x, hidden, cell, of_input, of_hidden, bias_input, bias_hidden, kept, gates, cells, states
-        )
+        ctx.save_for_backward(x, hidden, cell, of_input, of_hidden, bias_input, bias_hidden, kept, gates, cells, states)
         last = states[0 if reverse else -1].clone()
         return states, last, cells[-1].to(states.dtype, copy=True)
 
@@ -168,19 +173,24 @@ class _Lstm(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, kept, gates, cells, states = ctx.saved_tensors
         needed, reverse = ctx.needs_input_grad, ctx.reverse
-        if torch.is_grad_enabled() or is_transformed() or any(it is not None and is_batched_by_autograd(it) for it in grads):
+        if (
+            torch.is_grad_enabled()
+            or is_transformed()
+            or any(it is not None and is_batched_by_autograd(it) for it in grads)
+        ):
             return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
         x, hidden, _, of_input, of_hidden, *_ = inputs
         with below_autograd():
-            grad_gates, grad_hidden, grad_cell = _lstm_backward(*grads, gates, cells, of_hidden, kept, reverse)
+            grad_gates, grad_hidden, grad_cell, of_bias = _lstm_backward(*grads, gates, cells, of_hidden, kept, reverse)
         rows = _rows(grad_gates, ctx.batch_first)
         of_weight = None
         if needed[4]:
             before = torch.empty_like(states)
-            shifted, first, rest = (before[:-1], before[-1], states[1:]) if reverse else (before[1:], before[0], states[:-1])
+            shifted, first, rest = (
+                (before[:-1], before[-1], states[1:]) if reverse else (before[1:], before[0], states[:-1])
+            )
             shifted.copy_(rest), first.copy_(hidden)
             of_weight = linear(rows.mT, _rows(before, ctx.batch_first).mT)
-        of_bias = rows.sum(0) if needed[5] or needed[6] else None
         return (
             _like(linear(rows, of_input.mT), x, ctx.batch_first) if needed[0] else None,
             grad_hidden,
@@ -188,7 +198,7 @@ class _Lstm(torch.autograd.Function):
             linear(rows.mT, _rows(x, ctx.batch_first).mT) if needed[3] else None,
             of_weight,
             of_bias if needed[5] else None,
-            of_bias if needed[6] else None,
+            of_bias.clone() if needed[5] and needed[6] else of_bias if needed[6] else None,
             None,
             None,
         )
@@ -247,9 +257,10 @@ def _(
     weight: Tensor,
     kept: Tensor | None,
     reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     batch, size = cells.shape[1:]
-    return _new_sequence(gates, 4 * size), *(gates.new_empty(batch, size) for _ in range(2))
+    states = (gates.new_empty(batch, size) for _ in range(2))
+    return _new_sequence(gates, 4 * size), *states, gates.new_empty(4 * size)
 
 
 def _new_sequence(gates: Tensor, width: int) -> Tensor:

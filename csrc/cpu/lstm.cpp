@@ -5,6 +5,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -62,9 +63,12 @@ Sizes sizes_of(const Tensor& gates, const Tensor& weight) {
   const Sizes sizes{gates.size(0), gates.size(1), gates.size(2) / 4};
   check_like(weight, {4 * sizes.size, sizes.size}, gates, "weight");
   check_storage(weight);
-  const bool is_dense = gates.stride(2) == 1 && std::min(gates.stride(0), gates.stride(1)) >= gates.size(2) &&
-                        std::max(gates.stride(0), gates.stride(1)) * std::min(sizes.time, sizes.batch) >= 0;
-  STD_TORCH_CHECK(gates.numel() == 0 || is_dense, "lstm: expected gates whose rows lie in one piece each");
+  const int64_t of_step = sizes.time > 1 ? gates.stride(0) : 4 * sizes.size * sizes.batch;
+  const int64_t of_row = sizes.batch > 1 ? gates.stride(1) : 4 * sizes.size;
+  const bool is_apart = of_step < of_row ? of_step >= gates.size(2) && of_row >= of_step * sizes.time
+                                         : of_row >= gates.size(2) && of_step >= of_row * sizes.batch;
+  STD_TORCH_CHECK(
+      gates.numel() == 0 || (gates.stride(2) == 1 && is_apart), "lstm: expected gates whose rows lie apart in memory");
   return sizes;
 }
 
@@ -82,9 +86,9 @@ class Kept {
     of_step_ = mask->stride(0), of_row_ = mask->stride(1);
   }
 
-  bool operator()(int64_t step, int64_t row) const {
-    return data_ == nullptr || data_[step * of_step_ + row * of_row_];
-  }
+  bool is_all() const { return data_ == nullptr; }
+
+  bool operator()(int64_t step, int64_t row) const { return is_all() || data_[step * of_step_ + row * of_row_]; }
 
  private:
   const bool* data_ = nullptr;
@@ -119,9 +123,9 @@ class Product {
             weight.size(transposed ? 0 : 1),
             kind_of<Element> == ElementKind::kBFloat16 && isa() == Isa::kAvx512Bf16 && weight.size(1) % 2 == 0},
         panels_((weight_.columns + kernels_.panel - 1) / kernels_.panel),
-        packed_(panels_ * kernels_.panel * weight_.depth) {
+        packed_(new Accumulate[panels_ * kernels_.panel * weight_.depth]) {
     for_rows(panels_, kernels_.panel * weight_.depth, [&](int64_t begin, int64_t end) {
-      kernels_.pack(weight_, packed_.data(), begin, end);
+      kernels_.pack(weight_, packed_.get(), begin, end);
     });
   }
 
@@ -130,14 +134,14 @@ class Product {
 
   void run(const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows) const {
     kernels_.product(
-        {{x, x_stride}, packed_.data(), {sums, stride()}, rows, weight_.depth, weight_.columns, weight_.in_pairs});
+        {{x, x_stride}, packed_.get(), {sums, stride()}, rows, weight_.depth, weight_.columns, weight_.in_pairs});
   }
 
  private:
   const LstmKernels<Element>& kernels_;
   StepWeight<Element> weight_;
   int64_t panels_;
-  std::vector<Accumulate> packed_;
+  std::unique_ptr<Accumulate[]> packed_;
 };
 
 template <class Element>
@@ -202,7 +206,6 @@ std::tuple<Tensor, Tensor> lstm(
   const ElementKind kind = element_kind(gates);
   const Tensor states = new_sequence(sizes, sizes.size, gates);
   const Tensor cells = new_contiguous({sizes.time + 1, sizes.batch, sizes.size}, accumulate_kind(kind), gates);
-  if (states.numel() == 0) return {states, cells};
   with_element_type(kind, [&](auto element) {
     using Element = decltype(element);
     const Element* values = data_of<Element>(cell);
@@ -225,7 +228,7 @@ template <class Element>
 void run_backward(
     const Sizes& sizes, const Gradients<Element>& grads, const Tensor& gates_any, const Tensor& cells_any,
     const Tensor& weight, const Kept& kept, bool reverse, const Tensor& grad_gates_any, Element* grad_hidden,
-    Element* grad_cell) {
+    Element* grad_cell, Element* grad_bias) {
   using Accumulate = accumulate_t<Element>;
   const auto& kernels = lstm_kernels()(Element{});
   const Product<Element> product(weight, false);
@@ -233,6 +236,9 @@ void run_backward(
   const auto cells = sequence_of<Accumulate>(cells_any);
   const auto grad_gates = sequence_of<Element>(grad_gates_any);
   const int64_t size = sizes.size, stride = product.stride();
+  // Of each row over its steps: the order in which they are added is the same for any number of threads.
+  std::vector<Accumulate> of_biases(std::max<int64_t>(sizes.batch, 1) * 4 * size);
+  Accumulate* biases = of_biases.data();
   for_batch(sizes, [&](int64_t begin, int64_t end) {
     const int64_t rows = end - begin;
     std::vector<Accumulate> sums(rows * stride), of_cells(rows * size), passed(rows * size);
@@ -253,13 +259,14 @@ void run_backward(
         Accumulate* sum = sums.data() + (row - begin) * stride;
         const Element* grad =
             grads.output == nullptr ? zeros.data() : grads.output + step * grads.of_step + row * grads.of_row;
-        add_passed(row - begin);
+        if (!kept.is_all() || index == sizes.time - 1) add_passed(row - begin);
         if (kept(step, row)) {
           kernels.backward(
               {sum, grad, gates.row(step, row), cells.row(index, row), cells.row(index + 1, row),
-               of_cells.data() + (row - begin) * size, grad_gates.row(step, row), size});
+               of_cells.data() + (row - begin) * size, grad_gates.row(step, row), biases + row * 4 * size, size});
         } else {
-          for (int64_t unit = 0; unit < size; ++unit) passed[(row - begin) * size + unit] = sum[unit] + load(grad[unit]);
+          for (int64_t unit = 0; unit < size; ++unit)
+            passed[(row - begin) * size + unit] = sum[unit] + load(grad[unit]);
           std::fill_n(grad_gates.row(step, row), 4 * size, Element{});
         }
       }
@@ -273,9 +280,13 @@ void run_backward(
       }
     }
   });
+  for (int64_t row = 1; row < sizes.batch; ++row) {
+    for (int64_t unit = 0; unit < 4 * size; ++unit) biases[unit] += biases[row * 4 * size + unit];
+  }
+  for (int64_t unit = 0; unit < 4 * size; ++unit) grad_bias[unit] = store<Element>(biases[unit]);
 }
 
-std::tuple<Tensor, Tensor, Tensor> lstm_backward(
+std::tuple<Tensor, Tensor, Tensor, Tensor> lstm_backward(
     const std::optional<Tensor>& grad_any, const std::optional<Tensor>& grad_hidden_any,
     const std::optional<Tensor>& grad_cell_any, const Tensor& gates, const Tensor& cells, const Tensor& weight,
     const std::optional<Tensor>& mask, bool reverse) {
@@ -284,13 +295,14 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(
   const ElementKind kind = element_kind(gates);
   check_sizes(cells, {sizes.time + 1, sizes.batch, sizes.size}, gates, "cells");
   STD_TORCH_CHECK(
-      element_kind(cells) == accumulate_kind(kind) && cells.is_contiguous(), "lstm: expected cells of the forward pass");
+      element_kind(cells) == accumulate_kind(kind) && cells.is_contiguous(),
+      "lstm: expected cells of the forward pass");
   const Kept kept(mask, sizes, gates);
   const auto usable = [&](const std::optional<Tensor>& tensor, const std::vector<int64_t>& shape) {
     if (!tensor) return std::optional<Tensor>();
     check_like(*tensor, shape, gates, "a gradient");
-    const bool has_rows = tensor->dim() == 3 && tensor->stride(2) == 1 &&
-                          is_aligned(tensor->const_data_ptr(), element_size(kind));
+    const bool has_rows =
+        tensor->dim() == 3 && tensor->stride(2) == 1 && is_aligned(tensor->const_data_ptr(), element_size(kind));
     return std::optional<Tensor>(has_rows ? *tensor : as_contiguous(*tensor));
   };
   const auto grad = usable(grad_any, {sizes.time, sizes.batch, sizes.size});
@@ -299,7 +311,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(
   const Tensor grad_gates = new_sequence(sizes, 4 * sizes.size, gates);
   const Tensor grad_hidden = new_contiguous({sizes.batch, sizes.size}, kind, gates);
   const Tensor grad_cell = new_contiguous({sizes.batch, sizes.size}, kind, gates);
-  if (grad_hidden.numel() == 0) return {grad_gates, grad_hidden, grad_cell};
+  const Tensor grad_bias = new_contiguous({4 * sizes.size}, kind, gates);
   with_element_type(kind, [&](auto element) {
     using Element = decltype(element);
     const auto data = [](const std::optional<Tensor>& tensor) { return tensor ? data_of<Element>(*tensor) : nullptr; };
@@ -307,9 +319,9 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(
         data(grad), grad ? grad->stride(0) : 0, grad ? grad->stride(1) : 0, data(of_hidden), data(of_cell)};
     run_backward<Element>(
         sizes, grads, gates, cells, weight, kept, reverse, grad_gates, mutable_data_of<Element>(grad_hidden),
-        mutable_data_of<Element>(grad_cell));
+        mutable_data_of<Element>(grad_cell), mutable_data_of<Element>(grad_bias));
   });
-  return {grad_gates, grad_hidden, grad_cell};
+  return {grad_gates, grad_hidden, grad_cell, grad_bias};
 }
 
 }  // namespace
@@ -321,7 +333,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
       " -> (Tensor, Tensor)");
   library.def(
       "lstm_backward(Tensor? grad, Tensor? grad_hidden, Tensor? grad_cell, Tensor gates, Tensor cells, Tensor weight,"
-      " Tensor? kept, bool reverse) -> (Tensor, Tensor, Tensor)");
+      " Tensor? kept, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {

@@ -48,6 +48,7 @@ struct LstmBackward {
   const accumulate_t<Element>* cell;
   accumulate_t<Element>* grad_cell;  // that of the cell, and then of the cell before
   Element* grad_gates;               // [4, size]
+  accumulate_t<Element>* grad_bias;  // [4, size], to which they are added
   int64_t size;
 };
 

@@ -245,6 +245,12 @@ __attribute__((noinline)) void lstm_gradients(
   }
 }
 
+template <class Element, class Accumulate>
+__attribute__((noinline)) void lstm_add(
+    const Element* __restrict__ values, Accumulate* __restrict__ sums, int64_t count) {
+  for (int64_t index = 0; index < count; ++index) sums[index] += load(values[index]);
+}
+
 template <class Element>
 void lstm_backward(const LstmBackward<Element>& step) {
   const int64_t size = step.size;
@@ -253,6 +259,7 @@ void lstm_backward(const LstmBackward<Element>& step) {
   lstm_gradients(
       step.sums, step.grad, gates, gates + size, gates + 2 * size, gates + 3 * size, step.before, step.cell,
       step.grad_cell, grads, grads + size, grads + 2 * size, grads + 3 * size, size);
+  lstm_add(grads, step.grad_bias, 4 * size);
 }
 
 template <class Element>
