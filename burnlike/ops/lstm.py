@@ -18,15 +18,15 @@ from ._library import WITHOUT_NATIVE, cpu_isa, fake, op
 from .linear import linear
 
 _lstm = op("lstm_")
-_lstm_backward = op("lstm_backward")
+_lstm_backward, _weight_backward = op("lstm_backward"), op("lstm_weight_backward")
 _TYPES = (Tensor, torch.nn.Parameter)
 _ROWS_OF_THREAD = 4
 _LARGEST_WEIGHT = 2**25
 """Values of a weight that every thread reads in each step: larger ones are read faster by parts."""
 
 Weights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
-"""For the input `[4 * d_hidden, d_input]` and for the hidden state `[4 * d_hidden, d_hidden]`, of input, forget, cell and
-output gate, then both biases `[4 * d_hidden]`, or None."""
+"""For the input `[4 * d_hidden, d_input]` and for the hidden state `[4 * d_hidden, d_hidden]`, of input, forget, cell
+and output gate, then both biases `[4 * d_hidden]`, or None."""
 
 
 def lstm_gains(x: Tensor, d_hidden: int, others: Sequence[Tensor | None]) -> bool:
@@ -190,12 +190,12 @@ class _Lstm(torch.autograd.Function):
                 (before[:-1], before[-1], states[1:]) if reverse else (before[1:], before[0], states[:-1])
             )
             shifted.copy_(rest), first.copy_(hidden)
-            of_weight = linear(rows.mT, _rows(before, ctx.batch_first).mT)
+            of_weight = _weight_backward(rows, _rows(before, ctx.batch_first))
         return (
             _like(linear(rows, of_input.mT), x, ctx.batch_first) if needed[0] else None,
             grad_hidden,
             grad_cell,
-            linear(rows.mT, _rows(x, ctx.batch_first).mT) if needed[3] else None,
+            _weight_backward(rows, _rows(x, ctx.batch_first)) if needed[3] else None,
             of_weight,
             of_bias if needed[5] else None,
             of_bias.clone() if needed[5] and needed[6] else of_bias if needed[6] else None,
@@ -261,6 +261,11 @@ def _(
     batch, size = cells.shape[1:]
     states = (gates.new_empty(batch, size) for _ in range(2))
     return _new_sequence(gates, 4 * size), *states, gates.new_empty(4 * size)
+
+
+@fake("lstm_weight_backward")
+def _(grad_gates: Tensor, x: Tensor) -> Tensor:
+    return x.new_empty(grad_gates.shape[1], x.shape[1])
 
 
 def _new_sequence(gates: Tensor, width: int) -> Tensor:

@@ -137,7 +137,9 @@ def _steps(dtype: torch.dtype) -> list[Tensor]:
     kept = torch.rand(6, 29) < 0.8
     hidden, cells = lstm_(gates, weight, *states, kept)
     backward = torch.ops.burnlike.lstm_backward
-    return [gates, hidden, cells, *backward(torch.ones_like(hidden), None, None, gates, cells, weight, kept, False)]
+    results = backward(torch.ones_like(hidden), None, None, gates, cells, weight, kept, False)
+    rows = results[0].flatten(0, 1), hidden.flatten(0, 1)
+    return [gates, hidden, cells, *results, torch.ops.burnlike.lstm_weight_backward(*rows)]
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
@@ -146,6 +148,7 @@ def test_ops_are_registered_as_they_compute(batch_first: bool) -> None:
     weight, hidden, cell, kept = torch.randn(8, 2), torch.randn(4, 2), torch.randn(4, 2), torch.rand(3, 4) < 0.5
     opcheck(torch.ops.burnlike.lstm_.default, (gates, weight, hidden, cell, kept, True))
     _, cells = lstm_(gates, weight, hidden, cell, kept, True)
+    opcheck(torch.ops.burnlike.lstm_weight_backward.default, (torch.randn(5, 8), torch.randn(5, 3)))
     grads = (torch.randn(3, 4, 2), torch.randn(4, 2), None)
     opcheck(torch.ops.burnlike.lstm_backward.default, (*grads, gates, cells, weight, kept, True))
 

@@ -20,8 +20,8 @@ from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import draws_as_torch, dropped, takes, takes_dropout, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
-from .recurrent import is_lstm, lstm_forward
 from .reading import methods_of, names_of, one_argument, read_otherwise
+from .recurrent import is_lstm, lstm_forward
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
 Methods = tuple[tuple[str, types.FunctionType], ...]

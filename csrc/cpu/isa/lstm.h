@@ -10,6 +10,9 @@
 
 namespace burnlike::cpu {
 
+// Rows of a product that are computed of a copy of x in one piece: so many groups of rows, whatever the vectors.
+inline constexpr int64_t kOuterRows = 48;
+
 // sums = x W for rows of x, of W as `pack` writes it. Each sum is over `depth` in its order, whatever the rows.
 template <class Element>
 struct StepProduct {
@@ -57,6 +60,7 @@ struct LstmKernels {
   int64_t panel;  // columns that are packed side by side
   void (*pack)(const StepWeight<Element>& weight, accumulate_t<Element>* packed, int64_t begin, int64_t end);
   void (*product)(const StepProduct<Element>&);
+  void (*outer)(const StepProduct<Element>&);  // of x transposed, of at most kOuterRows columns
   void (*forward)(const LstmForward<Element>&);
   void (*backward)(const LstmBackward<Element>&);
 };

@@ -30,13 +30,14 @@ void step_pack(const StepWeight<Element>& weight, accumulate_t<Element>* packed,
 void step_pack_pairs(const StepWeight<BFloat16>& weight, float* packed, int64_t begin, int64_t end) {
   for (int64_t panel = begin; panel < end; ++panel) {
     const int64_t first = panel * kStepPanel;
-    float* target = packed + panel * kStepPanel * (weight.depth / 2);
+    float* target = packed + panel * kStepPanel * ((weight.depth + 1) / 2);
     for (int64_t row = 0; row < weight.depth; row += 2, target += kStepPanel) {
       for (int64_t column = 0; column < kStepPanel; ++column) {
         uint32_t pair = 0;
         if (first + column < weight.columns) {
           const BFloat16* upper = weight.data + row * weight.down + (first + column) * weight.right;
-          pair = upper->bits | static_cast<uint32_t>(upper[weight.down].bits) << 16;
+          const uint32_t lower = row + 1 < weight.depth ? upper[weight.down].bits : 0;
+          pair = upper->bits | lower << 16;
         }
         target[column] = detail::float_of(pair);
       }
@@ -54,8 +55,8 @@ void step_pack_any(const StepWeight<Element>& weight, accumulate_t<Element>* pac
 
 template <int kRows, class Element>
 void step_strip(
-    const Element* x, int64_t x_stride, const float* packed, float* sums, int64_t sums_stride, int64_t depth,
-    bool adds) {
+    const Element* x, int64_t x_stride, int64_t x_step, const float* packed, float* sums, int64_t sums_stride,
+    int64_t depth, bool adds) {
   FloatVector sum[kRows][kStepVectors];
 #pragma GCC unroll 8
   for (int row = 0; row < kRows; ++row) {
@@ -72,7 +73,7 @@ void step_strip(
     }
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
-      const FloatVector value = all_of(load(x[row * x_stride + index]));
+      const FloatVector value = all_of(load(x[row * x_stride + index * x_step]));
 #pragma GCC unroll 4
       for (int part = 0; part < kStepVectors; ++part) {
         sum[row][part] = multiply_add(weights[part], value, sum[row][part]);
@@ -90,13 +91,13 @@ void step_strip(
 
 template <int kRows>
 void step_strip(
-    const double* x, int64_t x_stride, const double* packed, double* sums, int64_t sums_stride, int64_t depth,
-    bool adds) {
+    const double* x, int64_t x_stride, int64_t x_step, const double* packed, double* sums, int64_t sums_stride,
+    int64_t depth, bool adds) {
   for (int row = 0; row < kRows; ++row) {
     double* __restrict__ sum = sums + row * sums_stride;
     for (int64_t column = 0; column < (adds ? 0 : kStepPanel); ++column) sum[column] = 0.0;
     for (int64_t index = 0; index < depth; ++index) {
-      const double value = x[row * x_stride + index];
+      const double value = x[row * x_stride + index * x_step];
       const double* __restrict__ weights = packed + index * kStepPanel;
       for (int64_t column = 0; column < kStepPanel; ++column) sum[column] += weights[column] * value;
     }
@@ -107,8 +108,8 @@ void step_strip(
 
 template <int kRows>
 BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
-    const BFloat16* x, int64_t x_stride, const float* packed, float* sums, int64_t sums_stride, int64_t depth,
-    bool adds) {
+    const BFloat16* x, int64_t x_stride, int64_t x_step, const float* packed, float* sums, int64_t sums_stride,
+    int64_t depth, bool adds) {
   __m512 sum[kRows][kStepVectors];
 #pragma GCC unroll 8
   for (int row = 0; row < kRows; ++row) {
@@ -126,7 +127,7 @@ BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
       int pair;
-      __builtin_memcpy(&pair, x + row * x_stride + index, sizeof(pair));
+      __builtin_memcpy(&pair, x + row * x_stride + index * x_step, sizeof(pair));
       const __m512bh values = __m512bh(_mm512_set1_epi32(pair));
 #pragma GCC unroll 4
       for (int part = 0; part < kStepVectors; ++part) {
@@ -146,7 +147,7 @@ BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
 #endif
 
 template <class Element, class Accumulate = accumulate_t<Element>>
-using StepStrip = void (*)(const Element*, int64_t, const Accumulate*, Accumulate*, int64_t, int64_t, bool);
+using StepStrip = void (*)(const Element*, int64_t, int64_t, const Accumulate*, Accumulate*, int64_t, int64_t, bool);
 
 template <class Element>
 StepStrip<Element> strip_of([[maybe_unused]] bool in_pairs, int64_t rows) {
@@ -163,23 +164,51 @@ StepStrip<Element> strip_of([[maybe_unused]] bool in_pairs, int64_t rows) {
   return strips[rows - 1];
 }
 
+// Rows of x, whose values in one row are `x_step` apart, with all panels of a part of the weight.
+template <class Element>
+void step_part(
+    const StepProduct<Element>& product, const Element* x, int64_t x_stride, int64_t x_step, int64_t first,
+    int64_t depth) {
+  const int64_t groups = (product.rows + kStepRows - 1) / kStepRows;
+  const int64_t deep = product.in_pairs ? (product.depth + 1) / 2 : product.depth;
+  const int64_t above = product.in_pairs ? first / 2 : first;
+  for (int64_t column = 0; column < product.columns; column += kStepPanel) {
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t row = product.rows * group / groups;
+      const int64_t rows = product.rows * (group + 1) / groups - row;
+      strip_of<Element>(product.in_pairs, rows)(
+          x + row * x_stride, x_stride, x_step, product.packed + column * deep + above * kStepPanel,
+          product.sums.data + row * product.sums.stride + column, product.sums.stride, depth, first > 0);
+    }
+  }
+}
+
 template <class Element>
 void step_product(const StepProduct<Element>& product) {
-  const int64_t groups = (product.rows + kStepRows - 1) / kStepRows;
-  for (int64_t column = 0; column < product.columns; column += kStepPanel) {
-    for (int64_t first = 0; first < product.depth; first += kStepDepth) {
-      const int64_t rest = product.depth - first;
-      const int64_t depth = rest < kStepDepth ? rest : kStepDepth;
-      const int64_t place = column * product.depth + first * kStepPanel;
-      for (int64_t group = 0; group < groups; ++group) {
-        const int64_t row = product.rows * group / groups;
-        const int64_t rows = product.rows * (group + 1) / groups - row;
-        strip_of<Element>(product.in_pairs, rows)(
-            product.x.data + row * product.x.stride + first, product.x.stride,
-            product.packed + (product.in_pairs ? place / 2 : place),
-            product.sums.data + row * product.sums.stride + column, product.sums.stride, depth, first > 0);
-      }
+  for (int64_t first = 0; first < product.depth; first += kStepDepth) {
+    const int64_t rest = product.depth - first;
+    step_part(product, product.x.data + first, product.x.stride, 1, first, rest < kStepDepth ? rest : kStepDepth);
+  }
+}
+
+// The same of x transposed: its row of so many columns is a value of each row of the product.
+template <class Element>
+void step_outer(const StepProduct<Element>& product) {
+  Element tile[kStepDepth * kOuterRows];
+  for (int64_t first = 0; first < product.depth; first += kStepDepth) {
+    const int64_t rest = product.depth - first;
+    const int64_t depth = rest < kStepDepth ? rest : kStepDepth;
+    const int64_t together = product.in_pairs ? 2 : 1;
+    const int64_t width = product.rows * together;
+    for (int64_t index = 0; index < depth; ++index) {
+      const Element* source = product.x.data + (first + index) * product.x.stride;
+      Element* target = tile + index / together * width + index % together;
+      for (int64_t row = 0; row < product.rows; ++row) target[row * together] = source[row];
     }
+    if (depth % together != 0) {
+      for (int64_t row = 0; row < product.rows; ++row) tile[depth / 2 * width + 2 * row + 1] = Element{};
+    }
+    step_part(product, tile, together, product.rows, first, depth);
   }
 }
 
@@ -263,8 +292,8 @@ void lstm_backward(const LstmBackward<Element>& step) {
 }
 
 template <class Element>
-constexpr LstmKernels<Element> lstm_functions = {
-    kStepPanel, step_pack_any<Element>, step_product<Element>, lstm_forward<Element>, lstm_backward<Element>};
+constexpr LstmKernels<Element> lstm_functions = {kStepPanel,          step_pack_any<Element>, step_product<Element>,
+                                                 step_outer<Element>, lstm_forward<Element>,  lstm_backward<Element>};
 
 }  // namespace
 
