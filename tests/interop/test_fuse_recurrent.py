@@ -90,7 +90,10 @@ def test_what_the_op_does_not_take_is_left_to_torch() -> None:
     with pytest.raises(RuntimeError, match="hidden"):
         fused(torch.randn(5, 8, 6), (torch.zeros(1, 8, 9), torch.zeros(1, 8, 9)))
     assert calls() == before
-    assert not fuse(nn.LSTM(6, 10, proj_size=4)).fused
+    projected = nn.LSTM(6, 10, proj_size=4)
+    fuse(projected)
+    assert projected(torch.randn(5, 8, 6))[0].shape == (5, 8, 4)
+    assert calls() == before
 
 
 def test_second_derivatives_and_unfuse() -> None:

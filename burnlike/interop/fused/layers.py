@@ -21,13 +21,12 @@ from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import draws_as_torch, dropped, takes, takes_dropout, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
 from .reading import methods_of, names_of, one_argument, read_otherwise
-from .recurrent import is_lstm, lstm_forward
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
 Methods = tuple[tuple[str, types.FunctionType], ...]
 """Methods of a class, by name, that its forward calls."""
 
-Compute = Callable[..., Any]
+Compute = Callable[..., Tensor | None]
 """A function of a module and its inputs: the result, or None for what the op does not take."""
 
 
@@ -40,7 +39,6 @@ class LayerRule:
         prove: what of the module the forward depends on, hashable, or None and why the op does not compute it.
         compute: with that, what the op computes.
         arguments: how many tensors the forward takes.
-        optional: the name of one more argument that it may get.
     """
 
     name: str
@@ -49,7 +47,6 @@ class LayerRule:
     prove: Callable[[nn.Module, types.FunctionType], tuple[Any, str]]
     compute: Callable[[Any], Compute]
     arguments: int = 1
-    optional: str = ""
 
 
 def fuse_layer(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple[FusedForward | None, str]:
@@ -92,23 +89,20 @@ def layer_forward(owner: type[nn.Module], name: str, methods: Methods, details: 
         owner,
         (name, methods, details),
         lambda: (
-            _with_op(stock, rule, methods, rule.compute(details)),
+            _with_op(stock, rule.arguments, methods, rule.compute(details)),
             (rule.op,),
             (layer_forward, owner, name, methods, details),
         ),
     )
 
 
-def _with_op(stock: types.FunctionType, rule: LayerRule, methods: Methods, compute: Compute) -> Callable[..., Any]:
-    """The stock forward with another way for the arguments of a rule, while its methods are what they were."""
-    count, optional, name = rule.arguments, rule.optional, one_argument(stock) or ""
+def _with_op(stock: types.FunctionType, count: int, methods: Methods, compute: Compute) -> Callable[..., Any]:
+    """The stock forward with another way for `count` arguments, while its methods are what they were."""
+    name = one_argument(stock) or ""
 
     def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
         inputs = arguments if arguments or count > 1 else (keywords.get(name),)
-        if optional in keywords and len(inputs) == count:
-            inputs = (*inputs, keywords[optional])
-        is_proven = count <= len(inputs) <= count + (optional != "") and inputs[0] is not None
-        is_proven = is_proven and len(arguments) + len(keywords) == len(inputs)
+        is_proven = len(inputs) == count and len(arguments) + len(keywords) == count and inputs[0] is not None
         for method, function in methods:
             is_proven = is_proven and getattr(type(module), method, None) is function and method not in module.__dict__
         result = compute(module, *inputs) if is_proven else None
@@ -262,7 +256,6 @@ _RULES = (
         lambda *_: ((), "" if draws_as_torch() else "torch draws its numbers in another way on this machine"),
         lambda _: _dropout,
     ),
-    LayerRule("lstm", "lstm", is_lstm, lambda *_: ((), ""), lambda _: lstm_forward, optional="hx"),
     LayerRule("conv1d", "linear", _is_conv1d, _prove_conv1d, lambda _: conv1d_forward),
     LayerRule(
         "gelu_tanh",
