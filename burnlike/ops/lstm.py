@@ -59,8 +59,8 @@ def lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The hidden states of all steps, and the last hidden state and cell.
 
-    Differentiable any number of times, from the second derivative on in plain torch. Memory: for backward the gates and
-    cells of all steps, five times the states; the cells are in float32 (float64 for float64).
+    Differentiable any number of times, from the second derivative on in plain torch. Memory: for backward x, the states,
+    and the gates and cells of all steps, six times the states in all; the cells are in float32 (float64 for float64).
 
     Args:
         x: `[time, batch, d_input]`; time and batch may lie in memory in either order, in which the states lie, too.
@@ -156,14 +156,9 @@ class _Lstm(torch.autograd.Function):
         kept: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
         batch_first = x.stride(1) > x.stride(0)
-        sums = linear(_rows(x, batch_first), of_input, bias)
-        time, batch, _ = x.shape
-        gates = sums.view(batch, time, -1).transpose(0, 1) if batch_first else sums.view(time, batch, -1)
-        with below_autograd():
-            states, cells = _lstm(gates, of_hidden, hidden, cell, kept, reverse)
-        ctx.reverse, ctx.batch_first = reverse, batch_first
+        gates, states, cells = _steps(x, hidden, cell, (of_input, of_hidden, bias_input, bias_hidden), kept, reverse)
+        ctx.reverse, ctx.batch_first, ctx.is_spent = reverse, batch_first, False
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, hidden, cell, of_input, of_hidden, bias_input, bias_hidden, kept, gates, cells, states)
         last = states[0 if reverse else -1].clone()
@@ -180,8 +175,12 @@ class _Lstm(torch.autograd.Function):
         ):
             return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
         x, hidden, _, of_input, of_hidden, *_ = inputs
+        if ctx.is_spent:  # of a graph that was kept, whose gates became gradients the first time
+            gates, states, cells = _steps(*inputs[:3], inputs[3:], kept, reverse)
+        ctx.is_spent = True
+        grad_gates = gates.data  # without a note to autograd, which would refuse to give them again
         with below_autograd():
-            grad_gates, grad_hidden, grad_cell, of_bias = _lstm_backward(*grads, gates, cells, of_hidden, kept, reverse)
+            grad_hidden, grad_cell, of_bias = _lstm_backward(*grads, grad_gates, cells, of_hidden, kept, reverse)
         rows = _rows(grad_gates, ctx.batch_first)
         of_weight = None
         if needed[4]:
@@ -190,18 +189,40 @@ class _Lstm(torch.autograd.Function):
                 (before[:-1], before[-1], states[1:]) if reverse else (before[1:], before[0], states[:-1])
             )
             shifted.copy_(rest), first.copy_(hidden)
-            of_weight = _weight_backward(rows, _rows(before, ctx.batch_first))
+            of_weight = _weight_gradient(rows, _rows(before, ctx.batch_first))
         return (
             _like(linear(rows, of_input.mT), x, ctx.batch_first) if needed[0] else None,
             grad_hidden,
             grad_cell,
-            _weight_backward(rows, _rows(x, ctx.batch_first)) if needed[3] else None,
+            _weight_gradient(rows, _rows(x, ctx.batch_first)) if needed[3] else None,
             of_weight,
             of_bias if needed[5] else None,
             of_bias.clone() if needed[5] and needed[6] else of_bias if needed[6] else None,
             None,
             None,
         )
+
+
+def _steps(
+    x: Tensor, hidden: Tensor, cell: Tensor, weights: Sequence[Any], kept: Tensor | None, reverse: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gates, states and cells of all steps."""
+    of_input, of_hidden, bias_input, bias_hidden = weights
+    bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
+    time, batch, _ = x.shape
+    batch_first = x.stride(1) > x.stride(0)
+    sums = linear(_rows(x, batch_first), of_input, bias)
+    gates = sums.view(batch, time, -1).transpose(0, 1) if batch_first else sums.view(time, batch, -1)
+    with below_autograd():
+        return gates, *_lstm(gates, of_hidden, hidden, cell, kept, reverse)
+
+
+def _weight_gradient(grad_gates: Tensor, x: Tensor) -> Tensor:
+    """grad_gates^T x; in bfloat16 torch's product is as fast."""
+    if x.dtype == torch.bfloat16:
+        return linear(grad_gates.mT, x.mT)
+    with below_autograd():
+        return _weight_backward(grad_gates, x)
 
 
 def _rows(x: Tensor, batch_first: bool) -> Tensor:
@@ -244,7 +265,12 @@ def _(
 ) -> tuple[Tensor, Tensor]:
     _check(gates, weight, hidden, cell, kept)
     dtype = torch.promote_types(gates.dtype, torch.float32)
-    return _new_sequence(gates, hidden.shape[1]), gates.new_empty(gates.shape[0] + 1, *hidden.shape, dtype=dtype)
+    (time, batch, _), size = gates.shape, hidden.shape[1]
+    is_batch_first = gates.stride(1) > gates.stride(0)
+    states = (
+        gates.new_empty(batch, time, size).transpose(0, 1) if is_batch_first else gates.new_empty(time, batch, size)
+    )
+    return states, gates.new_empty(time + 1, batch, size, dtype=dtype)
 
 
 @fake("lstm_backward")
@@ -257,19 +283,11 @@ def _(
     weight: Tensor,
     kept: Tensor | None,
     reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     batch, size = cells.shape[1:]
-    states = (gates.new_empty(batch, size) for _ in range(2))
-    return _new_sequence(gates, 4 * size), *states, gates.new_empty(4 * size)
+    return gates.new_empty(batch, size), gates.new_empty(batch, size), gates.new_empty(4 * size)
 
 
 @fake("lstm_weight_backward")
 def _(grad_gates: Tensor, x: Tensor) -> Tensor:
     return x.new_empty(grad_gates.shape[1], x.shape[1])
-
-
-def _new_sequence(gates: Tensor, width: int) -> Tensor:
-    time, batch, _ = gates.shape
-    is_batch_first = gates.stride(1) > gates.stride(0)
-    shape = (batch, time, width) if is_batch_first else (time, batch, width)
-    return gates.new_empty(shape).transpose(0, 1) if is_batch_first else gates.new_empty(shape)

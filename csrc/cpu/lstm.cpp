@@ -237,14 +237,13 @@ struct Gradients {
 template <class Element>
 void run_backward(
     const Sizes& sizes, const Gradients<Element>& grads, const Tensor& gates_any, const Tensor& cells_any,
-    const Tensor& weight, const Kept& kept, bool reverse, const Tensor& grad_gates_any, Element* grad_hidden,
-    Element* grad_cell, Element* grad_bias) {
+    const Tensor& weight, const Kept& kept, bool reverse, Element* grad_hidden, Element* grad_cell,
+    Element* grad_bias) {
   using Accumulate = accumulate_t<Element>;
   const auto& kernels = lstm_kernels()(Element{});
   const Product<Element> product(weight, 0, true);
   const auto gates = sequence_of<Element>(gates_any);
   const auto cells = sequence_of<Accumulate>(cells_any);
-  const auto grad_gates = sequence_of<Element>(grad_gates_any);
   const int64_t size = sizes.size, stride = product.stride();
   // Of each row over its steps: the order in which they are added is the same for any number of threads.
   std::vector<Accumulate> of_biases(std::max<int64_t>(sizes.batch, 1) * 4 * size);
@@ -273,14 +272,14 @@ void run_backward(
         if (kept(step, row)) {
           kernels.backward(
               {sum, grad, gates.row(step, row), cells.row(index, row), cells.row(index + 1, row),
-               of_cells.data() + (row - begin) * size, grad_gates.row(step, row), biases + row * 4 * size, size});
+               of_cells.data() + (row - begin) * size, biases + row * 4 * size, size});
         } else {
           for (int64_t unit = 0; unit < size; ++unit)
             passed[(row - begin) * size + unit] = sum[unit] + load(grad[unit]);
-          std::fill_n(grad_gates.row(step, row), 4 * size, Element{});
+          std::fill_n(gates.row(step, row), 4 * size, Element{});
         }
       }
-      product.run(grad_gates.row(step, begin), grad_gates.of_row, sums.data(), rows);
+      product.run(gates.row(step, begin), gates.of_row, sums.data(), rows);
     }
     for (int64_t row = 0; row < rows; ++row) {
       add_passed(row);
@@ -296,7 +295,7 @@ void run_backward(
   for (int64_t unit = 0; unit < 4 * size; ++unit) grad_bias[unit] = store<Element>(biases[unit]);
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> lstm_backward(
+std::tuple<Tensor, Tensor, Tensor> lstm_backward(
     const std::optional<Tensor>& grad_any, const std::optional<Tensor>& grad_hidden_any,
     const std::optional<Tensor>& grad_cell_any, const Tensor& gates, const Tensor& cells, const Tensor& weight,
     const std::optional<Tensor>& mask, bool reverse) {
@@ -318,7 +317,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> lstm_backward(
   const auto grad = usable(grad_any, {sizes.time, sizes.batch, sizes.size});
   const auto of_hidden = usable(grad_hidden_any, {sizes.batch, sizes.size});
   const auto of_cell = usable(grad_cell_any, {sizes.batch, sizes.size});
-  const Tensor grad_gates = new_sequence(sizes, 4 * sizes.size, gates);
   const Tensor grad_hidden = new_contiguous({sizes.batch, sizes.size}, kind, gates);
   const Tensor grad_cell = new_contiguous({sizes.batch, sizes.size}, kind, gates);
   const Tensor grad_bias = new_contiguous({4 * sizes.size}, kind, gates);
@@ -328,10 +326,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> lstm_backward(
     const Gradients<Element> grads{
         data(grad), grad ? grad->stride(0) : 0, grad ? grad->stride(1) : 0, data(of_hidden), data(of_cell)};
     run_backward<Element>(
-        sizes, grads, gates, cells, weight, kept, reverse, grad_gates, mutable_data_of<Element>(grad_hidden),
+        sizes, grads, gates, cells, weight, kept, reverse, mutable_data_of<Element>(grad_hidden),
         mutable_data_of<Element>(grad_cell), mutable_data_of<Element>(grad_bias));
   });
-  return {grad_gates, grad_hidden, grad_cell, grad_bias};
+  return {grad_hidden, grad_cell, grad_bias};
 }
 
 // grad_gates^T x: the gradient of the weight that x was multiplied with.
@@ -376,8 +374,9 @@ STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
       "lstm_(Tensor(a!) gates, Tensor weight, Tensor hidden, Tensor cell, Tensor? kept, bool reverse)"
       " -> (Tensor, Tensor)");
   library.def(
-      "lstm_backward(Tensor? grad, Tensor? grad_hidden, Tensor? grad_cell, Tensor gates, Tensor cells, Tensor weight,"
-      " Tensor? kept, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)");
+      "lstm_backward(Tensor? grad, Tensor? grad_hidden, Tensor? grad_cell, Tensor(a!) gates, Tensor cells, Tensor "
+      "weight,"
+      " Tensor? kept, bool reverse) -> (Tensor, Tensor, Tensor)");
   library.def("lstm_weight_backward(Tensor grad_gates, Tensor x) -> Tensor");
 }
 

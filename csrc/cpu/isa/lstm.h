@@ -46,11 +46,10 @@ template <class Element>
 struct LstmBackward {
   const accumulate_t<Element>* sums;  // the gradient by the step after this one
   const Element* grad;                // of the output
-  const Element* gates;               // [4, size]
+  Element* gates;                     // [4, size], and then their gradients
   const accumulate_t<Element>* before;
   const accumulate_t<Element>* cell;
   accumulate_t<Element>* grad_cell;  // that of the cell, and then of the cell before
-  Element* grad_gates;               // [4, size]
   accumulate_t<Element>* grad_bias;  // [4, size], to which they are added
   int64_t size;
 };

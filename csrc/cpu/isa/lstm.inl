@@ -6,8 +6,8 @@ namespace {
 constexpr int kStepRows = kVector == 16 ? 6 : 3;
 constexpr int kStepVectors = 4;
 constexpr int64_t kStepPanel = kStepVectors * kVector;
-// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays in the first cache.
-constexpr int64_t kStepDepth = 128;
+// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near.
+constexpr int64_t kStepDepth = 512;
 
 // Panels [begin, end) of columns, each `[depth, kStepPanel]`, with zeros beyond the weight.
 template <class Element>
@@ -252,13 +252,13 @@ void lstm_forward(const LstmForward<Element>& step) {
   lstm_hidden(output, step.cell, step.hidden, size);
 }
 
+// Each gate becomes the gradient of what it was made of.
 template <class Element, class Accumulate>
 __attribute__((noinline)) void lstm_gradients(
-    const Accumulate* __restrict__ sums, const Element* __restrict__ grad, const Element* __restrict__ inputs,
-    const Element* __restrict__ forgets, const Element* __restrict__ candidates, const Element* __restrict__ outputs,
+    const Accumulate* __restrict__ sums, const Element* __restrict__ grad, Element* __restrict__ inputs,
+    Element* __restrict__ forgets, Element* __restrict__ candidates, Element* __restrict__ outputs,
     const Accumulate* __restrict__ before, const Accumulate* __restrict__ cell, Accumulate* __restrict__ grad_cell,
-    Element* __restrict__ grad_inputs, Element* __restrict__ grad_forgets, Element* __restrict__ grad_candidates,
-    Element* __restrict__ grad_outputs, int64_t size) {
+    int64_t size) {
   constexpr Accumulate one = 1;
   for (int64_t unit = 0; unit < size; ++unit) {
     const Accumulate input = load(inputs[unit]), forget = load(forgets[unit]);
@@ -266,10 +266,10 @@ __attribute__((noinline)) void lstm_gradients(
     const Accumulate of_hidden = sums[unit] + load(grad[unit]);
     const Accumulate of_tanh = hyperbolic_tangent(cell[unit]);
     const Accumulate of_cell = grad_cell[unit] + of_hidden * output * (one - of_tanh * of_tanh);
-    grad_inputs[unit] = store<Element>(of_cell * candidate * (input * (one - input)));
-    grad_forgets[unit] = store<Element>(of_cell * before[unit] * (forget * (one - forget)));
-    grad_candidates[unit] = store<Element>(of_cell * input * (one - candidate * candidate));
-    grad_outputs[unit] = store<Element>(of_hidden * of_tanh * (output * (one - output)));
+    inputs[unit] = store<Element>(of_cell * candidate * (input * (one - input)));
+    forgets[unit] = store<Element>(of_cell * before[unit] * (forget * (one - forget)));
+    candidates[unit] = store<Element>(of_cell * input * (one - candidate * candidate));
+    outputs[unit] = store<Element>(of_hidden * of_tanh * (output * (one - output)));
     grad_cell[unit] = of_cell * forget;
   }
 }
@@ -283,12 +283,11 @@ __attribute__((noinline)) void lstm_add(
 template <class Element>
 void lstm_backward(const LstmBackward<Element>& step) {
   const int64_t size = step.size;
-  const Element* gates = step.gates;
-  Element* grads = step.grad_gates;
+  Element* gates = step.gates;
   lstm_gradients(
       step.sums, step.grad, gates, gates + size, gates + 2 * size, gates + 3 * size, step.before, step.cell,
-      step.grad_cell, grads, grads + size, grads + 2 * size, grads + 3 * size, size);
-  lstm_add(grads, step.grad_bias, 4 * size);
+      step.grad_cell, size);
+  lstm_add(gates, step.grad_bias, 4 * size);
 }
 
 template <class Element>
