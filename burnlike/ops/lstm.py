@@ -59,8 +59,8 @@ def lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The hidden states of all steps, and the last hidden state and cell.
 
-    Differentiable any number of times, from the second derivative on in plain torch. Memory: for backward x, the states,
-    and the gates and cells of all steps, six times the states in all; the cells are in float32 (float64 for float64).
+    Differentiable any number of times, from the second derivative on in plain torch. Memory: for backward x, and the
+    gates, cells and states of all steps, six times the states; the cells are in float32 (float64 for float64).
 
     Args:
         x: `[time, batch, d_input]`; time and batch may lie in memory in either order, in which the states lie, too.
