@@ -209,10 +209,8 @@ def _steps(
     """The gates, states and cells of all steps."""
     of_input, of_hidden, bias_input, bias_hidden = weights
     bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
-    time, batch, _ = x.shape
     batch_first = x.stride(1) > x.stride(0)
-    sums = linear(_rows(x, batch_first), of_input, bias)
-    gates = sums.view(batch, time, -1).transpose(0, 1) if batch_first else sums.view(time, batch, -1)
+    gates = _like(linear(_rows(x, batch_first), of_input, bias), x, batch_first)
     with below_autograd():
         return gates, *_lstm(gates, of_hidden, hidden, cell, kept, reverse)
 
@@ -232,7 +230,8 @@ def _rows(x: Tensor, batch_first: bool) -> Tensor:
 
 def _like(rows: Tensor, x: Tensor, batch_first: bool) -> Tensor:
     time, batch, _ = x.shape
-    return rows.view(batch, time, -1).transpose(0, 1) if batch_first else rows.view(time, batch, -1)
+    shape = (batch, time, rows.shape[1]) if batch_first else (time, batch, rows.shape[1])
+    return rows.view(shape).transpose(0, 1) if batch_first else rows.view(shape)
 
 
 def _recorded_gradients(
@@ -265,12 +264,9 @@ def _(
 ) -> tuple[Tensor, Tensor]:
     _check(gates, weight, hidden, cell, kept)
     dtype = torch.promote_types(gates.dtype, torch.float32)
-    (time, batch, _), size = gates.shape, hidden.shape[1]
-    is_batch_first = gates.stride(1) > gates.stride(0)
-    states = (
-        gates.new_empty(batch, time, size).transpose(0, 1) if is_batch_first else gates.new_empty(time, batch, size)
-    )
-    return states, gates.new_empty(time + 1, batch, size, dtype=dtype)
+    time, size = gates.shape[0], hidden.shape[1]
+    states = _like(gates.new_empty(time * hidden.shape[0], size), gates, gates.stride(1) > gates.stride(0))
+    return states, gates.new_empty(time + 1, *hidden.shape, dtype=dtype)
 
 
 @fake("lstm_backward")
