@@ -27,6 +27,7 @@ IN_NO_CASE = {
     "decode_step": "of a whole model",
     "int8_linear": "of 8 bits, which a result in float64 is far from",
     "join_gates": "of lists of gates",
+    "lstm_": "the steps of a function that has the derivatives",
     "read_values_": "of a file",
     "bernoulli_noise_": "of the state of torch's generator",
 }

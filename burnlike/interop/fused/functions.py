@@ -22,6 +22,7 @@ from ...ops._function import is_recorded, is_transformed
 from ...ops._library import WITHOUT_NATIVE
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
 from .lazy_logits import LazyLogits, loss_of
+from .recurrent import lstm as native_lstm
 
 
 def layer_norm(
@@ -115,6 +116,15 @@ def recurrent(kernel: Callable[..., tuple[Tensor, ...]], x: Tensor, *arguments: 
     is_packed = isinstance(arguments[0], Tensor)
     keeps_state_dtype = kernel is torch.gru or (kernel is torch.lstm and is_packed)
     return half_products.recurrent(kernel, x, *arguments, keeps_state_dtype=keeps_state_dtype)
+
+
+def lstm(x: Tensor, *arguments: Any, **keywords: Any) -> tuple[Tensor, ...]:
+    """`torch.lstm` of sequences, and of packed ones."""
+    is_usual = len(arguments) == 8 and not keywords and takes(x) and not isinstance(arguments[0], Tensor)
+    results = native_lstm(x, *arguments) if is_usual else None
+    if results is not None:
+        return results
+    return recurrent(torch.lstm, x, *arguments) if half_products.SLOW else torch.lstm(x, *arguments, **keywords)
 
 
 def causal_lm_loss(

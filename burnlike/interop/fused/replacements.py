@@ -32,13 +32,14 @@ _STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
     F.rms_norm: (functions.rms_norm, "rms_norm"),
     F.scaled_dot_product_attention: (functions.attention, "attention"),
     F.dropout: (functions.dropout, "dropout"),
+    torch.lstm: (functions.lstm, "lstm"),
     nn.CrossEntropyLoss: (cross_entropy_loss, "cross_entropy"),
 }
 if half_products.SLOW:
     # torch's own fail in 16 bits on such a CPU, or are slow.
     _STAND_INS |= {
         it: (partial(functions.recurrent, it), f"{it.__name__} in float32")
-        for it in (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+        for it in (torch.gru, torch.rnn_tanh, torch.rnn_relu)
     }
 _BY_NAME = {it.__name__: it for it in _STAND_INS}
 _NAMESPACES = (torch, nn, F, recurrent_kernels)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from burnlike.data.sources.images import read_image
 from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
 from burnlike.data.chat.configs import ChatConfig
 from burnlike.data.chat.splits import ChatData
+from burnlike.data.sources.images import read_image
 from burnlike.errors import ConfigError, DataError
 from burnlike.models import PretrainedConfig
 from burnlike.train.tasks.language_model import next_token_loss

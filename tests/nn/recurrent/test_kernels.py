@@ -1,6 +1,7 @@
 """Torch's fused kernels and the steps one by one compute the same; each is used where it has to be."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from torch import Tensor
 from burnlike import nn
 from burnlike.module import params
 from burnlike.nn.recurrent import gru_sequence, recurrence
-from burnlike.ops import half_products
+from burnlike.ops import half_products, native_status
+from burnlike.ops._function import references
 from tests.nn.cases import tensors_of
 
 SIZES: dict[str, Any] = {"d_input": 3, "d_hidden": 4, "bias": True}
@@ -67,6 +69,28 @@ def test_the_steps_one_by_one_give_what_the_kernel_gives(config: Any, monkeypatc
         by_steps(monkeypatch)
     assert len(called) == 1
     torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    "config", [nn.LstmConfig(**SIZES, reverse=True), nn.BiLstmConfig(**SIZES, batch_first=False)], ids=repr
+)
+def test_the_native_op_gives_what_the_steps_give_with_a_mask_too(config: Any, masked: bool) -> None:
+    layer = made(config, torch.float32)
+    torch.manual_seed(1)
+    batch = 4 * torch.get_num_threads()
+    x = torch.randn(*((batch, 5) if config.batch_first else (5, batch)), 3, requires_grad=True)
+    mask = (torch.rand(x.shape[:2]) < 0.6).float() if masked else None
+    state = layer(x)[1].map_state(lambda it: torch.randn_like(it).requires_grad_())
+    leaves = [x, *state, *layer.parameters()]
+    found, before = [], native_status().calls["lstm_"]
+    for block in (nullcontext(), references()):
+        with block:
+            outputs = tensors_of(layer(x, state, mask))
+        seeds = [torch.arange(it.numel()).sin().view_as(it) for it in outputs]
+        found.append([*outputs, *torch.autograd.grad(outputs, leaves, seeds)])
+    assert native_status().calls["lstm_"] == before + (2 if isinstance(config, nn.BiLstmConfig) else 1)
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

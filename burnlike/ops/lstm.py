@@ -1,0 +1,289 @@
+"""An LSTM over whole sequences on the CPU, in both passes (Hochreiter & Schmidhuber 1997, Gers et al. 2000).
+
+The products with the input and those for the gradients of the weights are one each for all steps. Those with the hidden
+state are the steps' own, of a weight that is packed once, with the gates in the same call.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch_compat.dispatch import below_autograd
+from .._torch_compat.transforms import is_batched_by_autograd
+from ._arguments import autocast_dtype, check_device, check_shape, check_tensor
+from ._function import is_recorded, is_transformed
+from ._library import WITHOUT_NATIVE, cpu_isa, fake, op
+from .linear import linear
+
+_lstm = op("lstm_")
+_lstm_backward, _weight_backward = op("lstm_backward"), op("lstm_weight_backward")
+_TYPES = (Tensor, torch.nn.Parameter)
+_ROWS_OF_THREAD = 4
+_LARGEST_WEIGHT = 2**25
+"""Values of a weight that every thread reads in each step: larger ones are read faster by parts."""
+
+Weights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+"""For the input `[4 * d_hidden, d_input]` and for the hidden state `[4 * d_hidden, d_hidden]`, of input, forget, cell
+and output gate, then both biases `[4 * d_hidden]`, or None."""
+
+
+def lstm_gains(x: Tensor, d_hidden: int, others: Sequence[Tensor | None]) -> bool:
+    """True if `lstm` computes this here, and faster than `torch.lstm` does: whole tensors on the CPU, of several rows.
+
+    In bfloat16, also within autocast, it takes a processor that multiplies it.
+
+    Args:
+        x: `[time, batch, d_input]`.
+        d_hidden: size of the states.
+        others: states and weights.
+    """
+    if "cpu" in WITHOUT_NATIVE or is_transformed() or is_recorded() or torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
+        return False
+    cast_to, threads = autocast_dtype(x), torch.get_num_threads()
+    dtype = cast_to or x.dtype
+    if dtype != torch.float32 and (dtype != torch.bfloat16 or cpu_isa() != "avx512_bf16"):
+        return False
+    dtypes = (torch.float32, dtype) if cast_to else (dtype,)
+    if not all(
+        type(it) in _TYPES and it.device.type == "cpu" and it.dtype in dtypes for it in (x, *others) if it is not None
+    ):
+        return False
+    has_rows = threads == 1 or x.shape[1] >= _ROWS_OF_THREAD * threads
+    return has_rows and x.numel() > 0 and 4 * d_hidden**2 <= _LARGEST_WEIGHT
+
+
+def lstm(
+    x: Tensor, hidden: Tensor, cell: Tensor, weights: Weights, kept: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The hidden states of all steps, and the last hidden state and cell.
+
+    Differentiable any number of times, from the second derivative on in plain torch. Memory: for backward x, and the
+    gates, cells and states of all steps, six times the states; the cells are in float32 (float64 for float64).
+
+    Args:
+        x: `[time, batch, d_input]`; time and batch may lie in memory in either order, in which the states lie, too.
+        hidden: `[batch, d_hidden]`, before the first step.
+        cell: as `hidden`.
+        weights: see `Weights`.
+        kept: `[time, batch]`, booleans. Where it is False, the state stays what it is.
+        reverse: whether the last step is read first.
+
+    Returns:
+        `[time, batch, d_hidden]`, `[batch, d_hidden]` and `[batch, d_hidden]`, in x's dtype or that of autocast.
+    """
+    dtype = autocast_dtype(x)
+    tensors: list[Any] = [x, hidden, cell, *weights]
+    if dtype is not None:
+        tensors = [None if it is None else it.to(dtype) for it in tensors]
+    states, last, last_cell = _Lstm.apply(*tensors, kept, reverse)
+    return states, last, last_cell
+
+
+def lstm_reference(
+    x: Tensor, hidden: Tensor, cell: Tensor, weights: Weights, kept: Tensor | None = None, reverse: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same as `lstm` in plain torch, step by step."""
+    of_input, of_hidden, bias_input, bias_hidden = weights
+    sums = torch.nn.functional.linear(x, of_input, bias_input).unbind()
+    states: list[Tensor] = []
+    for step in reversed(range(len(sums))) if reverse else range(len(sums)):
+        gates = sums[step] + torch.nn.functional.linear(hidden, of_hidden, bias_hidden)
+        into, forget, candidate, out = gates.chunk(4, -1)
+        next_cell = forget.sigmoid() * cell + into.sigmoid() * candidate.tanh()
+        next_hidden = out.sigmoid() * next_cell.tanh()
+        if kept is not None:
+            reads = kept[step].unsqueeze(-1)
+            next_cell, next_hidden = torch.where(reads, next_cell, cell), torch.where(reads, next_hidden, hidden)
+        hidden, cell = next_hidden, next_cell
+        states.append(hidden)
+    return torch.stack(states[::-1] if reverse else states), hidden, cell
+
+
+def lstm_(
+    gates: Tensor,
+    weight: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    kept: Tensor | None = None,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The steps of an LSTM, without a derivative; `gates` become the gates themselves.
+
+    Args:
+        gates: `[time, batch, 4 * d_hidden]`, the products with the input and the biases: of input, forget, cell and
+            output gate. Each row is in one piece of memory, apart from the others.
+        weight: `[4 * d_hidden, d_hidden]`, of the hidden state, of any strides.
+        hidden, cell, kept, reverse: as of `lstm`.
+
+    Returns:
+        The hidden states `[time, batch, d_hidden]`; the cells before the first step read and after each,
+        `[time + 1, batch, d_hidden]`, in float32 (float64 for float64).
+    """
+    try:
+        with below_autograd():
+            return _lstm(gates, weight, hidden, cell, kept, reverse)
+    except RuntimeError:
+        _check(gates, weight, hidden, cell, kept)
+        raise
+
+
+def _check(gates: Tensor, weight: Tensor, hidden: Tensor, cell: Tensor, kept: Tensor | None) -> None:
+    check_tensor("lstm_", "gates", gates)
+    time, batch, width = gates.shape if gates.dim() == 3 else (0, 0, gates.shape[-1] if gates.dim() else 0)
+    check_shape("lstm_", "gates", gates, (time, batch, width // 4 * 4))
+    size = width // 4
+    check_tensor("lstm_", "weight", weight, (gates.dtype,), gates.device, (4 * size, size))
+    for name, tensor in (("hidden", hidden), ("cell", cell)):
+        check_tensor("lstm_", name, tensor, (gates.dtype,), gates.device, (batch, size))
+    if kept is not None:
+        check_device("lstm_", "kept", kept, gates.device)
+        check_tensor("lstm_", "kept", kept, (torch.bool,), gates.device, (time, batch))
+
+
+class _Lstm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        hidden: Tensor,
+        cell: Tensor,
+        of_input: Tensor,
+        of_hidden: Tensor,
+        bias_input: Tensor | None,
+        bias_hidden: Tensor | None,
+        kept: Tensor | None,
+        reverse: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        batch_first = x.stride(1) > x.stride(0)
+        gates, states, cells = _steps(x, hidden, cell, (of_input, of_hidden, bias_input, bias_hidden), kept, reverse)
+        ctx.reverse, ctx.batch_first, ctx.is_spent = reverse, batch_first, False
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, hidden, cell, of_input, of_hidden, bias_input, bias_hidden, kept, gates, cells, states)
+        last = states[0 if reverse else -1].clone()
+        return states, last, cells[-1].to(states.dtype, copy=True)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        *inputs, kept, gates, cells, states = ctx.saved_tensors
+        needed, reverse = ctx.needs_input_grad, ctx.reverse
+        if (
+            torch.is_grad_enabled()
+            or is_transformed()
+            or any(it is not None and is_batched_by_autograd(it) for it in grads)
+        ):
+            return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
+        x, hidden, _, of_input, of_hidden, *_ = inputs
+        if ctx.is_spent:  # of a graph that was kept, whose gates became gradients the first time
+            gates, states, cells = _steps(*inputs[:3], inputs[3:], kept, reverse)
+        ctx.is_spent = True
+        grad_gates = gates.data  # without a note to autograd, which would refuse to give them again
+        with below_autograd():
+            grad_hidden, grad_cell, of_bias = _lstm_backward(*grads, grad_gates, cells, of_hidden, kept, reverse)
+        rows = _rows(grad_gates, ctx.batch_first)
+        of_weight = None
+        if needed[4]:
+            before = torch.empty_like(states)
+            shifted, first, rest = (
+                (before[:-1], before[-1], states[1:]) if reverse else (before[1:], before[0], states[:-1])
+            )
+            shifted.copy_(rest), first.copy_(hidden)
+            of_weight = _weight_gradient(rows, _rows(before, ctx.batch_first))
+        return (
+            _like(linear(rows, of_input.mT), x, ctx.batch_first) if needed[0] else None,
+            grad_hidden,
+            grad_cell,
+            _weight_gradient(rows, _rows(x, ctx.batch_first)) if needed[3] else None,
+            of_weight,
+            of_bias if needed[5] else None,
+            of_bias.clone() if needed[5] and needed[6] else of_bias if needed[6] else None,
+            None,
+            None,
+        )
+
+
+def _steps(
+    x: Tensor, hidden: Tensor, cell: Tensor, weights: Sequence[Any], kept: Tensor | None, reverse: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gates, states and cells of all steps."""
+    of_input, of_hidden, bias_input, bias_hidden = weights
+    bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
+    batch_first = x.stride(1) > x.stride(0)
+    gates = _like(linear(_rows(x, batch_first), of_input, bias), x, batch_first)
+    with below_autograd():
+        return gates, *_lstm(gates, of_hidden, hidden, cell, kept, reverse)
+
+
+def _weight_gradient(grad_gates: Tensor, x: Tensor) -> Tensor:
+    """grad_gates^T x; in bfloat16 torch's product is as fast."""
+    if x.dtype == torch.bfloat16:
+        return linear(grad_gates.mT, x.mT)
+    with below_autograd():
+        return _weight_backward(grad_gates, x)
+
+
+def _rows(x: Tensor, batch_first: bool) -> Tensor:
+    """`[time, batch, width]` as a matrix, in the order of memory."""
+    return (x.transpose(0, 1) if batch_first else x).reshape(-1, x.shape[-1])
+
+
+def _like(rows: Tensor, x: Tensor, batch_first: bool) -> Tensor:
+    time, batch, _ = x.shape
+    shape = (batch, time, rows.shape[1]) if batch_first else (time, batch, rows.shape[1])
+    return rows.view(shape).transpose(0, 1) if batch_first else rows.view(shape)
+
+
+def _recorded_gradients(
+    inputs: Sequence[Any],
+    kept: Tensor | None,
+    reverse: bool,
+    grads: Sequence[Tensor | None],
+    needed: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    """By the reference, whose gradients have derivatives of their own."""
+    with torch.enable_grad():
+        # Places of their own in the graph: what one of them was made of, perhaps another, is none of this function's.
+        inputs = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in inputs]
+        x, hidden, cell, *weights = inputs
+        results = lstm_reference(x, hidden, cell, tuple(weights), kept, reverse)
+    pairs = [(result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None]
+    wanted = [it for it, is_needed in zip(inputs, needed, strict=False) if is_needed]
+    again = torch.is_grad_enabled()
+    found = iter(
+        torch.autograd.grad(
+            [result for result, _ in pairs], wanted, [grad for _, grad in pairs], create_graph=again, allow_unused=True
+        )
+    )
+    return tuple(next(found) if is_needed else None for is_needed in needed[: len(inputs)])
+
+
+@fake("lstm_")
+def _(
+    gates: Tensor, weight: Tensor, hidden: Tensor, cell: Tensor, kept: Tensor | None, reverse: bool
+) -> tuple[Tensor, Tensor]:
+    _check(gates, weight, hidden, cell, kept)
+    dtype = torch.promote_types(gates.dtype, torch.float32)
+    time, size = gates.shape[0], hidden.shape[1]
+    states = _like(gates.new_empty(time * hidden.shape[0], size), gates, gates.stride(1) > gates.stride(0))
+    return states, gates.new_empty(time + 1, *hidden.shape, dtype=dtype)
+
+
+@fake("lstm_backward")
+def _(
+    grad: Tensor | None,
+    grad_hidden: Tensor | None,
+    grad_cell: Tensor | None,
+    gates: Tensor,
+    cells: Tensor,
+    weight: Tensor,
+    kept: Tensor | None,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    batch, size = cells.shape[1:]
+    return gates.new_empty(batch, size), gates.new_empty(batch, size), gates.new_empty(4 * size)
+
+
+@fake("lstm_weight_backward")
+def _(grad_gates: Tensor, x: Tensor) -> Tensor:
+    return x.new_empty(grad_gates.shape[1], x.shape[1])

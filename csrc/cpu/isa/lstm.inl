@@ -1,0 +1,299 @@
+// The steps of an LSTM: products of the rows of a step with a packed weight, and the gates of a row.
+
+namespace {
+
+// So many rows and columns of sums stay in registers, beside the columns of one row of the weight.
+constexpr int kStepRows = kVector == 16 ? 6 : 3;
+constexpr int kStepVectors = 4;
+constexpr int64_t kStepPanel = kStepVectors * kVector;
+// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near.
+constexpr int64_t kStepDepth = 512;
+
+// Panels [begin, end) of columns, each `[depth, kStepPanel]`, with zeros beyond the weight.
+template <class Element>
+void step_pack(const StepWeight<Element>& weight, accumulate_t<Element>* packed, int64_t begin, int64_t end) {
+  using Accumulate = accumulate_t<Element>;
+  for (int64_t panel = begin; panel < end; ++panel) {
+    const int64_t first = panel * kStepPanel;
+    const int64_t rest = weight.columns - first;
+    const int64_t width = rest < kStepPanel ? rest : kStepPanel;
+    Accumulate* target = packed + panel * kStepPanel * weight.depth;
+    for (int64_t row = 0; row < weight.depth; ++row, target += kStepPanel) {
+      const Element* source = weight.data + row * weight.down + first * weight.right;
+      for (int64_t column = 0; column < width; ++column) target[column] = load(source[column * weight.right]);
+      for (int64_t column = width; column < kStepPanel; ++column) target[column] = Accumulate(0);
+    }
+  }
+}
+
+// The same, each place of two rows, as VDPBF16PS takes them: `[depth / 2, kStepPanel, 2]`.
+void step_pack_pairs(const StepWeight<BFloat16>& weight, float* packed, int64_t begin, int64_t end) {
+  for (int64_t panel = begin; panel < end; ++panel) {
+    const int64_t first = panel * kStepPanel;
+    float* target = packed + panel * kStepPanel * ((weight.depth + 1) / 2);
+    for (int64_t row = 0; row < weight.depth; row += 2, target += kStepPanel) {
+      for (int64_t column = 0; column < kStepPanel; ++column) {
+        uint32_t pair = 0;
+        if (first + column < weight.columns) {
+          const BFloat16* upper = weight.data + row * weight.down + (first + column) * weight.right;
+          const uint32_t lower = row + 1 < weight.depth ? upper[weight.down].bits : 0;
+          pair = upper->bits | lower << 16;
+        }
+        target[column] = detail::float_of(pair);
+      }
+    }
+  }
+}
+
+template <class Element>
+void step_pack_any(const StepWeight<Element>& weight, accumulate_t<Element>* packed, int64_t begin, int64_t end) {
+  if constexpr (std::is_same_v<Element, BFloat16>) {
+    if (weight.in_pairs) return step_pack_pairs(weight, packed, begin, end);
+  }
+  step_pack(weight, packed, begin, end);
+}
+
+template <int kRows, class Element>
+void step_strip(
+    const Element* x, int64_t x_stride, int64_t x_step, const float* packed, float* sums, int64_t sums_stride,
+    int64_t depth, bool adds) {
+  FloatVector sum[kRows][kStepVectors];
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+    for (int part = 0; part < kStepVectors; ++part) {
+      sum[row][part] = adds ? load_vector(sums + row * sums_stride + part * kVector) : FloatVector{};
+    }
+  }
+  for (int64_t index = 0; index < depth; ++index) {
+    FloatVector weights[kStepVectors];
+#pragma GCC unroll 4
+    for (int part = 0; part < kStepVectors; ++part) {
+      weights[part] = load_vector(packed + index * kStepPanel + part * kVector);
+    }
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) {
+      const FloatVector value = all_of(load(x[row * x_stride + index * x_step]));
+#pragma GCC unroll 4
+      for (int part = 0; part < kStepVectors; ++part) {
+        sum[row][part] = multiply_add(weights[part], value, sum[row][part]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+    for (int part = 0; part < kStepVectors; ++part) {
+      store_vector(sums + row * sums_stride + part * kVector, sum[row][part]);
+    }
+  }
+}
+
+template <int kRows>
+void step_strip(
+    const double* x, int64_t x_stride, int64_t x_step, const double* packed, double* sums, int64_t sums_stride,
+    int64_t depth, bool adds) {
+  for (int row = 0; row < kRows; ++row) {
+    double* __restrict__ sum = sums + row * sums_stride;
+    for (int64_t column = 0; column < (adds ? 0 : kStepPanel); ++column) sum[column] = 0.0;
+    for (int64_t index = 0; index < depth; ++index) {
+      const double value = x[row * x_stride + index * x_step];
+      const double* __restrict__ weights = packed + index * kStepPanel;
+      for (int64_t column = 0; column < kStepPanel; ++column) sum[column] += weights[column] * value;
+    }
+  }
+}
+
+#if defined(BURNLIKE_BFLOAT16_512)
+
+template <int kRows>
+BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
+    const BFloat16* x, int64_t x_stride, int64_t x_step, const float* packed, float* sums, int64_t sums_stride,
+    int64_t depth, bool adds) {
+  __m512 sum[kRows][kStepVectors];
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+    for (int part = 0; part < kStepVectors; ++part) {
+      sum[row][part] = adds ? _mm512_loadu_ps(sums + row * sums_stride + part * kVector) : _mm512_setzero_ps();
+    }
+  }
+  for (int64_t index = 0; index < depth; index += 2) {
+    __m512bh weights[kStepVectors];
+#pragma GCC unroll 4
+    for (int part = 0; part < kStepVectors; ++part) {
+      weights[part] = __m512bh(_mm512_loadu_si512(packed + index / 2 * kStepPanel + part * kVector));
+    }
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) {
+      int pair;
+      __builtin_memcpy(&pair, x + row * x_stride + index * x_step, sizeof(pair));
+      const __m512bh values = __m512bh(_mm512_set1_epi32(pair));
+#pragma GCC unroll 4
+      for (int part = 0; part < kStepVectors; ++part) {
+        sum[row][part] = _mm512_dpbf16_ps(sum[row][part], weights[part], values);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+    for (int part = 0; part < kStepVectors; ++part) {
+      _mm512_storeu_ps(sums + row * sums_stride + part * kVector, sum[row][part]);
+    }
+  }
+}
+
+#endif
+
+template <class Element, class Accumulate = accumulate_t<Element>>
+using StepStrip = void (*)(const Element*, int64_t, int64_t, const Accumulate*, Accumulate*, int64_t, int64_t, bool);
+
+template <class Element>
+StepStrip<Element> strip_of([[maybe_unused]] bool in_pairs, int64_t rows) {
+#if defined(BURNLIKE_BFLOAT16_512)
+  if constexpr (std::is_same_v<Element, BFloat16>) {
+    static constexpr StepStrip<BFloat16> of_pairs[] = {step_strip_of_pairs<1>, step_strip_of_pairs<2>,
+                                                       step_strip_of_pairs<3>, step_strip_of_pairs<4>,
+                                                       step_strip_of_pairs<5>, step_strip_of_pairs<6>};
+    if (in_pairs) return of_pairs[rows - 1];
+  }
+#endif
+  static constexpr StepStrip<Element> strips[] = {step_strip<1>, step_strip<2>, step_strip<3>,
+                                                  step_strip<4>, step_strip<5>, step_strip<6>};
+  return strips[rows - 1];
+}
+
+// Rows of x, whose values in one row are `x_step` apart, with all panels of a part of the weight.
+template <class Element>
+void step_part(
+    const StepProduct<Element>& product, const Element* x, int64_t x_stride, int64_t x_step, int64_t first,
+    int64_t depth) {
+  const int64_t groups = (product.rows + kStepRows - 1) / kStepRows;
+  const int64_t deep = product.in_pairs ? (product.depth + 1) / 2 : product.depth;
+  const int64_t above = product.in_pairs ? first / 2 : first;
+  for (int64_t column = 0; column < product.columns; column += kStepPanel) {
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t row = product.rows * group / groups;
+      const int64_t rows = product.rows * (group + 1) / groups - row;
+      strip_of<Element>(product.in_pairs, rows)(
+          x + row * x_stride, x_stride, x_step, product.packed + column * deep + above * kStepPanel,
+          product.sums.data + row * product.sums.stride + column, product.sums.stride, depth, first > 0);
+    }
+  }
+}
+
+template <class Element>
+void step_product(const StepProduct<Element>& product) {
+  for (int64_t first = 0; first < product.depth; first += kStepDepth) {
+    const int64_t rest = product.depth - first;
+    step_part(product, product.x.data + first, product.x.stride, 1, first, rest < kStepDepth ? rest : kStepDepth);
+  }
+}
+
+// The same of x transposed: its row of so many columns is a value of each row of the product.
+template <class Element>
+void step_outer(const StepProduct<Element>& product) {
+  Element tile[kStepDepth * kOuterRows];
+  for (int64_t first = 0; first < product.depth; first += kStepDepth) {
+    const int64_t rest = product.depth - first;
+    const int64_t depth = rest < kStepDepth ? rest : kStepDepth;
+    const int64_t together = product.in_pairs ? 2 : 1;
+    const int64_t width = product.rows * together;
+    for (int64_t index = 0; index < depth; ++index) {
+      const Element* source = product.x.data + (first + index) * product.x.stride;
+      Element* target = tile + index / together * width + index % together;
+      for (int64_t row = 0; row < product.rows; ++row) target[row * together] = source[row];
+    }
+    if (depth % together != 0) {
+      for (int64_t row = 0; row < product.rows; ++row) tile[depth / 2 * width + 2 * row + 1] = Element{};
+    }
+    step_part(product, tile, together, product.rows, first, depth);
+  }
+}
+
+// Each gate is a pointer of its own: of places in one, GCC does not know that they are apart, and vectorizes none.
+template <class Element, class Accumulate>
+__attribute__((noinline)) void lstm_sigmoid(
+    const Accumulate* __restrict__ sums, Element* __restrict__ gate, int64_t size) {
+  for (int64_t unit = 0; unit < size; ++unit) gate[unit] = store<Element>(sigmoid(load(gate[unit]) + sums[unit]));
+}
+
+// Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000.
+template <class Element, class Accumulate>
+__attribute__((noinline)) void lstm_cell(
+    const Accumulate* __restrict__ sums, const Element* __restrict__ input, const Element* __restrict__ forget,
+    Element* __restrict__ candidate, const Accumulate* __restrict__ before, Accumulate* __restrict__ cell,
+    int64_t size) {
+  for (int64_t unit = 0; unit < size; ++unit) {
+    const Accumulate value = hyperbolic_tangent(load(candidate[unit]) + sums[unit]);
+    cell[unit] = load(forget[unit]) * before[unit] + load(input[unit]) * value;
+    candidate[unit] = store<Element>(value);
+  }
+}
+
+template <class Element, class Accumulate>
+__attribute__((noinline)) void lstm_hidden(
+    const Element* __restrict__ output, const Accumulate* __restrict__ cell, Element* __restrict__ hidden,
+    int64_t size) {
+  for (int64_t unit = 0; unit < size; ++unit) {
+    hidden[unit] = store<Element>(load(output[unit]) * hyperbolic_tangent(cell[unit]));
+  }
+}
+
+template <class Element>
+void lstm_forward(const LstmForward<Element>& step) {
+  const int64_t size = step.size;
+  Element* input = step.gates;
+  Element* output = step.gates + 3 * size;
+  lstm_sigmoid(step.sums, input, 2 * size);
+  lstm_sigmoid(step.sums + 3 * size, output, size);
+  lstm_cell(step.sums + 2 * size, input, input + size, input + 2 * size, step.before, step.cell, size);
+  lstm_hidden(output, step.cell, step.hidden, size);
+}
+
+// Each gate becomes the gradient of what it was made of.
+template <class Element, class Accumulate>
+__attribute__((noinline)) void lstm_gradients(
+    const Accumulate* __restrict__ sums, const Element* __restrict__ grad, Element* __restrict__ inputs,
+    Element* __restrict__ forgets, Element* __restrict__ candidates, Element* __restrict__ outputs,
+    const Accumulate* __restrict__ before, const Accumulate* __restrict__ cell, Accumulate* __restrict__ grad_cell,
+    int64_t size) {
+  constexpr Accumulate one = 1;
+  for (int64_t unit = 0; unit < size; ++unit) {
+    const Accumulate input = load(inputs[unit]), forget = load(forgets[unit]);
+    const Accumulate candidate = load(candidates[unit]), output = load(outputs[unit]);
+    const Accumulate of_hidden = sums[unit] + load(grad[unit]);
+    const Accumulate of_tanh = hyperbolic_tangent(cell[unit]);
+    const Accumulate of_cell = grad_cell[unit] + of_hidden * output * (one - of_tanh * of_tanh);
+    inputs[unit] = store<Element>(of_cell * candidate * (input * (one - input)));
+    forgets[unit] = store<Element>(of_cell * before[unit] * (forget * (one - forget)));
+    candidates[unit] = store<Element>(of_cell * input * (one - candidate * candidate));
+    outputs[unit] = store<Element>(of_hidden * of_tanh * (output * (one - output)));
+    grad_cell[unit] = of_cell * forget;
+  }
+}
+
+template <class Element, class Accumulate>
+__attribute__((noinline)) void lstm_add(
+    const Element* __restrict__ values, Accumulate* __restrict__ sums, int64_t count) {
+  for (int64_t index = 0; index < count; ++index) sums[index] += load(values[index]);
+}
+
+template <class Element>
+void lstm_backward(const LstmBackward<Element>& step) {
+  const int64_t size = step.size;
+  Element* gates = step.gates;
+  lstm_gradients(
+      step.sums, step.grad, gates, gates + size, gates + 2 * size, gates + 3 * size, step.before, step.cell,
+      step.grad_cell, size);
+  lstm_add(gates, step.grad_bias, 4 * size);
+}
+
+template <class Element>
+constexpr LstmKernels<Element> lstm_functions = {kStepPanel,          step_pack_any<Element>, step_product<Element>,
+                                                 step_outer<Element>, lstm_forward<Element>,  lstm_backward<Element>};
+
+}  // namespace
+
+constinit const PerElement<LstmKernels> lstm_kernels = BURNLIKE_PER_ELEMENT(lstm_functions);

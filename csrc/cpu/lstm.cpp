@@ -1,0 +1,387 @@
+// The steps of an LSTM over whole sequences: checks, memory and threads. The arithmetic is in isa/lstm.inl.
+//
+// A thread computes all steps of some rows of the batch, so that no thread waits for another between steps. The weight
+// is packed once for all.
+#include <torch/csrc/stable/library.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "burnlike/calls.h"
+#include "burnlike/tensors.h"
+#include "isa/lstm.h"
+#include "rows.h"
+
+namespace burnlike::cpu {
+namespace {
+
+CallCounter forward_calls{"lstm_"};
+CallCounter backward_calls{"lstm_backward"};
+CallCounter weight_calls{"lstm_weight_backward"};
+
+// Rows of a batch below which another thread gains less than it reads of the weight.
+constexpr int64_t kRowsOfThread = 4;
+
+struct Sizes {
+  int64_t time, batch, size;
+
+  int64_t rows() const { return time * batch; }
+};
+
+// `[time, batch, width]` whose rows lie in one piece each.
+template <class Element>
+struct Sequence {
+  Element* data;
+  int64_t of_step, of_row;
+
+  Element* row(int64_t step, int64_t row) const { return data + step * of_step + row * of_row; }
+};
+
+template <class Element>
+Sequence<Element> sequence_of(const Tensor& tensor) {
+  return {mutable_data_of<Element>(tensor), tensor.stride(0), tensor.stride(1)};
+}
+
+void check_sizes(const Tensor& tensor, const std::vector<int64_t>& sizes, const Tensor& like, const char* name) {
+  const auto actual = tensor.sizes();
+  STD_TORCH_CHECK(
+      std::equal(actual.begin(), actual.end(), sizes.begin(), sizes.end()) && tensor.is_cpu() == like.is_cpu(),
+      "lstm: ", name, " has another shape or device");
+}
+
+void check_like(const Tensor& tensor, const std::vector<int64_t>& sizes, const Tensor& like, const char* name) {
+  check_sizes(tensor, sizes, like, name);
+  STD_TORCH_CHECK(element_kind(tensor) == element_kind(like), "lstm: ", name, " has another dtype");
+}
+
+// Of the gates, whose rows are to lie in one piece and apart, each in its place.
+Sizes sizes_of(const Tensor& gates, const Tensor& weight) {
+  STD_TORCH_CHECK(
+      gates.dim() == 3 && weight.dim() == 2 && gates.size(2) % 4 == 0, "lstm: expected gates [time, batch, 4 * size]");
+  const Sizes sizes{gates.size(0), gates.size(1), gates.size(2) / 4};
+  check_like(weight, {4 * sizes.size, sizes.size}, gates, "weight");
+  check_storage(weight);
+  const int64_t of_step = sizes.time > 1 ? gates.stride(0) : 4 * sizes.size * sizes.batch;
+  const int64_t of_row = sizes.batch > 1 ? gates.stride(1) : 4 * sizes.size;
+  const bool is_apart = of_step < of_row ? of_step >= gates.size(2) && of_row >= of_step * sizes.time
+                                         : of_row >= gates.size(2) && of_step >= of_row * sizes.batch;
+  STD_TORCH_CHECK(
+      gates.numel() == 0 || (gates.stride(2) == 1 && is_apart), "lstm: expected gates whose rows lie apart in memory");
+  return sizes;
+}
+
+// Which steps of which rows are read; all without a mask.
+class Kept {
+ public:
+  Kept(const std::optional<Tensor>& mask, const Sizes& sizes, const Tensor& like) {
+    if (!mask) return;
+    check_sizes(*mask, {sizes.time, sizes.batch}, like, "kept");
+    int32_t dtype = 0;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(mask->get(), &dtype));
+    STD_TORCH_CHECK(dtype == aoti_torch_dtype_bool(), "lstm: expected kept of booleans");
+    check_storage(*mask);
+    data_ = static_cast<const bool*>(mask->const_data_ptr());
+    of_step_ = mask->stride(0), of_row_ = mask->stride(1);
+  }
+
+  bool is_all() const { return data_ == nullptr; }
+
+  bool operator()(int64_t step, int64_t row) const { return is_all() || data_[step * of_step_ + row * of_row_]; }
+
+ private:
+  const bool* data_ = nullptr;
+  int64_t of_step_ = 0, of_row_ = 0;
+};
+
+// Calls `run(begin, end)` for parts of the rows of the batch, each in a thread.
+template <class Run>
+void for_batch(const Sizes& sizes, const Run& run) {
+  const int64_t parts = std::min<int64_t>(torch::stable::get_num_threads(), sizes.batch / kRowsOfThread);
+  if (parts <= 1 || sizes.rows() * sizes.size * sizes.size <= kGrainValues) return run(0, sizes.batch);
+  torch::stable::parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
+    for (int64_t part = first; part < last; ++part) {
+      run(sizes.batch * part / parts, sizes.batch * (part + 1) / parts);
+    }
+  });
+}
+
+// A matrix `[depth, columns]` of any strides, packed for products with rows.
+template <class Element>
+class Product {
+ public:
+  using Accumulate = accumulate_t<Element>;
+
+  // In pairs, sums are of an even depth: rows are read to their ends.
+  Product(const Tensor& matrix, int depth_dim, bool may_have_pairs)
+      : kernels_(lstm_kernels()(Element{})),
+        weight_{
+            data_of<Element>(matrix),
+            matrix.stride(depth_dim),
+            matrix.stride(1 - depth_dim),
+            matrix.size(depth_dim),
+            matrix.size(1 - depth_dim),
+            kind_of<Element> == ElementKind::kBFloat16 && isa() == Isa::kAvx512Bf16 && may_have_pairs},
+        panels_((weight_.columns + kernels_.panel - 1) / kernels_.panel),
+        packed_(new Accumulate[panels_ * kernels_.panel * weight_.depth]) {
+    for_rows(panels_, kernels_.panel * weight_.depth, [&](int64_t begin, int64_t end) {
+      kernels_.pack(weight_, packed_.get(), begin, end);
+    });
+  }
+
+  // Of a row of sums, which are of whole panels. Not a power of two, or rows would share lines of the caches.
+  int64_t stride() const { return panels_ * kernels_.panel + 16; }
+
+  void run(const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows) const {
+    kernels_.product(product(x, x_stride, sums, rows));
+  }
+
+  // Of columns of x, at most kOuterRows.
+  void run_outer(const Element* x, int64_t x_stride, Accumulate* sums, int64_t columns) const {
+    kernels_.outer(product(x, x_stride, sums, columns));
+  }
+
+ private:
+  StepProduct<Element> product(const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows) const {
+    return {{x, x_stride}, packed_.get(), {sums, stride()}, rows, weight_.depth, weight_.columns, weight_.in_pairs};
+  }
+
+  const LstmKernels<Element>& kernels_;
+  StepWeight<Element> weight_;
+  int64_t panels_;
+  std::unique_ptr<Accumulate[]> packed_;
+};
+
+template <class Element>
+void copy_row(const Element* from, Element* to, int64_t size) {
+  std::copy(from, from + size, to);
+}
+
+template <class Element>
+void run_forward(
+    const Sizes& sizes, const Tensor& gates_any, const Tensor& weight, const Tensor& hidden, const Tensor& states_any,
+    const Tensor& cells_any, const Kept& kept, bool reverse) {
+  using Accumulate = accumulate_t<Element>;
+  const auto& kernels = lstm_kernels()(Element{});
+  const Product<Element> product(weight, 1, sizes.size % 2 == 0);
+  const auto gates = sequence_of<Element>(gates_any);
+  const auto states = sequence_of<Element>(states_any);
+  const auto cells = sequence_of<Accumulate>(cells_any);
+  const Element* first = data_of<Element>(hidden);
+  const int64_t size = sizes.size;
+  for_batch(sizes, [&](int64_t begin, int64_t end) {
+    std::vector<Accumulate> sums((end - begin) * product.stride());
+    for (int64_t index = 0; index < sizes.time; ++index) {
+      const int64_t step = reverse ? sizes.time - 1 - index : index;
+      const int64_t last = reverse ? step + 1 : step - 1;
+      const auto before = [&](int64_t row) { return index == 0 ? first + row * size : states.row(last, row); };
+      product.run(before(begin), index == 0 ? size : states.of_row, sums.data(), end - begin);
+      for (int64_t row = begin; row < end; ++row) {
+        if (kept(step, row)) {
+          kernels.forward(
+              {sums.data() + (row - begin) * product.stride(), gates.row(step, row), cells.row(index, row),
+               cells.row(index + 1, row), states.row(step, row), size});
+        } else {
+          copy_row(before(row), states.row(step, row), size);
+          copy_row(cells.row(index, row), cells.row(index + 1, row), size);
+        }
+      }
+    }
+  });
+}
+
+// As the gates: the order of time and batch in memory is theirs.
+Tensor new_sequence(const Sizes& sizes, int64_t width, const Tensor& gates) {
+  const bool is_batch_first = gates.stride(1) > gates.stride(0);
+  const std::vector<int64_t> strides = {
+      is_batch_first ? width : sizes.batch * width, is_batch_first ? sizes.time * width : width, 1};
+  return new_strided({sizes.time, sizes.batch, width}, strides, element_kind(gates), gates);
+}
+
+ElementKind accumulate_kind(ElementKind kind) {
+  return kind == ElementKind::kFloat64 ? ElementKind::kFloat64 : ElementKind::kFloat32;
+}
+
+std::tuple<Tensor, Tensor> lstm(
+    const Tensor& gates, const Tensor& weight, const Tensor& hidden_any, const Tensor& cell_any,
+    const std::optional<Tensor>& mask, bool reverse) {
+  forward_calls.add();
+  const Sizes sizes = sizes_of(gates, weight);
+  check_like(hidden_any, {sizes.batch, sizes.size}, gates, "hidden");
+  check_like(cell_any, {sizes.batch, sizes.size}, gates, "cell");
+  const Kept kept(mask, sizes, gates);
+  const Tensor hidden = as_contiguous(hidden_any), cell = as_contiguous(cell_any);
+  const ElementKind kind = element_kind(gates);
+  const Tensor states = new_sequence(sizes, sizes.size, gates);
+  const Tensor cells = new_contiguous({sizes.time + 1, sizes.batch, sizes.size}, accumulate_kind(kind), gates);
+  with_element_type(kind, [&](auto element) {
+    using Element = decltype(element);
+    const Element* values = data_of<Element>(cell);
+    auto* initial = mutable_data_of<accumulate_t<Element>>(cells);
+    for (int64_t index = 0; index < sizes.batch * sizes.size; ++index) initial[index] = load(values[index]);
+    run_forward<Element>(sizes, gates, weight, hidden, states, cells, kept, reverse);
+  });
+  return {states, cells};
+}
+
+template <class Element>
+struct Gradients {
+  const Element* output;  // or null
+  int64_t of_step, of_row;
+  const Element* hidden;  // of the last state, or null
+  const Element* cell;    // or null
+};
+
+template <class Element>
+void run_backward(
+    const Sizes& sizes, const Gradients<Element>& grads, const Tensor& gates_any, const Tensor& cells_any,
+    const Tensor& weight, const Kept& kept, bool reverse, Element* grad_hidden, Element* grad_cell,
+    Element* grad_bias) {
+  using Accumulate = accumulate_t<Element>;
+  const auto& kernels = lstm_kernels()(Element{});
+  const Product<Element> product(weight, 0, true);
+  const auto gates = sequence_of<Element>(gates_any);
+  const auto cells = sequence_of<Accumulate>(cells_any);
+  const int64_t size = sizes.size, stride = product.stride();
+  // Of each row over its steps: the order in which they are added is the same for any number of threads.
+  std::vector<Accumulate> of_biases(std::max<int64_t>(sizes.batch, 1) * 4 * size);
+  Accumulate* biases = of_biases.data();
+  for_batch(sizes, [&](int64_t begin, int64_t end) {
+    const int64_t rows = end - begin;
+    std::vector<Accumulate> sums(rows * stride), of_cells(rows * size), passed(rows * size);
+    const std::vector<Element> zeros(size);
+    for (int64_t place = 0; place < rows * size; ++place) {
+      if (grads.cell != nullptr) of_cells[place] = load(grads.cell[begin * size + place]);
+      if (grads.hidden != nullptr) passed[place] = load(grads.hidden[begin * size + place]);
+    }
+    // `passed` is what rows that did not read the step after have of its state, and `sums` what the others have.
+    const auto add_passed = [&](int64_t row) {
+      Accumulate* __restrict__ sum = sums.data() + row * stride;
+      Accumulate* __restrict__ more = passed.data() + row * size;
+      for (int64_t unit = 0; unit < size; ++unit) sum[unit] += more[unit], more[unit] = 0;
+    };
+    for (int64_t index = sizes.time - 1; index >= 0; --index) {
+      const int64_t step = reverse ? sizes.time - 1 - index : index;
+      for (int64_t row = begin; row < end; ++row) {
+        Accumulate* sum = sums.data() + (row - begin) * stride;
+        const Element* grad =
+            grads.output == nullptr ? zeros.data() : grads.output + step * grads.of_step + row * grads.of_row;
+        if (!kept.is_all() || index == sizes.time - 1) add_passed(row - begin);
+        if (kept(step, row)) {
+          kernels.backward(
+              {sum, grad, gates.row(step, row), cells.row(index, row), cells.row(index + 1, row),
+               of_cells.data() + (row - begin) * size, biases + row * 4 * size, size});
+        } else {
+          for (int64_t unit = 0; unit < size; ++unit)
+            passed[(row - begin) * size + unit] = sum[unit] + load(grad[unit]);
+          std::fill_n(gates.row(step, row), 4 * size, Element{});
+        }
+      }
+      product.run(gates.row(step, begin), gates.of_row, sums.data(), rows);
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      add_passed(row);
+      for (int64_t unit = 0; unit < size; ++unit) {
+        grad_hidden[(begin + row) * size + unit] = store<Element>(sums[row * stride + unit]);
+        grad_cell[(begin + row) * size + unit] = store<Element>(of_cells[row * size + unit]);
+      }
+    }
+  });
+  for (int64_t row = 1; row < sizes.batch; ++row) {
+    for (int64_t unit = 0; unit < 4 * size; ++unit) biases[unit] += biases[row * 4 * size + unit];
+  }
+  for (int64_t unit = 0; unit < 4 * size; ++unit) grad_bias[unit] = store<Element>(biases[unit]);
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_backward(
+    const std::optional<Tensor>& grad_any, const std::optional<Tensor>& grad_hidden_any,
+    const std::optional<Tensor>& grad_cell_any, const Tensor& gates, const Tensor& cells, const Tensor& weight,
+    const std::optional<Tensor>& mask, bool reverse) {
+  backward_calls.add();
+  const Sizes sizes = sizes_of(gates, weight);
+  const ElementKind kind = element_kind(gates);
+  check_sizes(cells, {sizes.time + 1, sizes.batch, sizes.size}, gates, "cells");
+  STD_TORCH_CHECK(
+      element_kind(cells) == accumulate_kind(kind) && cells.is_contiguous(),
+      "lstm: expected cells of the forward pass");
+  const Kept kept(mask, sizes, gates);
+  const auto usable = [&](const std::optional<Tensor>& tensor, const std::vector<int64_t>& shape) {
+    if (!tensor) return std::optional<Tensor>();
+    check_like(*tensor, shape, gates, "a gradient");
+    const bool has_rows =
+        tensor->dim() == 3 && tensor->stride(2) == 1 && is_aligned(tensor->const_data_ptr(), element_size(kind));
+    return std::optional<Tensor>(has_rows ? *tensor : as_contiguous(*tensor));
+  };
+  const auto grad = usable(grad_any, {sizes.time, sizes.batch, sizes.size});
+  const auto of_hidden = usable(grad_hidden_any, {sizes.batch, sizes.size});
+  const auto of_cell = usable(grad_cell_any, {sizes.batch, sizes.size});
+  const Tensor grad_hidden = new_contiguous({sizes.batch, sizes.size}, kind, gates);
+  const Tensor grad_cell = new_contiguous({sizes.batch, sizes.size}, kind, gates);
+  const Tensor grad_bias = new_contiguous({4 * sizes.size}, kind, gates);
+  with_element_type(kind, [&](auto element) {
+    using Element = decltype(element);
+    const auto data = [](const std::optional<Tensor>& tensor) { return tensor ? data_of<Element>(*tensor) : nullptr; };
+    const Gradients<Element> grads{
+        data(grad), grad ? grad->stride(0) : 0, grad ? grad->stride(1) : 0, data(of_hidden), data(of_cell)};
+    run_backward<Element>(
+        sizes, grads, gates, cells, weight, kept, reverse, mutable_data_of<Element>(grad_hidden),
+        mutable_data_of<Element>(grad_cell), mutable_data_of<Element>(grad_bias));
+  });
+  return {grad_hidden, grad_cell, grad_bias};
+}
+
+// grad_gates^T x: the gradient of the weight that x was multiplied with.
+Tensor lstm_weight_backward(const Tensor& grad_gates_any, const Tensor& x_any) {
+  weight_calls.add();
+  STD_TORCH_CHECK(
+      grad_gates_any.dim() == 2 && x_any.dim() == 2 && grad_gates_any.size(0) == x_any.size(0),
+      "lstm: expected two matrices of as many rows");
+  check_like(x_any, {x_any.size(0), x_any.size(1)}, grad_gates_any, "x");
+  const Tensor grad_gates = as_contiguous(grad_gates_any), x = as_contiguous(x_any);
+  const int64_t gates = grad_gates.size(1), width = x.size(1);
+  const ElementKind kind = element_kind(grad_gates);
+  const Tensor gradient = new_contiguous({gates, width}, kind, x);
+  with_element_type(kind, [&](auto element) {
+    using Element = decltype(element);
+    const Element* columns = data_of<Element>(grad_gates);
+    Element* result = mutable_data_of<Element>(gradient);
+    const Product<Element> product(x, 0, true);
+    const int64_t blocks = (gates + kOuterRows - 1) / kOuterRows;
+    for_rows(blocks, kOuterRows * width * x.size(0), [&](int64_t begin, int64_t end) {
+      std::vector<accumulate_t<Element>> sums(kOuterRows * product.stride());
+      for (int64_t first = begin * kOuterRows; first < std::min(end * kOuterRows, gates); first += kOuterRows) {
+        const int64_t count = std::min(kOuterRows, gates - first);
+        product.run_outer(columns + first, gates, sums.data(), count);
+        for (int64_t row = 0; row < count; ++row) {
+          const auto* sum = sums.data() + row * product.stride();
+          for (int64_t column = 0; column < width; ++column) {
+            result[(first + row) * width + column] = store<Element>(sum[column]);
+          }
+        }
+      }
+    });
+  });
+  return gradient;
+}
+
+}  // namespace
+}  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def(
+      "lstm_(Tensor(a!) gates, Tensor weight, Tensor hidden, Tensor cell, Tensor? kept, bool reverse)"
+      " -> (Tensor, Tensor)");
+  library.def(
+      "lstm_backward(Tensor? grad, Tensor? grad_hidden, Tensor? grad_cell, Tensor(a!) gates, Tensor cells, Tensor "
+      "weight,"
+      " Tensor? kept, bool reverse) -> (Tensor, Tensor, Tensor)");
+  library.def("lstm_weight_backward(Tensor grad_gates, Tensor x) -> Tensor");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
+  library.impl("lstm_", TORCH_BOX(&burnlike::cpu::lstm));
+  library.impl("lstm_backward", TORCH_BOX(&burnlike::cpu::lstm_backward));
+  library.impl("lstm_weight_backward", TORCH_BOX(&burnlike::cpu::lstm_weight_backward));
+}
