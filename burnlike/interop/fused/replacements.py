@@ -28,6 +28,7 @@ def cross_entropy_loss(*arguments: Any, **keywords: Any) -> nn.CrossEntropyLoss:
 # By torch's function: what stands for a call of it, and the op that this calls.
 _STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
     F.cross_entropy: (functions.cross_entropy, "cross_entropy"),
+    F.batch_norm: (functions.batch_norm, "batch_norm"),
     F.layer_norm: (functions.layer_norm, "layer_norm"),
     F.rms_norm: (functions.rms_norm, "rms_norm"),
     F.scaled_dot_product_attention: (functions.attention, "attention"),
