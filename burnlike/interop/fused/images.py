@@ -60,11 +60,12 @@ _TENSORS = frozenset(
 )
 _PYTHON = frozenset(
     "append extend insert pop items keys values training is_scripting is_tracing jit torch nn functional Tensor tensor"
-    " forward format lower startswith math".split()
+    " forward format lower startswith math _modules children named_children warn amp autocast is_autocast_enabled type"
+    " is_autocast_cpu_enabled get_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype".split()
 )
 _BUILTINS = frozenset(
     "isinstance len range enumerate zip reversed list tuple dict int float bool str sum min max any all getattr hasattr"
-    " RuntimeError ValueError AssertionError NotImplementedError TypeError Exception print".split()
+    " RuntimeError ValueError AssertionError NotImplementedError TypeError AttributeError Exception print".split()
 )
 _FLAGS = ("grad_checkpointing", "memory_efficient", "use_checkpoint")
 """Attributes by which a model computes again in backward; a part of which one is set is left to the stock code."""
@@ -124,9 +125,9 @@ def gains() -> bool:
     weight = torch.ones(64, 64, 3, 3, device="cpu", dtype=torch.float32).requires_grad_()
     times: dict[torch.memory_format, float] = {}
     with torch.enable_grad(), torch.inference_mode(False), torch.autocast("cpu", enabled=False):
-        for _ in range(4):
+        for _ in range(5):
             for layout in (torch.contiguous_format, torch.channels_last):
-                x = torch.ones(4, 64, 16, 16, device="cpu", dtype=torch.float32).contiguous(memory_format=layout)
+                x = torch.ones(4, 64, 32, 32, device="cpu", dtype=torch.float32).contiguous(memory_format=layout)
                 begin = time.perf_counter()
                 torch.autograd.grad(F.conv2d(x.requires_grad_(), weight, None, 1, 1).sum(), (x, weight))
                 taken = time.perf_counter() - begin
@@ -291,14 +292,14 @@ _ATTRIBUTES = _TENSORS | _PYTHON | _CHECKPOINTS | frozenset(_FLAGS)
 
 def _is_known_global(function: types.FunctionType, name: str, seen: set[Any]) -> bool:
     if name not in function.__globals__:
-        return name in _BUILTINS and hasattr(builtins, name)
+        return name in _BUILTINS or not hasattr(builtins, name)  # the latter is an error, if the code gets there
     value = function.__globals__[name]
     if value in (torch, nn, F) or isinstance(value, _SIMPLE) or name in _CHECKPOINTS or name in _HELPERS:
         return True
     if isinstance(value, types.ModuleType):
-        return value.__name__ == "math"
+        return value.__name__ in ("math", "warnings")
     if isinstance(value, type):
-        return value is Tensor or issubclass(value, nn.Module)
+        return value is Tensor or issubclass(value, nn.Module | tuple)
     if getattr(value, "__name__", "") in _TENSORS and getattr(value, "__module__", "").startswith("torch."):
         return not isinstance(value, types.FunctionType) or value.__globals__ in (vars(torch), vars(F))
     return isinstance(value, types.FunctionType) and _reads_known(value, None, seen)

@@ -93,7 +93,7 @@ class LazyNorm(LazyTensor):
                         recipe.values = values
                     return values
         if func in _SUMS and len(args) == 2 and not keywords:
-            with_residual = _sum(*args, in_place=func is Tensor.__iadd__)
+            with_residual = _sum(*args, in_place=func in _IN_PLACE)
             if with_residual is not None:
                 return with_residual
         return super().__torch_function__(func, types, args, kwargs)
@@ -148,7 +148,8 @@ _ACTIVATIONS: dict[Any, tuple[BatchActivation, bool]] = {
     F.hardswish: ("hardswish", False),
 }
 """The activation of functions of torch, and whether they write in place."""
-_SUMS = frozenset({Tensor.add, Tensor.__add__, Tensor.__radd__, Tensor.__iadd__, torch.add})
+_IN_PLACE = frozenset({Tensor.__iadd__, Tensor.add_})
+_SUMS = _IN_PLACE | {Tensor.add, Tensor.__add__, Tensor.__radd__, torch.add}
 _ASKED = "shape dtype device layout ndim is_cpu is_cuda is_meta is_sparse is_nested is_mkldnn is_quantized"
 _ABOUT = frozenset(
     {
