@@ -64,7 +64,7 @@ def batch_norm(
             too. False: they are numbers, as in evaluation.
 
     Returns:
-        `[..., d]`, contiguous, in x's dtype. Computed in float32 (float64 for float64) and rounded once; the bits of all
+        `[..., d]`, contiguous, in x's dtype. Computed in float32 (float64 for float64) and rounded once; the bits of
         gradients are the same for any number of threads.
 
     Raises:

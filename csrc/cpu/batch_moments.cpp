@@ -1,4 +1,5 @@
-// Mean and variance of columns on the CPU: outputs, threads, and blocks of rows. The arithmetic is in isa/batch_norm.inl.
+// Mean and variance of columns on the CPU: outputs, threads, and blocks of rows. The arithmetic is in
+// isa/batch_norm.inl.
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>

@@ -49,8 +49,9 @@ int64_t check(
 // The numbers of each column in the type that is computed in.
 template <class Accumulate>
 struct ColumnValues {
-  ColumnValues(const Tensor& gamma_any, const Tensor& beta_any, const Tensor& mean_any, const Tensor& variance_any,
-               double epsilon)
+  ColumnValues(
+      const Tensor& gamma_any, const Tensor& beta_any, const Tensor& mean_any, const Tensor& variance_any,
+      double epsilon)
       : gamma(as_contiguous(gamma_any)),
         beta(as_contiguous(beta_any)),
         mean(as_contiguous(mean_any)),
@@ -105,7 +106,7 @@ Tensor batch_norm(
 }
 
 // `y` is the result where a residual was added before an activation; its gradient is the last result, else an empty
-// tensor. 
+// tensor.
 std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward(
     const Tensor& grad_any, const Tensor& x_any, const Tensor& gamma, const Tensor& beta, const Tensor& mean,
     const Tensor& variance, const std::optional<Tensor>& y_any, double epsilon, const std::string& activation,
@@ -133,11 +134,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward(
     const Element* y_data = y ? data_of<Element>(*y) : nullptr;
     const int64_t width = gamma.size(0);
     const auto& table = kernels(element);
-    const auto sums = sums_over_rows<Accumulate>(
-        rows, 2 * width,
-        [&](Accumulate* sum, int64_t begin, int64_t end) {
-          table.sums(grad_data, x_data, y_data, sum, columns, begin, end, width);
-        });
+    const auto sums = sums_over_rows<Accumulate>(rows, 2 * width, [&](Accumulate* sum, int64_t begin, int64_t end) {
+      table.sums(grad_data, x_data, y_data, sum, columns, begin, end, width);
+    });
     std::vector<Accumulate> of_gamma(width);
     for (int64_t column = 0; column < width; ++column) {
       const Accumulate inverse = values.inverse[column];

@@ -70,7 +70,11 @@ class Viewed(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.block, self.after, self.head = Block(), nn.Sequential(nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3)), nn.Linear(8, 2)
+        self.block, self.after, self.head = (
+            Block(),
+            nn.Sequential(nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3)),
+            nn.Linear(8, 2),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.block(x)
@@ -145,7 +149,9 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "viewed": Viewed,
     "several": Several,
     "transposed": lambda: nn.Sequential(Block(), nn.ConvTranspose2d(8, 3, 2, 2), Block(), nn.Flatten()),
-    "large weights": lambda: nn.Sequential(Block(), nn.AvgPool2d(7), nn.Conv2d(8, 96, 3, padding=1), nn.Conv2d(96, 96, 1)),
+    "large weights": lambda: nn.Sequential(
+        Block(), nn.AvgPool2d(7), nn.Conv2d(8, 96, 3, padding=1), nn.Conv2d(96, 96, 1)
+    ),
 }
 
 
@@ -244,7 +250,7 @@ def test_hooks_see_what_the_stock_model_shows(kind: str) -> None:
     stock, fused = pair(Block(nn.ReLU()))
     shown: dict[nn.Module, list[Any]] = {stock: [], fused: []}
     for model, log in shown.items():
-        for layer in (model.conv2, model.bn2):
+        for layer in (model.conv2, model.bn1):
             if kind == "forward":
                 layer.register_forward_hook(lambda _, x, y, log=log: log.append((type(y), y.stride(), x[0].stride())))
             elif kind == "pre":

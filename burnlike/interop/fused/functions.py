@@ -21,7 +21,7 @@ from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import WITHOUT_NATIVE
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
-from .images import in_channels_last, is_channels_last
+from .images import drawn, in_channels_last, is_channels_last
 from .lazy_logits import LazyLogits, loss_of
 from .lazy_norm import lazy_norm, rows_of
 
@@ -71,7 +71,12 @@ def batch_norm(
 def _takes_batch_norm(
     x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: Any, momentum: Any
 ) -> bool:
-    if not in_channels_last() or weight is None or bias is None or not takes(x, weight, bias, running_mean, running_var):
+    if (
+        not in_channels_last()
+        or weight is None
+        or bias is None
+        or not takes(x, weight, bias, running_mean, running_var)
+    ):
         return False
     columns = [it for it in (weight, bias, running_mean, running_var) if it is not None]
     if not is_channels_last(x) or not all(it.shape == x.shape[1:2] and it.is_cpu for it in columns):
@@ -334,6 +339,8 @@ _FEWEST_DRAWS = 512
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """`F.dropout`."""
+    if (result := drawn(input, lambda it: F.dropout(it, p, training, inplace))) is not None:
+        return result
     if inplace or training is not True or not takes_dropout(input, p):
         return F.dropout(input, p, training, inplace)
     return dropped(input, p)

@@ -1,8 +1,8 @@
 """Parts of a model that compute images in `torch.channels_last`, where convolutions are faster on a CPU.
 
-A part is the largest module whose code, and that of all modules in it, is known not to ask how a tensor lies in memory:
-layers of torch, and code that names only functions and attributes of the lists below. Its inputs are converted, its
-results are contiguous again, as the stock ones, and weights stay as they are: oneDNN converts them in each call anyway.
+A part is the largest module whose code, and that of all modules in it, is known not to ask how a tensor lies in memory
+(`any_strides.py`). Its inputs are converted, its results are contiguous again, as the stock ones, and weights stay as
+they are: oneDNN converts them in each call anyway.
 
     ResNet.forward(x)                     # the part: x `[n, 3, h, w]` becomes channels_last
         self.bn1(self.conv1(x)) ...       # every result is in channels_last, as torch's functions hand it on
@@ -12,10 +12,8 @@ While a part computes, its `F.batch_norm` is native (`lazy_norm.py`). It is left
 could see how tensors lie, where a module was replaced by one that is not known, and within torch.compile.
 """
 
-import builtins
 import threading
 import time
-import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, update_wrapper
 from typing import Any
@@ -29,50 +27,16 @@ from ..._torch_compat.fake_tensors import is_fake
 from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks, is_stock_convolution
 from ..._torch_compat.tensors import times_written
 from ...ops._function import is_recorded, is_transformed
-from .forwards import FusedForward, fused_forward, is_written_in, mark_of, stock_forward
+from .any_strides import FLAGS, is_known
+from .forwards import FusedForward, fused_forward, mark_of, stock_forward
 from .lazy_norm import LazyNorm
-from .reading import methods_of
-from .rebinding import codes_of, uses_of_globals
+from .trials import untouched_state
 
 OP = "channels_last"
 IN_CHANNELS_LAST = "convolution_in_channels_last"
 """The name of the rule for convolutions within a part."""
 FEWEST_CONVOLUTIONS = 2
 """Of a part: one alone gains less than the conversions take."""
-
-# Layers of torch that give the same numbers for any strides, and draw none by the place of a value in memory.
-_LAYERS = frozenset(
-    {
-        *(nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm, nn.Linear, nn.Identity),
-        *(nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Flatten, nn.Dropout, nn.Dropout2d),
-        *(nn.ReLU, nn.ReLU6, nn.SiLU, nn.Hardswish, nn.Hardsigmoid, nn.Hardtanh, nn.GELU, nn.Sigmoid, nn.Tanh),
-        *(nn.LeakyReLU, nn.ELU, nn.PReLU, nn.Mish, nn.Softmax, nn.Softplus),
-        *(nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.ZeroPad2d, nn.Upsample),
-    }
-)
-# What code may ask of tensors and call of torch: the same numbers for any strides.
-_TENSORS = frozenset(
-    "shape size dim ndim dtype device requires_grad is_floating_point add add_ sub mul mul_ div div_ neg abs pow square sqrt"
-    " rsqrt exp mean sum amax max cat concat stack unbind chunk split relu relu_ relu6 silu sigmoid sigmoid_ hardsigmoid"
-    " hardswish gelu tanh leaky_relu softmax clamp flatten permute transpose contiguous reshape squeeze unsqueeze expand"
-    " narrow roll interpolate pad max_pool2d avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d layer_norm batch_norm"
-    " dropout linear conv2d new_empty bernoulli_ zeros_like empty floor float to type_as clone detach matmul".split()
-)
-_PYTHON = frozenset(
-    "append extend insert pop items keys values training is_scripting is_tracing jit torch nn functional Tensor tensor"
-    " forward format lower startswith math _modules children named_children warn amp autocast is_autocast_enabled type"
-    " is_autocast_cpu_enabled get_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype".split()
-)
-_BUILTINS = frozenset(
-    "isinstance len range enumerate zip reversed list tuple dict int float bool str sum min max any all getattr hasattr"
-    " RuntimeError ValueError AssertionError NotImplementedError TypeError AttributeError Exception print".split()
-)
-_FLAGS = ("grad_checkpointing", "memory_efficient", "use_checkpoint")
-"""Attributes by which a model computes again in backward; a part of which one is set is left to the stock code."""
-_CHECKPOINTS = frozenset({"checkpoint_seq", "checkpoint", "call_checkpoint_bottleneck", "cp", "utils", "use_reentrant"})
-_SIMPLE = (bool, int, float, str, type(None), torch.Size, torch.dtype)
-_HELPERS = frozenset({"_assert", "_log_api_usage_once"})
-"""Functions of torch and torchvision beside the numbers."""
 
 
 class _Computing(threading.local):  # a part in one thread is not to change modules of another
@@ -100,36 +64,36 @@ def fuse_images(model: nn.Module) -> Iterator[tuple[nn.Module, FusedForward]]:
             yield part, inner if is_done else image_forward(stock_forward(type(part))[0], inner)
 
 
-def _parts(module: nn.Module, known: dict[nn.Module, bool]) -> Iterator[nn.Module]:
-    if _is_known_whole(module, known) and type(module) not in (nn.ModuleList, nn.ModuleDict):
+def _parts(module: nn.Module, answers: dict[nn.Module, bool]) -> Iterator[nn.Module]:
+    if _is_known_whole(module, answers) and type(module) not in (nn.ModuleList, nn.ModuleDict):
         convolutions = sum(isinstance(it, nn.Conv2d) for it in module.modules())
         if convolutions >= FEWEST_CONVOLUTIONS:
             yield module
         return
     for child in module.children():
-        yield from _parts(child, known)
+        yield from _parts(child, answers)
 
 
-def _is_known_whole(module: nn.Module, known: dict[nn.Module, bool]) -> bool:
-    if module not in known:
-        known[module] = False  # a module in itself
-        known[module] = is_known(module) and all(_is_known_whole(it, known) for it in module.children())
-    return known[module]
+def _is_known_whole(module: nn.Module, answers: dict[nn.Module, bool]) -> bool:
+    if module not in answers:
+        answers[module] = False  # a module in itself
+        answers[module] = is_known(module) and all(_is_known_whole(it, answers) for it in module.children())
+    return answers[module]
 
 
 @cache
 def gains() -> bool:
     """True if a convolution with its gradients takes less time in channels_last on this machine, tried once."""
-    if not torch.backends.mkldnn.is_available() or torch.get_num_threads() < 1:
+    if not torch.backends.mkldnn.is_available():
         return False
-    weight = torch.ones(64, 64, 3, 3, device="cpu", dtype=torch.float32).requires_grad_()
     times: dict[torch.memory_format, float] = {}
-    with torch.enable_grad(), torch.inference_mode(False), torch.autocast("cpu", enabled=False):
+    with untouched_state():
+        weight = torch.ones(64, 64, 3, 3, dtype=torch.float32).requires_grad_()
         for _ in range(5):
             for layout in (torch.contiguous_format, torch.channels_last):
-                x = torch.ones(4, 64, 32, 32, device="cpu", dtype=torch.float32).contiguous(memory_format=layout)
+                x = torch.ones(4, 64, 32, 32, dtype=torch.float32).contiguous(memory_format=layout).requires_grad_()
                 begin = time.perf_counter()
-                torch.autograd.grad(F.conv2d(x.requires_grad_(), weight, None, 1, 1).sum(), (x, weight))
+                torch.autograd.grad(F.conv2d(x, weight, None, 1, 1).sum(), (x, weight))
                 taken = time.perf_counter() - begin
                 times[layout] = min(times.get(layout, taken), taken)
     return times[torch.channels_last] < times[torch.contiguous_format]
@@ -200,7 +164,7 @@ def _is_as_known(part: nn.Module) -> bool:
         attributes = module.__dict__
         if module is not part and any(attributes[hooks] for hooks in CALL_HOOKS):
             return False
-        if "forward" in attributes or any(attributes.get(flag) for flag in _FLAGS):
+        if "forward" in attributes or any(attributes.get(flag) for flag in FLAGS):
             return False
         if _KNOWN.get(module) is not type(module).forward:
             if not is_known(module):
@@ -236,6 +200,16 @@ def _outward(value: Any) -> Any:
     return value
 
 
+def drawn(x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor | None:
+    """`draw(x)` with random numbers for the values of an image in the order of the stock layout; None outside of parts.
+
+    torch draws in the order of memory.
+    """
+    if not in_channels_last() or not isinstance(x, Tensor) or not is_channels_last(x) or x.is_contiguous():
+        return None
+    return draw(x.contiguous()).contiguous(memory_format=torch.channels_last)
+
+
 def convolved(module: Any, x: Any) -> Tensor | None:
     """A convolution within a part whose weight is much larger than its image: faster in the contiguous layout.
 
@@ -245,7 +219,10 @@ def convolved(module: Any, x: Any) -> Tensor | None:
         return None
     if module.weight.numel() <= _WEIGHTS_PER_VALUE * x.numel() or module.groups != 1 or max(module.kernel_size) == 1:
         return None
-    y = module._conv_forward(x.contiguous(), module.weight, module.bias)
+    if module.padding_mode != "zeros":
+        return None
+    options = (module.stride, module.padding, module.dilation)
+    y = F.conv2d(x.contiguous(), module.weight, module.bias, *options)
     return y.contiguous(memory_format=torch.channels_last)
 
 
@@ -254,66 +231,3 @@ _WEIGHTS_PER_VALUE = 3
 
 def is_convolution_of_images(module: nn.Module) -> bool:
     return type(module) is nn.Conv2d and is_stock_convolution(module)
-
-
-def is_known(module: nn.Module) -> bool:
-    """True if the module's own code, without that of its children, does not ask how tensors lie in memory."""
-    owner, stock = stock_forward(type(module))
-    if "forward" in vars(module):
-        return False
-    if type(module) in _LAYERS:
-        return stock is None or is_written_in(owner, stock)
-    if owner in (nn.Sequential, nn.BatchNorm2d):
-        return True
-    if stock is None:
-        return False
-    functions = [stock, *(it for _, it in methods_of(type(module), stock))]
-    return all(_reads_known(it, module, set()) for it in functions)
-
-
-def _reads_known(function: types.FunctionType, module: nn.Module | None, seen: set[Any]) -> bool:
-    """True if a function names only what is in the lists, and attributes of the module that are no tensors' own."""
-    if function in seen:
-        return True
-    seen.add(function)
-    if hasattr(function, "__wrapped__"):
-        return False
-    uses = uses_of_globals(function.__code__)
-    names = {name for code in codes_of(function.__code__) for name in code.co_names}
-    constants = {it for code in codes_of(function.__code__) for it in code.co_consts if isinstance(it, str)}
-    if not constants.isdisjoint(_STRIDES) or not all(_is_known_global(function, name, seen) for name in uses):
-        return False
-    return all(name in _ATTRIBUTES or _is_own(module, name) for name in names - uses.keys())
-
-
-_STRIDES = frozenset({"view", "view_as", "stride", "as_strided", "data_ptr", "is_contiguous", "data", "numpy"})
-_ATTRIBUTES = _TENSORS | _PYTHON | _CHECKPOINTS | frozenset(_FLAGS)
-
-
-def _is_known_global(function: types.FunctionType, name: str, seen: set[Any]) -> bool:
-    if name not in function.__globals__:
-        return name in _BUILTINS or not hasattr(builtins, name)  # the latter is an error, if the code gets there
-    value = function.__globals__[name]
-    if value in (torch, nn, F) or isinstance(value, _SIMPLE) or name in _CHECKPOINTS or name in _HELPERS:
-        return True
-    if isinstance(value, types.ModuleType):
-        return value.__name__ in ("math", "warnings")
-    if isinstance(value, type):
-        return value is Tensor or issubclass(value, nn.Module | tuple)
-    if getattr(value, "__name__", "") in _TENSORS and getattr(value, "__module__", "").startswith("torch."):
-        return not isinstance(value, types.FunctionType) or value.__globals__ in (vars(torch), vars(F))
-    return isinstance(value, types.FunctionType) and _reads_known(value, None, seen)
-
-
-def _is_own(module: nn.Module | None, name: str) -> bool:
-    """True for a child, a tensor, a method or a setting of the module; its functions are read by themselves."""
-    if module is None:
-        return False
-    if name in module._modules or name in module._parameters or name in module._buffers:
-        return True
-    missing = object()
-    value = vars(module).get(name, getattr(type(module), name, missing))
-    if isinstance(value, tuple | list | set):
-        return all(isinstance(it, _SIMPLE) for it in value)
-    is_method = isinstance(value, types.FunctionType) and name not in vars(module) and not hasattr(nn.Module, name)
-    return is_method or isinstance(value, _SIMPLE)

@@ -20,7 +20,7 @@ from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import draws_as_torch, dropped, takes, takes_dropout, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
-from .images import IN_CHANNELS_LAST, convolved, in_channels_last, is_channels_last
+from .images import IN_CHANNELS_LAST, convolved, drawn
 from .reading import methods_of, names_of, one_argument, read_otherwise
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
@@ -131,10 +131,8 @@ def _is_linear(module: Any) -> bool:
 
 
 def _dropout(module: Any, x: Any) -> Tensor | None:
-    if in_channels_last() and isinstance(x, Tensor) and is_channels_last(x) and not x.is_contiguous():
-        # Numbers are drawn in the order of memory: as the stock layer draws them.
-        y = F.dropout(x.contiguous(), module.p, module.training, module.inplace)
-        return y.contiguous(memory_format=torch.channels_last)
+    if (result := drawn(x, lambda it: F.dropout(it, module.p, module.training, module.inplace))) is not None:
+        return result
     if module.training is not True or module.inplace or not takes_dropout(x, module.p):
         return None
     return dropped(x, module.p)

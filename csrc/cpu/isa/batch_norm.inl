@@ -143,8 +143,7 @@ void batch_norm_forward(
 
 // The gradient behind the activation: by the result where it has a residual in it, else by the sum computed again.
 template <class Activation, bool kByResult, class Accumulate>
-inline Accumulate slope_of(
-    Accumulate grad, Accumulate centered, Accumulate result, Accumulate scale, Accumulate beta) {
+inline Accumulate slope_of(Accumulate grad, Accumulate centered, Accumulate result, Accumulate scale, Accumulate beta) {
   if constexpr (kByResult) return Activation::slope_by_value(result) * grad;
   return Activation::slope(centered * scale + beta) * grad;
 }
@@ -161,8 +160,8 @@ __attribute__((noinline)) void gradient_sums_row(
     const Accumulate centered = Accumulate(load(x[column])) - mean[column];
     Accumulate result = 0;
     if constexpr (kByResult) result = load(y[column]);
-    const Accumulate slope = slope_of<Activation, kByResult>(
-        Accumulate(load(grad[column])), centered, result, scale[column], beta[column]);
+    const Accumulate slope =
+        slope_of<Activation, kByResult>(Accumulate(load(grad[column])), centered, result, scale[column], beta[column]);
     slopes[column] += slope;
     products[column] += slope * centered;
   }
@@ -235,7 +234,8 @@ struct BatchNormFunctions {
 
 }  // namespace
 
-constinit const PerElement<BatchNormKernels> batch_norm_kernels = BURNLIKE_PER_ELEMENT(BatchNormFunctions<NoChange>::of);
+constinit const PerElement<BatchNormKernels> batch_norm_kernels =
+    BURNLIKE_PER_ELEMENT(BatchNormFunctions<NoChange>::of);
 constinit const PerElement<BatchNormKernels> relu_batch_norm_kernels =
     BURNLIKE_PER_ELEMENT(BatchNormFunctions<Relu>::of);
 constinit const PerElement<BatchNormKernels> silu_batch_norm_kernels =

@@ -82,7 +82,12 @@ CASES = [
     *(_case(name, dtype, make) for name, make in ROWS.items() for dtype in FLOATS),
     *(_case("odd", dtype, ROWS["odd"], "relu", residual=True) for dtype in FLOATS),
     *(_case("odd", dtype, ROWS["odd"], residual=True) for dtype in FLOATS),
-    *(_case(name, dtype, ROWS[name], it) for name in ("odd", "wide") for it in ("silu", "hardswish") for dtype in FLOATS),
+    *(
+        _case(name, dtype, ROWS[name], it)
+        for name in ("odd", "wide")
+        for it in ("silu", "hardswish")
+        for dtype in FLOATS
+    ),
     *(_case(name, dtype, ROWS[name], "relu") for name in ("odd", "strided", "wide") for dtype in FLOATS),
     *(_case("odd", dtype, ROWS["odd"], "relu", of_batch=False) for dtype in FLOATS),
     *(_case("wide-mixed", dtype, ROWS["wide"], columns=torch.float32) for dtype in FLOATS[1:]),
