@@ -140,7 +140,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward(
     std::vector<Accumulate> of_gamma(width);
     for (int64_t column = 0; column < width; ++column) {
       const Accumulate inverse = values.inverse[column];
-      of_gamma[column] = sums[width + column] * inverse;
+      of_gamma[column] = rows == 0 ? Accumulate(0) : sums[width + column] * inverse;
       if (of_batch && rows > 0) {
         values.mean_grad[column] = sums[column] / static_cast<Accumulate>(rows);
         values.pull[column] = of_gamma[column] * inverse / static_cast<Accumulate>(rows);

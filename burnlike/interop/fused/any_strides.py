@@ -92,7 +92,12 @@ def _is_known_global(function: types.FunctionType, name: str, seen: set[Any]) ->
     if name not in function.__globals__:
         return name in _BUILTIN_NAMES or not hasattr(builtins, name)  # the latter is an error, if the code gets there
     value = function.__globals__[name]
-    if value in (torch, nn, F) or isinstance(value, _SIMPLE) or name in _CHECKPOINTS or name in _HELPERS:
+    if (
+        any(value is it for it in (torch, nn, F))
+        or isinstance(value, _SIMPLE)
+        or name in _CHECKPOINTS
+        or name in _HELPERS
+    ):
         return True
     if isinstance(value, types.ModuleType):
         return value.__name__ in ("math", "warnings")

@@ -23,14 +23,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ... import ops
 from ..._torch_compat.fake_tensors import is_fake
 from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks, is_stock_convolution
 from ..._torch_compat.tensors import times_written
 from ...ops._function import is_recorded, is_transformed
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
-from .lazy_norm import LazyNorm
-from .trials import untouched_state
+from .lazy_norm import LazyNorm, rows_of
+from .trials import numbers, untouched_state
 
 OP = "channels_last"
 IN_CHANNELS_LAST = "convolution_in_channels_last"
@@ -83,29 +84,39 @@ def _is_known_whole(module: nn.Module, answers: dict[nn.Module, bool]) -> bool:
 
 @cache
 def gains() -> bool:
-    """True if a convolution with its gradients takes less time in channels_last on this machine, tried once."""
+    """True if a convolution, its normalization and ReLU take less time in channels_last on this machine; tried once."""
     if not torch.backends.mkldnn.is_available():
         return False
-    times: dict[torch.memory_format, float] = {}
+
+    def in_channels_last(y: Tensor) -> Tensor:
+        rows = rows_of(y)
+        return ops.batch_norm(rows, columns[0], columns[1], *ops.batch_moments(rows), activation="relu")
+
+    def stock(y: Tensor) -> Tensor:
+        return F.relu(F.batch_norm(y, None, None, *columns, training=True))
+
+    times: dict[Any, float] = {}
     with untouched_state():
-        weight = torch.ones(64, 64, 3, 3, dtype=torch.float32).requires_grad_()
+        weight, x = torch.ones(32, 32, 3, 3, dtype=torch.float32).requires_grad_(), numbers(16, 32, 32, 32)
+        columns = [torch.ones(32, dtype=torch.float32).requires_grad_() for _ in range(2)]
         for _ in range(5):
-            for layout in (torch.contiguous_format, torch.channels_last):
-                x = torch.ones(4, 64, 32, 32, dtype=torch.float32).contiguous(memory_format=layout).requires_grad_()
+            for after, layout in ((stock, torch.contiguous_format), (in_channels_last, torch.channels_last)):
+                leaves = (x.contiguous(memory_format=layout).requires_grad_(), weight, *columns)
                 begin = time.perf_counter()
-                torch.autograd.grad(F.conv2d(x, weight, None, 1, 1).sum(), (x, weight))
+                y = after(F.conv2d(leaves[0], weight, None, 1, 1))
+                torch.autograd.grad(y, leaves, torch.ones_like(y))
                 taken = time.perf_counter() - begin
-                times[layout] = min(times.get(layout, taken), taken)
-    return times[torch.channels_last] < times[torch.contiguous_format]
+                times[after] = min(times.get(after, taken), taken)
+    return times[in_channels_last] < times[stock]
 
 
 def image_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedForward:
     """The forward of a part whose own is that of its class, or with native ops `inner`."""
     stock = stock_forward(owner)[1] if inner is None else inner.function
     assert stock is not None
-    ops = () if inner is None else inner.ops
+    names = () if inner is None else inner.ops
     key = (OP, None if inner is None else inner.made_by)
-    return fused_forward(owner, key, lambda: (_in_channels_last(stock), (*ops, OP), (image_forward, owner, inner)))
+    return fused_forward(owner, key, lambda: (_in_channels_last(stock), (*names, OP), (image_forward, owner, inner)))
 
 
 def _in_channels_last(stock: Callable[..., Any]) -> Callable[..., Any]:

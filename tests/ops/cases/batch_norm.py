@@ -62,19 +62,22 @@ def _case(
 
 
 def _moments_case(name: str, dtype: torch.dtype, make: Callable[[torch.dtype], Tensor]) -> OpCase:
+    def inputs() -> list[Tensor]:
+        torch.manual_seed(1)
+        return [make(dtype)]
+
     return OpCase(
         name=f"batch_moments-{name}-{dtype_name(dtype)}",
         raw=torch.ops.burnlike.batch_moments.default,
         native=batch_moments,
         reference=batch_moments_reference,
-        inputs=lambda: [make(dtype)],
+        inputs=inputs,
         raw_arguments=lambda tensors: tuple(tensors),
         dtype=dtype,
     )
 
 
 def _far(dtype: torch.dtype) -> Tensor:
-    torch.manual_seed(1)
     return (torch.randn(700, 96, dtype=torch.float64) + 100).to(dtype)
 
 
