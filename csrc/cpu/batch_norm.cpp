@@ -132,10 +132,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward(
     const Element* grad_data = data_of<Element>(grad);
     const Element* x_data = data_of<Element>(x);
     const Element* y_data = y ? data_of<Element>(*y) : nullptr;
+    Element* grad_x_data = mutable_data_of<Element>(grad_x);
     const int64_t width = gamma.size(0);
     const auto& table = kernels(element);
     const auto sums = sums_over_rows<Accumulate>(rows, 2 * width, [&](Accumulate* sum, int64_t begin, int64_t end) {
-      table.sums(grad_data, x_data, y_data, sum, columns, begin, end, width);
+      table.sums(grad_data, x_data, y_data, grad_x_data, sum, columns, begin, end, width);
     });
     std::vector<Accumulate> of_gamma(width);
     for (int64_t column = 0; column < width; ++column) {
@@ -148,7 +149,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward(
     }
     store_values(of_gamma.data(), grad_gamma);
     store_values(sums.data(), grad_beta);
-    Element* grad_x_data = mutable_data_of<Element>(grad_x);
     Element* grad_residual_data = y ? mutable_data_of<Element>(grad_residual) : nullptr;
     for_rows(rows, width, [&](int64_t begin, int64_t end) {
       table.backward(grad_data, x_data, y_data, grad_x_data, grad_residual_data, columns, begin, end, width);

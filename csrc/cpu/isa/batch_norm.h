@@ -32,10 +32,11 @@ struct BatchNormKernels {
       const Element* x, const Element* residual, Element* y, const Columns<Accumulate>& columns, int64_t begin,
       int64_t end, int64_t width);
 
-  // Adds to `sums` the gradient of each column, and behind these its products with the centered x.
+  // Adds to `sums` the gradient of each column, and behind these its products with the centered x. `grad_x` may get
+  // what `backward` needs there.
   void (*sums)(
-      const Element* grad, const Element* x, const Element* y, Accumulate* sums, const Columns<Accumulate>& columns,
-      int64_t begin, int64_t end, int64_t width);
+      const Element* grad, const Element* x, const Element* y, Element* grad_x, Accumulate* sums,
+      const Columns<Accumulate>& columns, int64_t begin, int64_t end, int64_t width);
 
   // `grad_residual` is null where it is `grad`, or there is none.
   void (*backward)(

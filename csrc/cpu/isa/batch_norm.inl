@@ -17,8 +17,12 @@ struct CenteredSquare {
   }
 };
 
-// `slope_by_value` is the derivative where the activation has this result, for those that a residual comes with.
+// With `kKeepsSlope` the first pass of the gradients leaves what is behind the activation in `grad_x`, as exp would
+// take longer than memory; in 16 bits it is rounded there, as torch rounds it. `slope_by_value` is the derivative where
+// the activation has this result, for those that a residual comes with.
 struct NoChange {
+  static constexpr bool kKeepsSlope = false;
+
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value(Accumulate x) {
     return x;
@@ -35,6 +39,8 @@ struct NoChange {
 
 // NaN stays NaN, as torch has it, and so does its gradient.
 struct Relu {
+  static constexpr bool kKeepsSlope = false;
+
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value(Accumulate x) {
     return x <= Accumulate(0) ? Accumulate(0) : x;
@@ -50,6 +56,8 @@ struct Relu {
 };
 
 struct SiluOfSum {
+  static constexpr bool kKeepsSlope = true;
+
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value(Accumulate x) {
     return Silu::value(x);
@@ -66,6 +74,8 @@ struct SiluOfSum {
 
 // x * min(max(x + 3, 0), 6) / 6 (Howard et al. 2019, section 5.2).
 struct Hardswish {
+  static constexpr bool kKeepsSlope = false;
+
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value(Accumulate x) {
     const Accumulate shifted = x + Accumulate(3);
@@ -154,7 +164,7 @@ __attribute__((noinline)) void gradient_sums_row(
     const Element* __restrict__ grad, const Element* __restrict__ x, const Element* __restrict__ y,
     const accumulate_t<Element>* __restrict__ mean, const accumulate_t<Element>* __restrict__ scale,
     const accumulate_t<Element>* __restrict__ beta, accumulate_t<Element>* __restrict__ slopes,
-    accumulate_t<Element>* __restrict__ products, int64_t width) {
+    accumulate_t<Element>* __restrict__ products, Element* __restrict__ kept, int64_t width) {
   using Accumulate = accumulate_t<Element>;
   for (int64_t column = 0; column < width; ++column) {
     const Accumulate centered = Accumulate(load(x[column])) - mean[column];
@@ -162,6 +172,7 @@ __attribute__((noinline)) void gradient_sums_row(
     if constexpr (kByResult) result = load(y[column]);
     const Accumulate slope =
         slope_of<Activation, kByResult>(Accumulate(load(grad[column])), centered, result, scale[column], beta[column]);
+    if constexpr (Activation::kKeepsSlope) kept[column] = store<Element>(slope);
     slopes[column] += slope;
     products[column] += slope * centered;
   }
@@ -169,22 +180,22 @@ __attribute__((noinline)) void gradient_sums_row(
 
 template <class Activation, bool kByResult, class Element>
 inline void gradient_sums(
-    const Element* grad, const Element* x, const Element* y, accumulate_t<Element>* sums,
+    const Element* grad, const Element* x, const Element* y, Element* kept, accumulate_t<Element>* sums,
     const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end, int64_t width) {
   for (int64_t row = begin; row < end; ++row) {
     const int64_t place = row * width;
     gradient_sums_row<Activation, kByResult>(
         grad + place, x + place, kByResult ? y + place : y, columns.mean, columns.scale, columns.beta, sums,
-        sums + width, width);
+        sums + width, kept + place, width);
   }
 }
 
 template <class Activation, class Element>
 void batch_norm_sums(
-    const Element* grad, const Element* x, const Element* y, accumulate_t<Element>* sums,
+    const Element* grad, const Element* x, const Element* y, Element* grad_x, accumulate_t<Element>* sums,
     const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end, int64_t width) {
-  if (y != nullptr) return gradient_sums<Activation, true>(grad, x, y, sums, columns, begin, end, width);
-  gradient_sums<Activation, false>(grad, x, y, sums, columns, begin, end, width);
+  if (y != nullptr) return gradient_sums<Activation, true>(grad, x, y, grad_x, sums, columns, begin, end, width);
+  gradient_sums<Activation, false>(grad, x, y, grad_x, sums, columns, begin, end, width);
 }
 
 template <class Activation, bool kByResult, class Element>
@@ -206,8 +217,13 @@ inline void gradient_rows(
       const Accumulate centered = Accumulate(load(x[column])) - mean[column];
       Accumulate result = 0;
       if constexpr (kByResult) result = load(y[row * width + column]);
-      const Accumulate slope = slope_of<Activation, kByResult>(
-          Accumulate(load(grad[column])), centered, result, scale[column], beta[column]);
+      Accumulate slope;
+      if constexpr (Activation::kKeepsSlope) {
+        slope = load(grad_x[column]);
+      } else {
+        slope = slope_of<Activation, kByResult>(
+            Accumulate(load(grad[column])), centered, result, scale[column], beta[column]);
+      }
       if constexpr (kByResult) grad_residual[row * width + column] = store<Element>(slope);
       grad_x[column] = store<Element>(scale[column] * ((slope - mean_grad[column]) - centered * pull[column]));
     }
