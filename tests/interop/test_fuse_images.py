@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,8 +15,11 @@ from torch.utils.checkpoint import checkpoint
 
 from burnlike.errors import AutodiffError
 from burnlike.interop import fuse, unfuse
-from burnlike.interop.fused import images
+from burnlike.interop.fused import functions, images
+from burnlike.interop.fused.lazy_norm import LazyNorm
 from burnlike.ops import native_status
+
+from .fused_calls import FLOATS, TOLERANCE, leaf
 
 SIZE = (3, 3, 9, 7)
 
@@ -394,6 +398,44 @@ def test_ddp_trains_the_same(one_process: None) -> None:
     before = normalizations()
     assert_same(step(fused, x, nn.parallel.DistributedDataParallel(fused)), step(stock, x))
     assert normalizations() == before + 3
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_batch_norm_over_a_grid_of_arguments(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images._COMPUTING, "now", True)
+
+    def run(function: Callable[..., Tensor], arguments: dict[str, Any]) -> tuple[list[Tensor], type | None]:
+        given = {key: it.detach().clone() if isinstance(it, Tensor) else it for key, it in arguments.items()}
+        leaves = [given[key].requires_grad_() for key in ("input", "weight", "bias") if given[key] is not None]
+        try:
+            y = function(**given)
+            y = y.recipe.read() if isinstance(y, LazyNorm) else y
+            grads = torch.autograd.grad(y, leaves, leaf(*y.shape, dtype=y.dtype, seed=4).detach())
+        except (RuntimeError, ValueError) as error:
+            return [], type(error)
+        running = [given[key] for key in ("running_mean", "running_var") if given[key] is not None]
+        return [y.detach(), *grads, *running], None
+
+    columns = [None, leaf(4, dtype=dtype, seed=1), leaf(4, seed=1), leaf(3, dtype=dtype, seed=1)]
+    running = [None, torch.rand(4, dtype=dtype), torch.rand(4), torch.rand(4, dtype=torch.float64), torch.rand(3)]
+    before = normalizations()
+    for shape in ((*SIZE[:1], 4, 5, 2), (1, 4, 1, 1), (0, 4, 2, 2), (5, 4)):
+        x = leaf(*shape, dtype=dtype)
+        x = x.contiguous(memory_format=torch.channels_last) if len(shape) == 4 else x
+        for weight, bias, mean, variance, training, momentum in itertools.product(
+            *(columns, columns[:3], running, running[:3], (True, False), (0.1, 0.0, 1.0))
+        ):
+            arguments = {"input": x, "weight": weight, "bias": bias, "running_mean": mean, "running_var": variance}
+            arguments |= {"training": training, "momentum": momentum, "eps": 1e-3}
+            actual, error = run(functions.batch_norm, arguments)
+            expected, stock_error = run(F.batch_norm, arguments)
+            assert error == stock_error, arguments
+            assert [it.dtype for it in actual] == [it.dtype for it in expected]
+            tolerance = TOLERANCE[dtype]
+            for one, other in zip(actual, expected, strict=True):
+                size = max(1.0, other.abs().max().item()) if other.numel() else 1.0
+                torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance * size, equal_nan=True)
+    assert normalizations() > before + 20
 
 
 def test_one_convolution_alone_and_a_normalization_outside_are_kept() -> None:

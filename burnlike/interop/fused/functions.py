@@ -79,6 +79,8 @@ def _takes_batch_norm(
     ):
         return False
     columns = [it for it in (weight, bias, running_mean, running_var) if it is not None]
+    if len({it.dtype for it in columns}) > 1 or (x.dtype == torch.float64 and weight.dtype != x.dtype):
+        return False  # which torch refuses
     if not is_channels_last(x) or not all(it.shape == x.shape[1:2] and it.is_cpu for it in columns):
         return False
     has_running = running_mean is not None and running_var is not None
