@@ -26,6 +26,10 @@ from .lazy_logits import LazyLogits, loss_of
 from .lazy_norm import lazy_norm, rows_of
 
 
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return ops.linear(input, weight, bias) if takes(input, weight, bias) else F.linear(input, weight, bias)
+
+
 def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:

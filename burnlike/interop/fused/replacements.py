@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..._torch_compat import onednn
 from ..._torch_compat.modules import recurrent_kernels
 from ...ops import half_products
 from . import functions
@@ -35,6 +36,8 @@ _STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
     F.dropout: (functions.dropout, "dropout"),
     nn.CrossEntropyLoss: (cross_entropy_loss, "cross_entropy"),
 }
+if onednn.is_faster():
+    _STAND_INS[F.linear] = functions.linear, "linear"
 if half_products.SLOW:
     # torch's own fail in 16 bits on such a CPU, or are slow.
     _STAND_INS |= {
