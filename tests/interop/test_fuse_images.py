@@ -336,7 +336,16 @@ def _in_inference(model: nn.Module, x: Tensor) -> Any:
 
 
 def _compiled(model: nn.Module, x: Tensor) -> Any:
-    return torch.compile(model, backend="aot_eager")(x)
+    torch.compiler.reset()
+    return torch.compile(model, backend="aot_eager", fullgraph=True)(x)
+
+
+def _scripted(model: nn.Module, x: Tensor) -> Any:
+    return torch.jit.script(model.eval())(x)
+
+
+def _exported(model: nn.Module, x: Tensor) -> Any:
+    return torch.export.export(model.eval(), (x,)).module()(x)
 
 
 def _by_functional_call(model: nn.Module, x: Tensor) -> Any:
@@ -360,7 +369,17 @@ def _images_in_channels_last(model: nn.Module, x: Tensor) -> Any:
     return model(x.contiguous(memory_format=torch.channels_last))
 
 
-CALLS = (_without_gradients, _in_inference, _compiled, _by_functional_call, _by_keyword, _empty, _expanded)
+CALLS = (
+    _without_gradients,
+    _in_inference,
+    _compiled,
+    _scripted,
+    _exported,
+    _by_functional_call,
+    _by_keyword,
+    _empty,
+    _expanded,
+)
 
 
 @pytest.mark.parametrize("call", [*CALLS, _images_in_channels_last], ids=lambda it: it.__name__)

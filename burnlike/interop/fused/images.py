@@ -14,6 +14,7 @@ could see how tensors lie, where a module was replaced by one that is not known,
 
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, update_wrapper
 from typing import Any
@@ -49,7 +50,7 @@ _COMPUTING = _Computing()
 
 def in_channels_last() -> bool:
     """True while a part computes in channels_last in this thread."""
-    return _COMPUTING.now
+    return not torch.compiler.is_compiling() and _COMPUTING.now
 
 
 def is_channels_last(x: Tensor) -> bool:
@@ -119,26 +120,36 @@ def image_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedFo
     return fused_forward(owner, key, lambda: (_in_channels_last(stock), (*names, OP), (image_forward, owner, inner)))
 
 
-def _in_channels_last(stock: Callable[..., Any]) -> Callable[..., Any]:
-    def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
-        if _COMPUTING.now or not _is_open(module, arguments, keywords):
-            return stock(module, *arguments, **keywords)
-        inputs = [*arguments, *keywords.values()]
-        converted = [_channels_last(it) if isinstance(it, Tensor) and it.dim() == 4 else it for it in inputs]
-        written = [0 if it is x else _times_written(it) for it, x in zip(converted, inputs, strict=True)]
-        _COMPUTING.now = True
-        try:
-            positional = converted[: len(arguments)]
-            result = stock(module, *positional, **dict(zip(keywords, converted[len(arguments) :], strict=True)))
-            result = _outward(result)
-        finally:
-            _COMPUTING.now = False
-        for x, twin, before in zip(inputs, converted, written, strict=True):
-            if twin is not x and _times_written(twin) != before:  # by an activation in place
-                x.copy_(twin)
-        return result
+def _in_channels_last(stock: Any) -> Callable[..., Any]:
+    run = _computed
 
-    return update_wrapper(forward, stock)
+    def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
+        return run(stock, module, arguments, keywords)
+
+    # With the stock function's globals, of which it uses none: as in layers.py.
+    rebuilt = types.FunctionType(forward.__code__, stock.__globals__, stock.__name__, None, forward.__closure__)
+    return update_wrapper(rebuilt, stock)
+
+
+def _computed(
+    stock: Callable[..., Any], module: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    """The results of a part, in channels_last within it where it is open."""
+    if torch.compiler.is_compiling() or _COMPUTING.now or not _is_open(module, arguments, keywords):
+        return stock(module, *arguments, **keywords)
+    inputs = [*arguments, *keywords.values()]
+    converted = [_channels_last(it) if isinstance(it, Tensor) and it.dim() == 4 else it for it in inputs]
+    written = [0 if it is x else _times_written(it) for it, x in zip(converted, inputs, strict=True)]
+    _COMPUTING.now = True
+    try:
+        by_name = dict(zip(keywords, converted[len(arguments) :], strict=True))
+        result = _outward(stock(module, *converted[: len(arguments)], **by_name))
+    finally:
+        _COMPUTING.now = False
+    for x, twin, before in zip(inputs, converted, written, strict=True):
+        if twin is not x and _times_written(twin) != before:  # by an activation in place
+            x.copy_(twin)
+    return result
 
 
 def _times_written(x: Tensor) -> int:
@@ -150,7 +161,7 @@ def _is_open(module: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[st
     images = [it for it in (*arguments, *keywords.values()) if isinstance(it, Tensor) and it.dim() == 4]
     if not images or not all(_is_image(it) for it in images):
         return False
-    if torch.compiler.is_compiling() or is_recorded() or is_transformed() or has_global_hooks():
+    if is_recorded() or is_transformed() or has_global_hooks():
         return False
     return bool(torch.backends.mkldnn.enabled) and _is_as_known(module)
 
