@@ -109,7 +109,7 @@ def measured(name: str, repeats: int) -> Comparison:
     fused = copy.deepcopy(stock)
     fuse(fused)
     ours = step_of(fused, x, targets, TorchOptimizer(fused, AdamWConfig(), lr=1e-4))
-    if layout:
+    if layout:  # of the stock side alone
         stock, x = stock.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     theirs = step_of(stock, x, targets, torch.optim.AdamW(stock.parameters(), lr=1e-4, fused=True))
     losses: list[float] = []

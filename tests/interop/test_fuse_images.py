@@ -365,6 +365,11 @@ def _expanded(model: nn.Module, x: Tensor) -> Any:
     return model(x[:1].expand(3, 3, 9, 7))
 
 
+def _all_in_channels_last(model: nn.Module, x: Tensor) -> Any:
+    layout = torch.channels_last
+    return model.to(memory_format=layout)(x.contiguous(memory_format=layout))
+
+
 def _images_in_channels_last(model: nn.Module, x: Tensor) -> Any:
     return model(x.contiguous(memory_format=torch.channels_last))
 
@@ -382,7 +387,7 @@ CALLS = (
 )
 
 
-@pytest.mark.parametrize("call", [*CALLS, _images_in_channels_last], ids=lambda it: it.__name__)
+@pytest.mark.parametrize("call", [*CALLS, _images_in_channels_last, _all_in_channels_last], ids=lambda it: it.__name__)
 def test_other_ways_to_call(call: Callable[[nn.Module, Tensor], Any]) -> None:
     stock, fused = pair(Block())
     x = torch.randn(SIZE)
@@ -421,7 +426,7 @@ def test_ddp_trains_the_same(one_process: None) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_batch_norm_over_a_grid_of_arguments(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images._COMPUTING, "now", True)
+    monkeypatch.setattr(images._COMPUTING, "layout", torch.contiguous_format)
 
     def run(function: Callable[..., Tensor], arguments: dict[str, Any]) -> tuple[list[Tensor], type | None]:
         given = {key: it.detach().clone() if isinstance(it, Tensor) else it for key, it in arguments.items()}
@@ -455,6 +460,16 @@ def test_batch_norm_over_a_grid_of_arguments(dtype: torch.dtype, monkeypatch: py
                 size = max(1.0, other.abs().max().item()) if other.numel() else 1.0
                 torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance * size, equal_nan=True)
     assert normalizations() > before + 20
+
+
+@pytest.mark.parametrize("weights", [torch.contiguous_format, torch.channels_last])
+def test_a_model_in_channels_last_stays_so_and_has_the_op(weights: torch.memory_format) -> None:
+    stock, fused = pair(nn.Sequential(Block(), nn.AvgPool2d(7), nn.Conv2d(8, 96, 3, padding=1), nn.Conv2d(96, 8, 1)))
+    for model in (stock, fused):
+        model.to(memory_format=weights)
+    x, before = torch.randn(SIZE).contiguous(memory_format=torch.channels_last), normalizations()
+    assert_same(step(fused, x), step(stock, x))
+    assert normalizations() == before + 3
 
 
 def test_one_convolution_alone_and_a_normalization_outside_are_kept() -> None:

@@ -15,7 +15,7 @@ could see how tensors lie, where a module was replaced by one that is not known,
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache, update_wrapper
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -42,7 +42,7 @@ FEWEST_CONVOLUTIONS = 2
 
 
 class _Computing(threading.local):  # a part in one thread is not to change modules of another
-    now = False
+    layout: torch.memory_format | None = None  # of the stock part, while one computes
 
 
 _COMPUTING = _Computing()
@@ -50,7 +50,7 @@ _COMPUTING = _Computing()
 
 def in_channels_last() -> bool:
     """True while a part computes in channels_last in this thread."""
-    return not torch.compiler.is_compiling() and _COMPUTING.now
+    return not torch.compiler.is_compiling() and _COMPUTING.layout is not None
 
 
 def is_channels_last(x: Tensor) -> bool:
@@ -135,17 +135,18 @@ def _computed(
     stock: Callable[..., Any], module: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """The results of a part, in channels_last within it where it is open."""
-    if torch.compiler.is_compiling() or _COMPUTING.now or not _is_open(module, arguments, keywords):
-        return stock(module, *arguments, **keywords)
     inputs = [*arguments, *keywords.values()]
+    layout = None if torch.compiler.is_compiling() or in_channels_last() else _layout_of(module, inputs)
+    if layout is None:
+        return stock(module, *arguments, **keywords)
     converted = [_channels_last(it) if isinstance(it, Tensor) and it.dim() == 4 else it for it in inputs]
     written = [0 if it is x else _times_written(it) for it, x in zip(converted, inputs, strict=True)]
-    _COMPUTING.now = True
+    _COMPUTING.layout = layout
     try:
         by_name = dict(zip(keywords, converted[len(arguments) :], strict=True))
-        result = _outward(stock(module, *converted[: len(arguments)], **by_name))
+        result = _outward(stock(module, *converted[: len(arguments)], **by_name), layout)
     finally:
-        _COMPUTING.now = False
+        _COMPUTING.layout = None
     for x, twin, before in zip(inputs, converted, written, strict=True):
         if twin is not x and _times_written(twin) != before:  # by an activation in place
             x.copy_(twin)
@@ -156,27 +157,34 @@ def _times_written(x: Tensor) -> int:
     return 0 if x.is_inference() else times_written(x)
 
 
-def _is_open(module: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
-    """True if the part may compute in channels_last: for contiguous images, while nothing in it can see the strides."""
-    images = [it for it in (*arguments, *keywords.values()) if isinstance(it, Tensor) and it.dim() == 4]
-    if not images or not all(_is_image(it) for it in images):
-        return False
+def _layout_of(module: nn.Module, inputs: list[Any]) -> torch.memory_format | None:
+    """The layout of images and results of the stock part; None while something in it could see strides, or for others.
+
+    Of images in channels_last the stock results are so, too, whatever the layout of weights is.
+    """
+    images = [it for it in inputs if isinstance(it, Tensor) and it.dim() == 4]
+    if not images or not all(_is_image(it) for it in images) or not torch.backends.mkldnn.enabled:
+        return None
     if is_recorded() or is_transformed() or has_global_hooks():
-        return False
-    return bool(torch.backends.mkldnn.enabled) and _is_as_known(module)
+        return None
+    if all(it.is_contiguous() for it in images):
+        return torch.contiguous_format if _is_as_known(module, any_weights=False) else None
+    if all(is_channels_last(it) and not it.is_contiguous() for it in images):
+        return torch.channels_last if _is_as_known(module, any_weights=True) else None
+    return None
 
 
 def _is_image(x: Tensor) -> bool:
     is_plain = type(x) in (Tensor, nn.Parameter) and x.layout is torch.strided and not is_fake(x)
-    return is_plain and x.is_cpu and x.is_floating_point() and x.is_contiguous() and x.numel() > 0
+    return is_plain and x.is_cpu and x.is_floating_point() and x.numel() > 0
 
 
 _KNOWN: WeakKeyDictionary[nn.Module, Any] = WeakKeyDictionary()
 """Modules that are known, each with the forward that its class had then."""
 
 
-def _is_as_known(part: nn.Module) -> bool:
-    """True if each module in the part is known, without hooks, and with contiguous weights of convolutions."""
+def _is_as_known(part: nn.Module, *, any_weights: bool) -> bool:
+    """True if each module in the part is known, without hooks, and with contiguous weights unless `any_weights`."""
     left, seen = [part], set[int]()
     while left:
         module = left.pop()
@@ -193,8 +201,10 @@ def _is_as_known(part: nn.Module) -> bool:
                 return False
             _KNOWN[module] = type(module).forward
         weight = attributes["_parameters"].get("weight")
-        if weight is not None and weight.dim() == 4 and not (type(weight) in _WEIGHTS and weight.is_contiguous()):
-            return False  # the results of the stock model have other strides then
+        # With weights in channels_last the stock results of contiguous images are so, too, behind a convolution.
+        is_of_images = weight is not None and weight.dim() == 4
+        if is_of_images and (type(weight) not in _WEIGHTS or not (any_weights or weight.is_contiguous())):
+            return False
         left += [it for it in attributes["_modules"].values() if it is not None]
     return True
 
@@ -202,18 +212,19 @@ def _is_as_known(part: nn.Module) -> bool:
 _WEIGHTS = (Tensor, nn.Parameter)
 
 
-def _outward(value: Any) -> Any:
-    """The result of a part with numbers that are computed, and images contiguous."""
+def _outward(value: Any, layout: torch.memory_format) -> Any:
+    """The result of a part with numbers that are computed, and images in the layout."""
     if isinstance(value, LazyNorm):
         value = value.recipe.read()
     if isinstance(value, Tensor):
-        return _stock_layout(value) if is_channels_last(value) else value
+        is_other = layout is torch.contiguous_format and is_channels_last(value)
+        return _stock_layout(value) if is_other else value
     if isinstance(value, tuple | list):
-        items = [_outward(it) for it in value]
+        items = [_outward(it, layout) for it in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, dict):
         for name in value:
-            value[name] = _outward(value[name])
+            value[name] = _outward(value[name], layout)
     return value
 
 
@@ -222,7 +233,8 @@ def drawn(x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor | None:
 
     torch draws in the order of memory.
     """
-    if not in_channels_last() or not isinstance(x, Tensor) or not is_channels_last(x) or x.is_contiguous():
+    is_other = in_channels_last() and _COMPUTING.layout is torch.contiguous_format
+    if not is_other or not isinstance(x, Tensor) or not is_channels_last(x) or x.is_contiguous():
         return None
     x = x.recipe.read() if isinstance(x, LazyNorm) else x
     return _channels_last(draw(_stock_layout(x)))
@@ -262,7 +274,7 @@ def convolved(module: Any, x: Any) -> Tensor | None:
         return None
     if module.weight.numel() <= _WEIGHTS_PER_VALUE * x.numel() or module.groups != 1 or max(module.kernel_size) == 1:
         return None
-    if module.padding_mode != "zeros":
+    if module.padding_mode != "zeros" or not module.weight.is_contiguous():
         return None
     options = (module.stride, module.padding, module.dilation)
     y = F.conv2d(_stock_layout(x), module.weight, module.bias, *options)
