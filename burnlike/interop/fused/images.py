@@ -62,8 +62,9 @@ def fuse_images(model: nn.Module) -> Iterator[tuple[nn.Module, FusedForward]]:
     if any(isinstance(it, nn.Conv2d) for it in model.modules()) and gains():
         for part in _parts(model, {}):
             inner = mark_of(part)
-            is_done = inner is not None and OP in inner.ops
-            yield part, inner if is_done else image_forward(stock_forward(type(part))[0], inner)
+            if inner is None or OP not in inner.ops:
+                inner = image_forward(stock_forward(type(part))[0], inner)
+            yield part, inner
 
 
 def _parts(module: nn.Module, answers: dict[nn.Module, bool]) -> Iterator[nn.Module]:
@@ -202,14 +203,10 @@ def _is_as_known(part: nn.Module, *, any_weights: bool) -> bool:
             _KNOWN[module] = type(module).forward
         weight = attributes["_parameters"].get("weight")
         # With weights in channels_last the stock results of contiguous images are so, too, behind a convolution.
-        is_of_images = weight is not None and weight.dim() == 4
-        if is_of_images and (type(weight) not in _WEIGHTS or not (any_weights or weight.is_contiguous())):
+        if weight is not None and weight.dim() == 4 and not (any_weights or weight.is_contiguous()):
             return False
         left += [it for it in attributes["_modules"].values() if it is not None]
     return True
-
-
-_WEIGHTS = (Tensor, nn.Parameter)
 
 
 def _outward(value: Any, layout: torch.memory_format) -> Any:

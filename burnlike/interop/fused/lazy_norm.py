@@ -31,7 +31,7 @@ class NormRecipe:
     """The recipe of a lazy normalization of x `[n, c, h, w]`; `values` are the numbers, once read."""
 
     x: Tensor
-    columns: tuple[Tensor, ...]
+    columns: tuple[Tensor, Tensor, Tensor, Tensor]
     epsilon: float
     of_batch: bool
     tracked: bool
@@ -53,7 +53,9 @@ class NormRecipe:
         residual = None if self.residual is None else rows_of(self.residual)
         with torch.set_grad_enabled(self.tracked), as_plain():
             y = ops.batch_norm(
-                *(rows_of(self.x), *self.columns, residual),
+                rows_of(self.x),
+                *self.columns,
+                residual,
                 epsilon=self.epsilon,
                 activation=activation,
                 of_batch=self.of_batch,
@@ -99,7 +101,7 @@ class LazyNorm(LazyTensor):
         return super().__torch_function__(func, types, args, kwargs)
 
 
-def lazy_norm(x: Tensor, columns: tuple[Tensor, ...], epsilon: float, of_batch: bool) -> Tensor:
+def lazy_norm(x: Tensor, columns: tuple[Tensor, Tensor, Tensor, Tensor], epsilon: float, of_batch: bool) -> Tensor:
     """`ops.batch_norm` of an image `[n, c, h, w]` in channels_last, to be computed when it is read.
 
     Args:
