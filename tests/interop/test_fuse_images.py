@@ -59,6 +59,15 @@ class Twice(Block):
         return summed * z + torch.add(y, 1.0)
 
 
+class Doubled(Block):
+    """Sums of a normalization with itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, z = self.bn1(self.conv1(x)), self.bn1(self.conv1(x))
+        z += z
+        return self.act(y + y) - self.conv2(z)
+
+
 class Written(Block):
     """A convolution's result that is written to before its normalization is used."""
 
@@ -150,6 +159,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "without statistics": lambda: Block(track_running_stats=False),
     "without weights": lambda: Block(affine=False),
     "twice": Twice,
+    "doubled": Doubled,
     "viewed": Viewed,
     "several": Several,
     "transposed": lambda: nn.Sequential(Block(), nn.ConvTranspose2d(8, 3, 2, 2), Block(), nn.Flatten()),

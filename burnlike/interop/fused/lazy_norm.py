@@ -132,7 +132,8 @@ def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
         return None
     if torch.is_grad_enabled() != recipe.tracked or residual.device != recipe.x.device:
         return None
-    longer = replace(recipe, residual=residual, written=_times_written(recipe.x, residual))
+    written = recipe.written + _times_written(residual)
+    longer = replace(recipe, residual=residual, written=written, values=None)
     if in_place:
         one.recipe = longer
         return one
