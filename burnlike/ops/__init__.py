@@ -11,6 +11,8 @@ from .adamw_step import adamw_step_, adamw_step_reference
 from .add_layer_norm import add_layer_norm, add_layer_norm_reference
 from .add_rms_norm import add_rms_norm, add_rms_norm_reference
 from .attention import attention, attention_reference
+from .batch_moments import batch_moments, batch_moments_reference
+from .batch_norm import batch_norm, batch_norm_reference
 from .bernoulli_noise import bernoulli_noise_
 from .bias_gelu import bias_gelu, bias_gelu_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
@@ -50,6 +52,10 @@ __all__ = [
     "add_rms_norm_reference",
     "attention",
     "attention_reference",
+    "batch_moments",
+    "batch_moments_reference",
+    "batch_norm",
+    "batch_norm_reference",
     "bernoulli_noise_",
     "bias_gelu",
     "bias_gelu_reference",

@@ -84,9 +84,10 @@ _TYPES = (Tensor, torch.nn.Parameter)
 _MACHINE_GAINS = onednn.is_faster()
 
 
-def machine_gains(weight: Tensor) -> bool:
+def machine_gains(weight: Tensor | None = None) -> bool:
     """True if `linear` has faster products than torch on this machine: in float32, within autocast, or of a weight."""
-    return _MACHINE_GAINS or torch.bfloat16 in half_products.SLOW or weight.dtype in half_products.SLOW
+    dtypes = {torch.bfloat16} if weight is None else {torch.bfloat16, weight.dtype}
+    return _MACHINE_GAINS or not dtypes.isdisjoint(half_products.SLOW)
 
 
 def multiplies_faster(dtype: torch.dtype) -> bool:

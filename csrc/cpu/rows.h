@@ -14,6 +14,11 @@ namespace burnlike::cpu {
 // Values below which a second thread costs more than it saves.
 inline constexpr int64_t kGrainValues = 32768;
 
+// The type that is computed in: float64 for float64, else float32.
+inline ElementKind wide_kind(const Tensor& x) {
+  return element_kind(x) == ElementKind::kFloat64 ? ElementKind::kFloat64 : ElementKind::kFloat32;
+}
+
 // Calls `run(begin, end)` for ranges of `rows` rows of `width` values, in torch's threads.
 template <class Run>
 void for_rows(int64_t rows, int64_t width, const Run& run) {

@@ -32,7 +32,10 @@ IN_NO_CASE = {
     "bernoulli_noise_": "of the state of torch's generator",
 }
 """Ops for which the table of cases has no use; their own tests do it all."""
-WITHOUT_CUDA = {"attention": "torch's own attention runs there"}
+WITHOUT_CUDA = {
+    "attention": "torch's own attention runs there",
+    "batch_norm": "torch's own normalization runs there",
+}
 """Ops with a derivative that have no kernel for CUDA."""
 STEPS = [name for name in OPS if name.endswith("_step_")]
 

@@ -21,8 +21,14 @@ from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import WITHOUT_NATIVE
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
+from .images import drawn, in_channels_last, is_channels_last
 from .lazy_logits import LazyLogits, loss_of
+from .lazy_norm import lazy_norm, rows_of
 from .recurrent import lstm as native_lstm
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return ops.linear(input, weight, bias) if takes(input, weight, bias) else F.linear(input, weight, bias)
 
 
 def layer_norm(
@@ -39,6 +45,54 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     if eps is None:  # that of the type that torch computes in
         eps = torch.finfo(torch.promote_types(input.dtype, torch.float32)).eps
     return ops.rms_norm(input, weight, eps)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """`F.batch_norm` of images in channels_last, within a part that computes so; see `images.py`."""
+    if not _takes_batch_norm(input, running_mean, running_var, weight, bias, training, momentum):
+        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    wide = torch.promote_types(input.dtype, torch.float32)
+    if not training:
+        mean, variance = running_mean.to(wide), running_var.to(wide)  # pyright: ignore[reportOptionalMemberAccess]
+        return lazy_norm(input, (weight, bias, mean, variance), eps, False)  # pyright: ignore[reportArgumentType]
+    mean, variance = ops.batch_moments(rows_of(input))
+    if running_mean is not None and running_var is not None:
+        count = input.numel() // input.shape[1]
+        with torch.no_grad():
+            for running, new in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
+                running.copy_(running.to(wide).lerp(new, momentum))
+    return lazy_norm(input, (weight, bias, mean, variance), eps, True)  # pyright: ignore[reportArgumentType]
+
+
+def _takes_batch_norm(
+    x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: Any, momentum: Any
+) -> bool:
+    if (
+        not in_channels_last()
+        or weight is None
+        or bias is None
+        or not takes(x, weight, bias, running_mean, running_var)
+    ):
+        return False
+    columns = [it for it in (weight, bias, running_mean, running_var) if it is not None]
+    if len({it.dtype for it in columns}) > 1 or (x.dtype == torch.float64 and weight.dtype != x.dtype):
+        return False  # which torch refuses
+    if not is_channels_last(x) or not all(it.shape == x.shape[1:2] and it.is_cpu for it in columns):
+        return False
+    has_running = running_mean is not None and running_var is not None
+    if training:
+        is_usual = isinstance(momentum, float) and has_running == (running_mean is not None or running_var is not None)
+        return is_usual and x.numel() > x.shape[1]
+    return has_running and x.numel() > 0
 
 
 def cross_entropy(
@@ -301,6 +355,8 @@ _FEWEST_DRAWS = 512
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """`F.dropout`."""
+    if (result := drawn(input, lambda it: F.dropout(it, p, training, inplace))) is not None:
+        return result
     if inplace or training is not True or not takes_dropout(input, p):
         return F.dropout(input, p, training, inplace)
     return dropped(input, p)

@@ -16,7 +16,9 @@ from ..torch_counterparts import torch_layers
 from .forwards import code_forward, mark, mark_of, stock_forward, unmark
 from .functions import LOSSES
 from .heads import OP as LAZY, fuse_head
-from .layers import fuse_layer
+from .images import IN_CHANNELS_LAST, fuse_images, is_convolution_of_images
+from .layers import fuse_layer, layer_forward
+from .reading import methods_of
 from .replacements import replacement
 from .trials import same_loss
 
@@ -107,6 +109,7 @@ def fuse(model: nn.Module, *, lazy_logits: bool = False) -> FuseReport:
     fused, kept = [], []
     proven: dict[Any, tuple[Any, str]] = {}  # layers of one class and settings are proved once
     outcomes = {path: _fuse_module(module, proven) for path, module in modules.items()}
+    _fuse_images(model, modules, outcomes)
     if lazy_logits:
         _fuse_heads(modules, outcomes)
     for path, module in modules.items():
@@ -116,6 +119,28 @@ def fuse(model: nn.Module, *, lazy_logits: bool = False) -> FuseReport:
         elif reason:
             kept.append(Kept(path, type(module).__name__, reason))
     return FuseReport(tuple(fused), tuple(kept))
+
+
+def _fuse_images(
+    model: nn.Module, modules: dict[str, nn.Module], outcomes: dict[str, tuple[tuple[str, ...], str]]
+) -> None:
+    """Have parts compute in channels_last, and note it in what was found; batch_norm is native within these alone."""
+    paths = {module: path for path, module in modules.items()}
+    within: set[nn.Module] = set()
+    for part, forward in list(fuse_images(model)):
+        mark(part, forward)
+        within |= {*part.modules()}
+        for module in part.modules():
+            if is_convolution_of_images(module) and mark_of(module) is None:
+                owner, stock = stock_forward(type(module))
+                assert stock is not None
+                mark(module, layer_forward(owner, IN_CHANNELS_LAST, methods_of(type(module), stock), ()))
+                outcomes[paths[module]] = (_ops_of(module), "")
+        outcomes[paths[part]] = (_ops_of(part), "")
+    for path, module in modules.items():
+        if outcomes[path][0] == ("batch_norm",) and module not in within:
+            unmark(module)
+            outcomes[path] = ((), "no part in channels_last is around it")
 
 
 def _fuse_heads(modules: dict[str, nn.Module], outcomes: dict[str, tuple[tuple[str, ...], str]]) -> None:

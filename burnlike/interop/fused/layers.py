@@ -20,6 +20,7 @@ from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import draws_as_torch, dropped, takes, takes_dropout, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
+from .images import IN_CHANNELS_LAST, convolved, drawn
 from .reading import methods_of, names_of, one_argument, read_otherwise
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
@@ -130,6 +131,8 @@ def _is_linear(module: Any) -> bool:
 
 
 def _dropout(module: Any, x: Any) -> Tensor | None:
+    if (result := drawn(x, lambda it: F.dropout(it, module.p, module.training, module.inplace))) is not None:
+        return result
     if module.training is not True or module.inplace or not takes_dropout(x, module.p):
         return None
     return dropped(x, module.p)
@@ -249,6 +252,8 @@ _RULES = (
     LayerRule("experts", "experts", is_experts, prove_experts, experts_forward, 3),
     LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: _linear),
     LayerRule("convolution", "convolution", _is_slow_convolution, lambda *_: ((), ""), lambda _: _convolution),
+    # Given to convolutions within a part, by its name.
+    LayerRule(IN_CHANNELS_LAST, "convolution", lambda _: False, lambda *_: ((), ""), lambda _: convolved),
     LayerRule(
         "dropout",
         "dropout",

@@ -11,6 +11,7 @@ from torch import nn
 
 from ..._torch_compat.modules import recurrent_kernels
 from ...ops import half_products
+from ...ops.linear import machine_gains
 from . import functions
 from .eager_attention import with_soft_cap
 from .forwards import fuse_code
@@ -28,6 +29,8 @@ def cross_entropy_loss(*arguments: Any, **keywords: Any) -> nn.CrossEntropyLoss:
 # By torch's function: what stands for a call of it, and the op that this calls.
 _STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
     F.cross_entropy: (functions.cross_entropy, "cross_entropy"),
+    F.linear: (functions.linear, "linear"),
+    F.batch_norm: (functions.batch_norm, "batch_norm"),
     F.layer_norm: (functions.layer_norm, "layer_norm"),
     F.rms_norm: (functions.rms_norm, "rms_norm"),
     F.scaled_dot_product_attention: (functions.attention, "attention"),
@@ -102,12 +105,16 @@ def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tup
         return table, table.ops
     if any(use.attributes or not use.called for use in uses):
         return None, ()
-    if isinstance(value, _CALLED) and value in _STAND_INS:
+    if _is_replaced(value):
         new, op = _STAND_INS[value]
         return instead_of(function, name, new), (op,)
     if name == "apply_rotary_pos_emb" and (rotation := rotation_of(value)) is not None:
         return instead_of(function, name, rotating(value, rotation)), ("rotary",)
     return None, ()
+
+
+def _is_replaced(value: Any) -> bool:
+    return isinstance(value, _CALLED) and value in _STAND_INS and (value is not F.linear or machine_gains())
 
 
 def _ops_of(value: Any, uses: list[Use]) -> tuple[str, ...]:
@@ -119,7 +126,7 @@ def _ops_of(value: Any, uses: list[Use]) -> tuple[str, ...]:
             value_used = getattr(value_used, name, None)
         if any(value_used is it for it in _NAMESPACES):
             return ()
-        if isinstance(value_used, _CALLED) and value_used in _STAND_INS:
+        if _is_replaced(value_used):
             if not use.called:
                 return ()
             ops.add(_STAND_INS[value_used][1])

@@ -5,7 +5,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -83,24 +82,32 @@ class Differences:
 
 def compare(model: nn.Module, inputs: dict[str, Tensor], *, bfloat16: bool = True) -> tuple[FuseReport, Differences]:
     """That the fused model gives what the stock one gives, in bfloat16 as nearly as this gives what float32 does."""
-    fused: Any = copy.deepcopy(model)
+    # Before it runs: some models keep tensors of a run, which can't be copied.
+    fused, untouched = copy.deepcopy(model), copy.deepcopy(model)
     state = torch.get_rng_state()
     report = fuse(fused)
     assert torch.equal(torch.get_rng_state(), state)
+    has_images = any("channels_last" in it.ops for it in report.fused)
+    twin = copy.deepcopy(fused)
     exact: dict[bool, Results] = {}
     apart: list[float] = []
     in_bfloat16: list[tuple[float, float]] = []
 
     @cache
     def in_float64() -> Results:
-        return _run(copy.deepcopy(model).double(), inputs, training=False)
+        return _run(copy.deepcopy(untouched).double(), inputs, training=False)
 
     for training in (True, False):
         exact[training] = _run(model, inputs, training=training)
         found = _run(fused, inputs, training=training)
         # In training float64 would draw other random numbers: nothing but the stock values will do.
         real = (lambda: exact[True]) if training else in_float64
-        _check_each(found, exact[training], real, f"in float32, training={training}")
+        if has_images:
+            # Normalizations over the few values of tiny images make much of a rounding.
+            pair = [_run(copy.deepcopy(it).double(), inputs, training=training) for it in (twin, untouched)]
+            _check_each(*pair, lambda pair=pair: pair[1], f"in float64, training={training}")
+        else:
+            _check_each(found, exact[training], real, f"in float32, training={training}")
         apart += [_distance(one, other) for one, other in zip(found, exact[training], strict=True)]
     model, fused = model.to(torch.bfloat16), fused.to(torch.bfloat16)
     for training in (True, False) if bfloat16 else ():

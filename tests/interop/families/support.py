@@ -25,7 +25,7 @@ from .tiny_transformers import NotTiny, families, tiny_model
 
 PAGE = Path(__file__).parents[3] / "docs" / "fuse_support.md"
 FAMILIES = PAGE.parent / "fuse_support" / "families.md"
-OF_MACHINES = ("linear", "convolution", "dropout")
+OF_MACHINES = ("linear", "convolution", "dropout", "batch_norm", "channels_last")
 """Ops that are put in by what the CPU is: the page leaves them out."""
 
 _TEMPLATES = [Path(__file__).with_name(it) for it in ("support.md", "support_families.md")]

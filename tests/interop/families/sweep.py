@@ -1,5 +1,7 @@
 """Converts models of torchvision and timm, trains original and twin by one step, and converts the twin back.
 
+A fused copy is compared with the stock model in training and in evaluation: results, their strides, gradients, buffers.
+
 `python -m tests.interop.families.sweep resnet18 timm/levit_128s`. A process of its own, since a program in which
 torchvision can be imported is another one to transformers.
 """
@@ -15,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from burnlike.interop import from_torch, to_torch
+from burnlike.interop import from_torch, fuse, to_torch
 
 FOLDER = Path(__file__).parents[3] / ".cache" / "families"
 INSTALL = f"{FOLDER} lacks torchvision and timm: run `make .cache/families/.installed`"
@@ -116,6 +118,32 @@ def check(model: nn.Module, size: int, dtype: torch.dtype) -> None:
             torch.testing.assert_close(one, other, **near)
 
 
+def check_fused(model: nn.Module, size: int, dtype: torch.dtype) -> None:
+    """Compare a fused copy: results near, with the same strides, gradients by their norm."""
+    near: dict[str, float] = {"rtol": 1e-6, "atol": 1e-8} if dtype == torch.float64 else {"rtol": 1e-3, "atol": 1e-3}
+    model = model.to(dtype)
+    fused = copy.deepcopy(model)
+    fuse(fused)
+    x = torch.randn(2, 3, size, size, dtype=dtype)
+    for training in (True, False):
+        results: list[list[Tensor]] = []
+        for one in (fused, model):
+            torch.manual_seed(1)
+            one.train(training).zero_grad()
+            outputs = tensors(one(x))
+            sum(
+                ((it - it.detach().roll(1, 0)).square().mean() + it.sum() for it in outputs), torch.zeros(())
+            ).backward()
+            results.append([*(it.detach() for it in outputs), *one.buffers()])
+        for actual, expected in zip(*results, strict=True):
+            assert actual.stride() == expected.stride()
+            torch.testing.assert_close(actual, expected, **near)
+        for one, other in zip(fused.parameters(), model.parameters(), strict=True):
+            assert (one.grad is None) == (other.grad is None)
+            if one.grad is not None and other.grad is not None:
+                assert (one.grad - other.grad).norm() <= 10 * near["rtol"] * other.grad.norm() + near["atol"]
+
+
 def same(back: nn.Module, model: nn.Module, **near: float) -> None:
     assert [(name, type(it)) for name, it in back.named_modules()] == [
         (name, type(it)) for name, it in model.named_modules()
@@ -141,7 +169,9 @@ def main(names: list[str]) -> int:
             if count > LARGEST:
                 same(to_torch(from_torch(model.to("meta"))), model, rtol=0.0, atol=0.0)
             else:
-                check(model, size, torch.float32 if count > LARGE else torch.float64)
+                dtype = torch.float32 if count > LARGE else torch.float64
+                check_fused(copy.deepcopy(model), size, dtype)
+                check(model, size, dtype)
             print(f"{name}: ok, {count / 1e6:.1f} M parameters at {size}, {time.monotonic() - begin:.1f} s", flush=True)
         except Exception:
             failed += 1

@@ -1,0 +1,285 @@
+"""Parts of a model that compute images in `torch.channels_last`, where convolutions are faster on a CPU.
+
+A part is the largest module whose code, and that of all modules in it, is known not to ask how a tensor lies in memory
+(`any_strides.py`). Its inputs are converted, its results are contiguous again, as the stock ones, and weights stay as
+they are: oneDNN converts them in each call anyway.
+
+    ResNet.forward(x)                     # the part: x `[n, 3, h, w]` becomes channels_last
+        self.bn1(self.conv1(x)) ...       # every result is in channels_last, as torch's functions hand it on
+        return self.fc(...)               # results of four dimensions become contiguous
+
+While a part computes, its `F.batch_norm` is native (`lazy_norm.py`). It is left to the stock code where a hook in it
+could see how tensors lie, where a module was replaced by one that is not known, and within torch.compile.
+"""
+
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from functools import cache, update_wrapper
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ... import ops
+from ..._torch_compat.fake_tensors import is_fake
+from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks, is_stock_convolution
+from ..._torch_compat.tensors import times_written
+from ...ops._function import is_recorded, is_transformed
+from .any_strides import FLAGS, is_known
+from .forwards import FusedForward, fused_forward, mark_of, stock_forward
+from .lazy_norm import LazyNorm, rows_of
+from .trials import numbers, untouched_state
+
+OP = "channels_last"
+IN_CHANNELS_LAST = "convolution_in_channels_last"
+"""The name of the rule for convolutions within a part."""
+FEWEST_CONVOLUTIONS = 2
+"""Of a part: one alone gains less than the conversions take."""
+
+
+class _Computing(threading.local):  # a part in one thread is not to change modules of another
+    layout: torch.memory_format | None = None  # of the stock part, while one computes
+
+
+_COMPUTING = _Computing()
+
+
+def in_channels_last() -> bool:
+    """True while a part computes in channels_last in this thread."""
+    return not torch.compiler.is_compiling() and _COMPUTING.layout is not None
+
+
+def is_channels_last(x: Tensor) -> bool:
+    return x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+
+
+def fuse_images(model: nn.Module) -> Iterator[tuple[nn.Module, FusedForward]]:
+    """The parts of a model, and the forward of each; none on a machine where channels_last does not gain."""
+    if any(isinstance(it, nn.Conv2d) for it in model.modules()) and gains():
+        for part in _parts(model, {}):
+            inner = mark_of(part)
+            if inner is None or OP not in inner.ops:
+                inner = image_forward(stock_forward(type(part))[0], inner)
+            yield part, inner
+
+
+def _parts(module: nn.Module, answers: dict[nn.Module, bool]) -> Iterator[nn.Module]:
+    if _is_known_whole(module, answers) and type(module) not in (nn.ModuleList, nn.ModuleDict):
+        convolutions = sum(isinstance(it, nn.Conv2d) for it in module.modules())
+        if convolutions >= FEWEST_CONVOLUTIONS:
+            yield module
+        return
+    for child in module.children():
+        yield from _parts(child, answers)
+
+
+def _is_known_whole(module: nn.Module, answers: dict[nn.Module, bool]) -> bool:
+    if module not in answers:
+        answers[module] = False  # a module in itself
+        answers[module] = is_known(module) and all(_is_known_whole(it, answers) for it in module.children())
+    return answers[module]
+
+
+@cache
+def gains() -> bool:
+    """True if a convolution, its normalization and ReLU take less time in channels_last on this machine; tried once."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+
+    def in_channels_last(y: Tensor) -> Tensor:
+        rows = rows_of(y)
+        return ops.batch_norm(rows, columns[0], columns[1], *ops.batch_moments(rows), activation="relu")
+
+    def stock(y: Tensor) -> Tensor:
+        return F.relu(F.batch_norm(y, None, None, *columns, training=True))
+
+    times: dict[Any, float] = {}
+    with untouched_state():
+        weight, x = torch.ones(32, 32, 3, 3, dtype=torch.float32).requires_grad_(), numbers(16, 32, 32, 32)
+        columns = [torch.ones(32, dtype=torch.float32).requires_grad_() for _ in range(2)]
+        for _ in range(5):
+            for after, layout in ((stock, torch.contiguous_format), (in_channels_last, torch.channels_last)):
+                leaves = (x.contiguous(memory_format=layout).requires_grad_(), weight, *columns)
+                begin = time.perf_counter()
+                y = after(F.conv2d(leaves[0], weight, None, 1, 1))
+                torch.autograd.grad(y, leaves, torch.ones_like(y))
+                taken = time.perf_counter() - begin
+                times[after] = min(times.get(after, taken), taken)
+    return times[in_channels_last] < times[stock]
+
+
+def image_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedForward:
+    """The forward of a part whose own is that of its class, or with native ops `inner`."""
+    stock = stock_forward(owner)[1] if inner is None else inner.function
+    assert stock is not None
+    names = () if inner is None else inner.ops
+    key = (OP, None if inner is None else inner.made_by)
+    return fused_forward(owner, key, lambda: (_in_channels_last(stock), (*names, OP), (image_forward, owner, inner)))
+
+
+def _in_channels_last(stock: Any) -> Callable[..., Any]:
+    run = _computed
+
+    def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
+        return run(stock, module, arguments, keywords)
+
+    # With the stock function's globals, of which it uses none: as in layers.py.
+    rebuilt = types.FunctionType(forward.__code__, stock.__globals__, stock.__name__, None, forward.__closure__)
+    return update_wrapper(rebuilt, stock)
+
+
+def _computed(
+    stock: Callable[..., Any], module: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    """The results of a part, in channels_last within it where it is open."""
+    inputs = [*arguments, *keywords.values()]
+    layout = None if torch.compiler.is_compiling() or in_channels_last() else _layout_of(module, inputs)
+    if layout is None:
+        return stock(module, *arguments, **keywords)
+    converted = [_channels_last(it) if isinstance(it, Tensor) and it.dim() == 4 else it for it in inputs]
+    written = [0 if it is x else _times_written(it) for it, x in zip(converted, inputs, strict=True)]
+    _COMPUTING.layout = layout
+    try:
+        by_name = dict(zip(keywords, converted[len(arguments) :], strict=True))
+        result = _outward(stock(module, *converted[: len(arguments)], **by_name), layout)
+    finally:
+        _COMPUTING.layout = None
+    for x, twin, before in zip(inputs, converted, written, strict=True):
+        if twin is not x and _times_written(twin) != before:  # by an activation in place
+            x.copy_(twin)
+    return result
+
+
+def _times_written(x: Tensor) -> int:
+    return 0 if x.is_inference() else times_written(x)
+
+
+def _layout_of(module: nn.Module, inputs: list[Any]) -> torch.memory_format | None:
+    """The layout of images and results of the stock part; None while something in it could see strides, or for others.
+
+    Of images in channels_last the stock results are so, too, whatever the layout of weights is.
+    """
+    images = [it for it in inputs if isinstance(it, Tensor) and it.dim() == 4]
+    if not images or not all(_is_image(it) for it in images) or not torch.backends.mkldnn.enabled:
+        return None
+    if is_recorded() or is_transformed() or has_global_hooks():
+        return None
+    if all(it.is_contiguous() for it in images):
+        return torch.contiguous_format if _is_as_known(module, any_weights=False) else None
+    if all(is_channels_last(it) and not it.is_contiguous() for it in images):
+        return torch.channels_last if _is_as_known(module, any_weights=True) else None
+    return None
+
+
+def _is_image(x: Tensor) -> bool:
+    is_plain = type(x) in (Tensor, nn.Parameter) and x.layout is torch.strided and not is_fake(x)
+    return is_plain and x.is_cpu and x.is_floating_point() and x.numel() > 0
+
+
+_KNOWN: WeakKeyDictionary[nn.Module, Any] = WeakKeyDictionary()
+"""Modules that are known, each with the forward that its class had then."""
+
+
+def _is_as_known(part: nn.Module, *, any_weights: bool) -> bool:
+    """True if each module in the part is known, without hooks, and with contiguous weights unless `any_weights`."""
+    left, seen = [part], set[int]()
+    while left:
+        module = left.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        attributes = module.__dict__
+        if module is not part and any(attributes[hooks] for hooks in CALL_HOOKS):
+            return False
+        if "forward" in attributes or any(attributes.get(flag) for flag in FLAGS):
+            return False
+        if _KNOWN.get(module) is not type(module).forward:
+            if not is_known(module):
+                return False
+            _KNOWN[module] = type(module).forward
+        weight = attributes["_parameters"].get("weight")
+        # With weights in channels_last the stock results of contiguous images are so, too, behind a convolution.
+        if weight is not None and weight.dim() == 4 and not (any_weights or weight.is_contiguous()):
+            return False
+        left += [it for it in attributes["_modules"].values() if it is not None]
+    return True
+
+
+def _outward(value: Any, layout: torch.memory_format) -> Any:
+    """The result of a part with numbers that are computed, and images in the layout."""
+    if isinstance(value, LazyNorm):
+        value = value.recipe.read()
+    if isinstance(value, Tensor):
+        is_other = layout is torch.contiguous_format and is_channels_last(value)
+        return _stock_layout(value) if is_other else value
+    if isinstance(value, tuple | list):
+        items = [_outward(it, layout) for it in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        for name in value:
+            value[name] = _outward(value[name], layout)
+    return value
+
+
+def drawn(x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor | None:
+    """`draw(x)` with random numbers for the values of an image in the order of the stock layout; None outside of parts.
+
+    torch draws in the order of memory.
+    """
+    is_other = in_channels_last() and _COMPUTING.layout is torch.contiguous_format
+    if not is_other or not isinstance(x, Tensor) or not is_channels_last(x) or x.is_contiguous():
+        return None
+    x = x.recipe.read() if isinstance(x, LazyNorm) else x
+    return _channels_last(draw(_stock_layout(x)))
+
+
+class _Layout(torch.autograd.Function):
+    """A copy of an image in a layout, whose gradient is in the layout before.
+
+    Behind `contiguous()` a gradient would stay in the new one, beside activations and for code that have the other.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, layout: torch.memory_format, before: torch.memory_format) -> Tensor:
+        ctx.before = before
+        return x.contiguous(memory_format=layout)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return grad.contiguous(memory_format=ctx.before), None, None
+
+
+def _stock_layout(x: Tensor) -> Tensor:
+    return x if x.is_contiguous() else _Layout.apply(x, torch.contiguous_format, torch.channels_last)
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    return x if is_channels_last(x) else _Layout.apply(x, torch.channels_last, torch.contiguous_format)
+
+
+def convolved(module: Any, x: Any) -> Tensor | None:
+    """A convolution within a part whose weight is much larger than its image: faster in the contiguous layout.
+
+    Of 16 x 512 x 2 x 2 by 512 x 512 x 3 x 3, both passes take 4.9 instead of 14.0 ms on an AMD EPYC (Zen 5, 2 cores).
+    """
+    x = x.recipe.read() if isinstance(x, LazyNorm) else x
+    if not in_channels_last() or type(x) is not Tensor or not is_channels_last(x):
+        return None
+    if module.weight.numel() <= _WEIGHTS_PER_VALUE * x.numel() or module.groups != 1 or max(module.kernel_size) == 1:
+        return None
+    if module.padding_mode != "zeros" or not module.weight.is_contiguous():
+        return None
+    options = (module.stride, module.padding, module.dilation)
+    y = F.conv2d(_stock_layout(x), module.weight, module.bias, *options)
+    return _channels_last(y)
+
+
+_WEIGHTS_PER_VALUE = 3
+
+
+def is_convolution_of_images(module: nn.Module) -> bool:
+    return type(module) is nn.Conv2d and is_stock_convolution(module)

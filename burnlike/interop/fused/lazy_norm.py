@@ -1,0 +1,162 @@
+"""Batch normalization of images that waits for the activation behind it, to be one op with it.
+
+Within a part of a model that computes in channels_last (`images.py`), `F.batch_norm` takes the statistics of its input
+at once, and writes the running ones. Its result is a tensor without memory until something reads it:
+
+    y = self.bn2(y)            # lazy: x, mean, variance
+    y += identity              # lazy, with a residual
+    y = self.relu(y)           # ops.batch_norm(x, ..., residual, activation="relu")
+    y = self.pool(self.bn(y))  # `max_pool2d` is in no list, so the normalized numbers are read here
+
+It never leaves such a part, whose code is known to do nothing with tensors but call functions of torch.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ... import ops
+from ..._torch_compat.tensors import times_written
+from ..._torch_compat.wrappers import as_plain, tensor_without_memory
+from ...errors import AutodiffError
+from ...ops.batch_norm import BatchActivation
+from .lazy_logits import LazyTensor
+
+
+@dataclass(slots=True)
+class NormRecipe:
+    """The recipe of a lazy normalization of x `[n, c, h, w]`; `values` are the numbers, once read."""
+
+    x: Tensor
+    columns: tuple[Tensor, Tensor, Tensor, Tensor]
+    epsilon: float
+    of_batch: bool
+    tracked: bool
+    written: int
+    residual: Tensor | None = None
+    values: Tensor | None = None
+
+    def read(self) -> Tensor:
+        if self.values is None:
+            self.values = self.computed("none")
+        return self.values
+
+    def computed(self, activation: BatchActivation) -> Tensor:
+        if _times_written(self.x, self.residual) != self.written:
+            raise AutodiffError(
+                "a fused model wrote in place to the input of a batch normalization, or to what is added to it, before"
+                " the result was used; call unfuse(model), or write to a copy"
+            )
+        residual = None if self.residual is None else rows_of(self.residual)
+        with torch.set_grad_enabled(self.tracked), as_plain():
+            y = ops.batch_norm(
+                rows_of(self.x),
+                *self.columns,
+                residual,
+                epsilon=self.epsilon,
+                activation=activation,
+                of_batch=self.of_batch,
+            )
+            return y.permute(0, 3, 1, 2)
+
+
+def _times_written(*tensors: Tensor | None) -> int:
+    return sum(times_written(it) for it in tensors if it is not None and not it.is_inference())
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """An image `[n, c, h, w]` in channels_last as contiguous rows `[n, h, w, c]`."""
+    return x.permute(0, 2, 3, 1)
+
+
+class LazyNorm(LazyTensor):
+    """A normalization by a `recipe`, of which a sum is another, and activations are read with it in one op."""
+
+    recipe: NormRecipe
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        keywords, first = kwargs or {}, args[0] if args else None
+        if isinstance(first, LazyNorm) and first.recipe.values is None:
+            if func in _ABOUT:
+                with as_plain():
+                    return func(*args, **keywords)
+            if func in _ACTIVATIONS and len(args) == 1 and keywords.keys() <= {"inplace"}:
+                activation, in_place = _ACTIVATIONS[func]
+                recipe = first.recipe
+                if recipe.residual is None or activation == "relu":
+                    values = recipe.computed(activation)
+                    if in_place or keywords.get("inplace"):
+                        recipe.values = values
+                    return values
+        if func in _SUMS and len(args) == 2 and not keywords:
+            with_residual = _sum(*args, in_place=func in _IN_PLACE)
+            if with_residual is not None:
+                return with_residual
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def lazy_norm(x: Tensor, columns: tuple[Tensor, Tensor, Tensor, Tensor], epsilon: float, of_batch: bool) -> Tensor:
+    """`ops.batch_norm` of an image `[n, c, h, w]` in channels_last, to be computed when it is read.
+
+    Args:
+        x: the image.
+        columns: gamma, beta, mean and variance.
+        epsilon: added to the variance.
+        of_batch: whether mean and variance are those of x.
+    """
+    return _lazy(NormRecipe(x, columns, epsilon, of_batch, torch.is_grad_enabled(), _times_written(x)))
+
+
+def _lazy(recipe: NormRecipe) -> Tensor:
+    x = recipe.x
+    norm = tensor_without_memory(LazyNorm, x.shape, x.stride(), x.dtype, x.device)
+    norm.recipe = recipe
+    return norm
+
+
+def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
+    """The sum of an unread normalization and a tensor like it, to be computed when it is read; None for others."""
+    if not _is_unread(one):
+        if in_place or not _is_unread(other):
+            return None
+        one, other = other, one
+    recipe = one.recipe
+    residual = other.recipe.read() if isinstance(other, LazyNorm) else other
+    if type(residual) is not Tensor or residual.shape != one.shape or residual.dtype != one.dtype:
+        return None
+    if torch.is_grad_enabled() != recipe.tracked or residual.device != recipe.x.device:
+        return None
+    written = recipe.written + _times_written(residual)
+    longer = replace(recipe, residual=residual, written=written, values=None)
+    if in_place:
+        one.recipe = longer
+        return one
+    return _lazy(longer)
+
+
+def _is_unread(value: Any) -> bool:
+    return isinstance(value, LazyNorm) and value.recipe.values is None and value.recipe.residual is None
+
+
+_ACTIVATIONS: dict[Any, tuple[BatchActivation, bool]] = {
+    **dict.fromkeys((F.relu, torch.relu, Tensor.relu), ("relu", False)),
+    **dict.fromkeys((F.relu_, torch.relu_, Tensor.relu_), ("relu", True)),
+    F.silu: ("silu", False),
+    F.hardswish: ("hardswish", False),
+}
+"""The activation of functions of torch, and whether they write in place."""
+_IN_PLACE = frozenset({Tensor.__iadd__, Tensor.add_})
+_SUMS = _IN_PLACE | {Tensor.add, Tensor.__add__, Tensor.__radd__, torch.add}
+_ASKED = "shape dtype device layout ndim is_cpu is_cuda is_meta is_sparse is_nested is_mkldnn is_quantized"
+_ABOUT = frozenset(
+    {
+        *(getattr(Tensor, name).__get__ for name in _ASKED.split()),
+        *(getattr(Tensor, name) for name in ("size", "dim", "numel", "is_floating_point", "is_complex", "__len__")),
+    }
+)

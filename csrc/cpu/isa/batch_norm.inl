@@ -1,0 +1,260 @@
+// Batch normalization of rows: each column is normalized over all rows.
+
+namespace {
+
+template <class Element>
+struct PlainValue {
+  BURNLIKE_INLINE accumulate_t<Element> operator()(Element x, int64_t) const { return load(x); }
+};
+
+template <class Element>
+struct CenteredSquare {
+  const accumulate_t<Element>* __restrict__ mean;
+
+  BURNLIKE_INLINE accumulate_t<Element> operator()(Element x, int64_t column) const {
+    const accumulate_t<Element> centered = accumulate_t<Element>(load(x)) - mean[column];
+    return centered * centered;
+  }
+};
+
+// With `kKeepsSlope` the first pass of the gradients leaves what is behind the activation in `grad_x`, as exp would
+// take longer than memory; in 16 bits it is rounded there, as torch rounds it. `slope_by_value` is the derivative where
+// the activation has this result, for those that a residual comes with.
+struct NoChange {
+  static constexpr bool kKeepsSlope = false;
+
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate value(Accumulate x) {
+    return x;
+  }
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate slope(Accumulate) {
+    return 1;
+  }
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate slope_by_value(Accumulate) {
+    return 1;
+  }
+};
+
+// NaN stays NaN, as torch has it, and so does its gradient.
+struct Relu {
+  static constexpr bool kKeepsSlope = false;
+
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate value(Accumulate x) {
+    return x <= Accumulate(0) ? Accumulate(0) : x;
+  }
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate slope(Accumulate x) {
+    return static_cast<Accumulate>(!(x <= Accumulate(0)));  // of a choice GCC 12 makes branches
+  }
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate slope_by_value(Accumulate value) {
+    return slope(value);
+  }
+};
+
+struct SiluOfSum {
+  static constexpr bool kKeepsSlope = true;
+
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate value(Accumulate x) {
+    return Silu::value(x);
+  }
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate slope(Accumulate x) {
+    return Silu::parts(x).slope;
+  }
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate slope_by_value(Accumulate) {
+    return 0;
+  }
+};
+
+// x * min(max(x + 3, 0), 6) / 6 (Howard et al. 2019, section 5.2).
+struct Hardswish {
+  static constexpr bool kKeepsSlope = false;
+
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate value(Accumulate x) {
+    const Accumulate shifted = x + Accumulate(3);
+    const Accumulate above = shifted < Accumulate(0) ? Accumulate(0) : shifted;
+    return x * (above > Accumulate(6) ? Accumulate(6) : above) / Accumulate(6);
+  }
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate slope(Accumulate x) {
+    const Accumulate middle = x / Accumulate(3) + Accumulate(0.5);
+    const Accumulate upper = x < Accumulate(3) ? middle : Accumulate(1);
+    return x <= Accumulate(-3) ? Accumulate(0) : upper;
+  }
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate slope_by_value(Accumulate) {
+    return 0;
+  }
+};
+
+// Four rows at a time, whose sum is one number that is added: the sums are read and written a quarter as often.
+template <class Element, class Value>
+inline void add_columns(
+    accumulate_t<Element>* __restrict__ sums, const Element* x, int64_t rows, int64_t width, const Value& value) {
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) {
+    const Element* __restrict__ first = x + row * width;
+    for (int64_t column = 0; column < width; ++column) {
+      sums[column] += (value(first[column], column) + value(first[column + width], column)) +
+                      (value(first[column + 2 * width], column) + value(first[column + 3 * width], column));
+    }
+  }
+  for (; row < rows; ++row) {
+    for (int64_t column = 0; column < width; ++column) sums[column] += value(x[row * width + column], column);
+  }
+}
+
+// Two passes over a block of rows that stays in the cache.
+template <class Element>
+void column_moments(
+    const Element* x, accumulate_t<Element>* __restrict__ mean, accumulate_t<Element>* __restrict__ squares,
+    int64_t rows, int64_t width) {
+  using Accumulate = accumulate_t<Element>;
+  for (int64_t column = 0; column < width; ++column) mean[column] = squares[column] = 0;
+  add_columns(mean, x, rows, width, PlainValue<Element>{});
+  for (int64_t column = 0; column < width; ++column) mean[column] /= Accumulate(rows);
+  add_columns(squares, x, rows, width, CenteredSquare<Element>{mean});
+}
+
+template <class Activation, bool kAdds, class Element>
+inline void batch_norm_rows(
+    const Element* x_rows, const Element* residual_rows, Element* y_rows, const Columns<accumulate_t<Element>>& columns,
+    int64_t begin, int64_t end, int64_t width) {
+  using Accumulate = accumulate_t<Element>;
+  const Accumulate* __restrict__ mean = columns.mean;
+  const Accumulate* __restrict__ scale = columns.scale;
+  const Accumulate* __restrict__ beta = columns.beta;
+  for (int64_t row = begin; row < end; ++row) {
+    const Element* __restrict__ x = x_rows + row * width;
+    const Element* __restrict__ residual = residual_rows + (kAdds ? row * width : 0);
+    Element* __restrict__ y = y_rows + row * width;
+    for (int64_t column = 0; column < width; ++column) {
+      Accumulate value = (Accumulate(load(x[column])) - mean[column]) * scale[column] + beta[column];
+      if constexpr (kAdds) value += Accumulate(load(residual[column]));
+      y[column] = store<Element>(Activation::value(value));
+    }
+  }
+}
+
+template <class Activation, class Element>
+void batch_norm_forward(
+    const Element* x, const Element* residual, Element* y, const Columns<accumulate_t<Element>>& columns, int64_t begin,
+    int64_t end, int64_t width) {
+  if (residual != nullptr) return batch_norm_rows<Activation, true>(x, residual, y, columns, begin, end, width);
+  batch_norm_rows<Activation, false>(x, residual, y, columns, begin, end, width);
+}
+
+// The gradient behind the activation: by the result where it has a residual in it, else by the sum computed again.
+template <class Activation, bool kByResult, class Accumulate>
+inline Accumulate slope_of(Accumulate grad, Accumulate centered, Accumulate result, Accumulate scale, Accumulate beta) {
+  if constexpr (kByResult) return Activation::slope_by_value(result) * grad;
+  return Activation::slope(centered * scale + beta) * grad;
+}
+
+// A function of its own, whose parameters GCC 12 knows to be apart: within a loop over rows it vectorizes few of them.
+template <class Activation, bool kByResult, class Element>
+__attribute__((noinline)) void gradient_sums_row(
+    const Element* __restrict__ grad, const Element* __restrict__ x, const Element* __restrict__ y,
+    const accumulate_t<Element>* __restrict__ mean, const accumulate_t<Element>* __restrict__ scale,
+    const accumulate_t<Element>* __restrict__ beta, accumulate_t<Element>* __restrict__ slopes,
+    accumulate_t<Element>* __restrict__ products, Element* __restrict__ kept, int64_t width) {
+  using Accumulate = accumulate_t<Element>;
+  for (int64_t column = 0; column < width; ++column) {
+    const Accumulate centered = Accumulate(load(x[column])) - mean[column];
+    Accumulate result = 0;
+    if constexpr (kByResult) result = load(y[column]);
+    const Accumulate slope =
+        slope_of<Activation, kByResult>(Accumulate(load(grad[column])), centered, result, scale[column], beta[column]);
+    if constexpr (Activation::kKeepsSlope) kept[column] = store<Element>(slope);
+    slopes[column] += slope;
+    products[column] += slope * centered;
+  }
+}
+
+template <class Activation, bool kByResult, class Element>
+inline void gradient_sums(
+    const Element* grad, const Element* x, const Element* y, Element* kept, accumulate_t<Element>* sums,
+    const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end, int64_t width) {
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t place = row * width;
+    gradient_sums_row<Activation, kByResult>(
+        grad + place, x + place, kByResult ? y + place : y, columns.mean, columns.scale, columns.beta, sums,
+        sums + width, kept + place, width);
+  }
+}
+
+template <class Activation, class Element>
+void batch_norm_sums(
+    const Element* grad, const Element* x, const Element* y, Element* grad_x, accumulate_t<Element>* sums,
+    const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end, int64_t width) {
+  if (y != nullptr) return gradient_sums<Activation, true>(grad, x, y, grad_x, sums, columns, begin, end, width);
+  gradient_sums<Activation, false>(grad, x, y, grad_x, sums, columns, begin, end, width);
+}
+
+template <class Activation, bool kByResult, class Element>
+inline void gradient_rows(
+    const Element* grad_rows, const Element* x_rows, const Element* __restrict__ y, Element* grad_x_rows,
+    Element* __restrict__ grad_residual, const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end,
+    int64_t width) {
+  using Accumulate = accumulate_t<Element>;
+  const Accumulate* __restrict__ mean = columns.mean;
+  const Accumulate* __restrict__ scale = columns.scale;
+  const Accumulate* __restrict__ beta = columns.beta;
+  const Accumulate* __restrict__ mean_grad = columns.mean_grad;
+  const Accumulate* __restrict__ pull = columns.pull;
+  for (int64_t row = begin; row < end; ++row) {
+    const Element* __restrict__ grad = grad_rows + row * width;
+    const Element* __restrict__ x = x_rows + row * width;
+    Element* __restrict__ grad_x = grad_x_rows + row * width;
+    for (int64_t column = 0; column < width; ++column) {
+      const Accumulate centered = Accumulate(load(x[column])) - mean[column];
+      Accumulate result = 0;
+      if constexpr (kByResult) result = load(y[row * width + column]);
+      Accumulate slope;
+      if constexpr (Activation::kKeepsSlope) {
+        slope = load(grad_x[column]);
+      } else {
+        slope = slope_of<Activation, kByResult>(
+            Accumulate(load(grad[column])), centered, result, scale[column], beta[column]);
+      }
+      if constexpr (kByResult) grad_residual[row * width + column] = store<Element>(slope);
+      grad_x[column] = store<Element>(scale[column] * ((slope - mean_grad[column]) - centered * pull[column]));
+    }
+  }
+}
+
+template <class Activation, class Element>
+void batch_norm_backward(
+    const Element* grad, const Element* x, const Element* y, Element* grad_x, Element* grad_residual,
+    const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end, int64_t width) {
+  if (y != nullptr) {
+    return gradient_rows<Activation, true>(grad, x, y, grad_x, grad_residual, columns, begin, end, width);
+  }
+  gradient_rows<Activation, false>(grad, x, y, grad_x, grad_residual, columns, begin, end, width);
+}
+
+template <class Activation>
+struct BatchNormFunctions {
+  template <class Element>
+  static constexpr BatchNormKernels<Element> of = {
+      column_moments<Element>, batch_norm_forward<Activation, Element>, batch_norm_sums<Activation, Element>,
+      batch_norm_backward<Activation, Element>};
+};
+
+}  // namespace
+
+constinit const PerElement<BatchNormKernels> batch_norm_kernels =
+    BURNLIKE_PER_ELEMENT(BatchNormFunctions<NoChange>::of);
+constinit const PerElement<BatchNormKernels> relu_batch_norm_kernels =
+    BURNLIKE_PER_ELEMENT(BatchNormFunctions<Relu>::of);
+constinit const PerElement<BatchNormKernels> silu_batch_norm_kernels =
+    BURNLIKE_PER_ELEMENT(BatchNormFunctions<SiluOfSum>::of);
+constinit const PerElement<BatchNormKernels> hardswish_batch_norm_kernels =
+    BURNLIKE_PER_ELEMENT(BatchNormFunctions<Hardswish>::of);
