@@ -119,7 +119,8 @@ class ChatData(Splits):
             + (f", {counted / tokens:.1%} with loss" if counted else ""),
         ]
         if self._images:
-            images = [len(it.images) for it in self._train_rows.rows.pictured if it.images]
+            rows: Any = self._train_rows.rows
+            images = [len(it.images) for it in rows.pictured if it.images]
             lines.append(f"images    {sum(images):,} in {len(images):,} conversations")
         least, bars = histogram(lengths)
         lines += [f"lengths   {least} tokens", f"          {bars}"]

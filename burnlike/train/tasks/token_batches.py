@@ -301,7 +301,9 @@ class Packing:
 
     def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
         """Refuse a model that does not keep the documents of the data's first item apart, or takes no such images."""
-        item = self._data.train[0] if self._data is not None and len(self._data.train) else None
+        if self._data is None or not len(self._data.train):
+            return
+        item = self._data.train[0]
         if isinstance(item, Mapping) and "pictured" in item:
             expect_inputs(model, self._data.batcher.batch([item], torch.device("cpu")))
         if isinstance(item, Mapping) and "position_ids" in item:

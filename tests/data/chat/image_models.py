@@ -61,7 +61,8 @@ def llava() -> tuple[Any, Any]:
     processor = transformers.LlavaProcessor(
         images, words, patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
     )
-    config = transformers.LlavaConfig(
+    config_class: Any = transformers.LlavaConfig
+    config = config_class(
         text_config=transformers.LlamaConfig(vocab_size=len(words), **TEXT),
         vision_config=transformers.CLIPVisionConfig(**VISION),
         image_token_id=words.convert_tokens_to_ids("<image>"),
@@ -99,7 +100,8 @@ def gemma3() -> tuple[Any, Any]:
     words = _tokenizer("<start_of_image>", *tags.values(), **tags)
     images = transformers.Gemma3ImageProcessorPil(size={"height": 16, "width": 16})
     processor = transformers.Gemma3Processor(images, words, image_seq_length=4)
-    config = transformers.Gemma3Config(
+    config_class: Any = transformers.Gemma3Config
+    config = config_class(
         text_config=transformers.Gemma3TextConfig(vocab_size=len(words), head_dim=16, **TEXT),
         vision_config=transformers.SiglipVisionConfig(**{**VISION, "patch_size": 4}),
         mm_tokens_per_image=4,
@@ -112,7 +114,7 @@ def gemma3() -> tuple[Any, Any]:
 
 def paligemma() -> tuple[Any, Any]:
     words = _tokenizer("<image>", "<image>")
-    images = transformers.SiglipImageProcessorPil(size={"height": 16, "width": 16})
+    images: Any = transformers.SiglipImageProcessorPil(size={"height": 16, "width": 16})
     images.image_seq_length = 4
     processor = transformers.PaliGemmaProcessor(images, words)
     config = transformers.PaliGemmaConfig(
