@@ -185,12 +185,12 @@ class _Lstm(torch.autograd.Function):
         rows, of_weight = grad_gates.flatten(0, 1), None
         if needed[4]:
             parts = [states[1:], hidden[None]] if reverse else [hidden[None], states[:-1]]
-            of_weight = _weight_gradient(rows, torch.cat(parts))
+            of_weight = _weight_gradient(rows, torch.cat(parts), of_hidden)
         return (
             linear(rows, of_input.mT).view_as(x) if needed[0] else None,
             grad_hidden,
             grad_cell,
-            _weight_gradient(rows, x) if needed[3] else None,
+            _weight_gradient(rows, x, of_input) if needed[3] else None,
             of_weight,
             of_bias if needed[5] else None,
             of_bias.clone() if needed[5] and needed[6] else of_bias if needed[6] else None,
@@ -211,9 +211,11 @@ def _steps(
         return gates, *_lstm(gates, of_hidden, hidden, cell, kept, reverse)
 
 
-def _weight_gradient(rows: Tensor, x: Tensor) -> Tensor:
-    """rows^T x; in bfloat16 torch's product is as fast."""
+def _weight_gradient(rows: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """rows^T x, in the weight's order of memory; in bfloat16 torch's product is as fast."""
     x = x.reshape(-1, x.shape[-1])
+    if weight.stride(0) < weight.stride(1):
+        return linear(x.mT, rows.mT).mT
     if x.dtype == torch.bfloat16:
         return linear(rows.mT, x.mT)
     with below_autograd():
@@ -251,11 +253,10 @@ def _(
     _check(gates, weight, hidden, cell, kept)
     dtype = torch.promote_types(gates.dtype, torch.float32)
     time, size = gates.shape[0], hidden.shape[1]
-    shape = (
-        (hidden.shape[0], time, size) if (batch_first := gates.stride(1) > gates.stride(0)) else (time, *hidden.shape)
-    )
-    states = gates.new_empty(shape)
-    states = states.transpose(0, 1) if batch_first else states
+    if gates.stride(1) > gates.stride(0):
+        states = gates.new_empty(hidden.shape[0], time, size).transpose(0, 1)
+    else:
+        states = gates.new_empty(time, *hidden.shape)
     return states, gates.new_empty(time + 1, *hidden.shape, dtype=dtype)
 
 
