@@ -175,9 +175,10 @@ class _Lstm(torch.autograd.Function):
             or any(it is not None and is_batched_by_autograd(it) for it in grads)
         ):
             return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
-        x, hidden, _, of_input, of_hidden, *_ = inputs
+        x, hidden, cell, *weights = inputs
+        of_input, of_hidden = weights[:2]
         if ctx.is_spent:  # of a graph that was kept, whose gates became gradients the first time
-            gates, states, cells = _steps(*inputs[:3], inputs[3:], kept, reverse)
+            gates, states, cells = _steps(x, hidden, cell, weights, kept, reverse)
         ctx.is_spent = True
         grad_gates = gates.data  # without a note to autograd, which would refuse to give them again
         with below_autograd():

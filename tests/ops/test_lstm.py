@@ -9,8 +9,14 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.library import opcheck
 
+from burnlike import ops
 from burnlike.errors import BurnlikeError
-from burnlike.ops import force_cpu_isa, lstm, lstm_, lstm_gains, lstm_reference, native_status
+from burnlike.ops import force_cpu_isa, native_status
+
+lstm: Any = ops.lstm
+lstm_: Any = ops.lstm_
+lstm_gains: Any = ops.lstm_gains
+lstm_reference: Any = ops.lstm_reference
 
 SIZES = [(5, 8, 7, 11), (1, 4, 3, 1), (9, 17, 20, 36), (3, 33, 130, 64)]
 """Steps, rows, and sizes of the input and of the state."""
