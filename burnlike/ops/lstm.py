@@ -24,7 +24,7 @@ _ROWS_OF_THREAD = 4
 _LARGEST_WEIGHT = 2**25
 """Values of a weight that every thread reads in each step: larger ones are read faster by parts."""
 
-Weights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+Weights = Sequence[Tensor | None]
 """For the input `[4 * d_hidden, d_input]` and for the hidden state `[4 * d_hidden, d_hidden]`, of input, forget, cell
 and output gate, then both biases `[4 * d_hidden]`, or None."""
 
@@ -63,7 +63,7 @@ def lstm(
     gates, cells and states of all steps, six times the states; the cells are in float32 (float64 for float64).
 
     Args:
-        x: `[time, batch, d_input]`; time and batch may lie in memory in either order, in which the states lie, too.
+        x: `[time, batch, d_input]`.
         hidden: `[batch, d_hidden]`, before the first step.
         cell: as `hidden`.
         weights: see `Weights`.
@@ -77,15 +77,17 @@ def lstm(
     tensors: list[Any] = [x, hidden, cell, *weights]
     if dtype is not None:
         tensors = [None if it is None else it.to(dtype) for it in tensors]
-    states, last, last_cell = _Lstm.apply(*tensors, kept, reverse)
-    return states, last, last_cell
+    results: Any = _Lstm.apply(*tensors, kept, reverse)
+    return results
 
 
 def lstm_reference(
     x: Tensor, hidden: Tensor, cell: Tensor, weights: Weights, kept: Tensor | None = None, reverse: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same as `lstm` in plain torch, step by step."""
-    of_input, of_hidden, bias_input, bias_hidden = weights
+    of_input, of_hidden, bias_input, bias_hidden = (*weights,)
+    assert of_input is not None
+    assert of_hidden is not None
     sums = torch.nn.functional.linear(x, of_input, bias_input).unbind()
     states: list[Tensor] = []
     for step in reversed(range(len(sums))) if reverse else range(len(sums)):
@@ -113,7 +115,7 @@ def lstm_(
 
     Args:
         gates: `[time, batch, 4 * d_hidden]`, the products with the input and the biases: of input, forget, cell and
-            output gate. Each row is in one piece of memory, apart from the others.
+            output gate. Each row is in one piece of memory, apart from the others; steps or rows may come first there.
         weight: `[4 * d_hidden, d_hidden]`, of the hidden state, of any strides.
         hidden, cell, kept, reverse: as of `lstm`.
 
@@ -156,9 +158,8 @@ class _Lstm(torch.autograd.Function):
         kept: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        batch_first = x.stride(1) > x.stride(0)
         gates, states, cells = _steps(x, hidden, cell, (of_input, of_hidden, bias_input, bias_hidden), kept, reverse)
-        ctx.reverse, ctx.batch_first, ctx.is_spent = reverse, batch_first, False
+        ctx.reverse, ctx.is_spent = reverse, False
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, hidden, cell, of_input, of_hidden, bias_input, bias_hidden, kept, gates, cells, states)
         last = states[0 if reverse else -1].clone()
@@ -174,27 +175,23 @@ class _Lstm(torch.autograd.Function):
             or any(it is not None and is_batched_by_autograd(it) for it in grads)
         ):
             return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
-        x, hidden, _, of_input, of_hidden, *_ = inputs
+        x, hidden, cell, *weights = inputs
+        of_input, of_hidden = weights[:2]
         if ctx.is_spent:  # of a graph that was kept, whose gates became gradients the first time
-            gates, states, cells = _steps(*inputs[:3], inputs[3:], kept, reverse)
+            gates, states, cells = _steps(x, hidden, cell, weights, kept, reverse)
         ctx.is_spent = True
         grad_gates = gates.data  # without a note to autograd, which would refuse to give them again
         with below_autograd():
             grad_hidden, grad_cell, of_bias = _lstm_backward(*grads, grad_gates, cells, of_hidden, kept, reverse)
-        rows = _rows(grad_gates, ctx.batch_first)
-        of_weight = None
+        rows, of_weight = grad_gates.flatten(0, 1), None
         if needed[4]:
-            before = torch.empty_like(states)
-            shifted, first, rest = (
-                (before[:-1], before[-1], states[1:]) if reverse else (before[1:], before[0], states[:-1])
-            )
-            shifted.copy_(rest), first.copy_(hidden)
-            of_weight = _weight_gradient(rows, _rows(before, ctx.batch_first))
+            parts = [states[1:], hidden[None]] if reverse else [hidden[None], states[:-1]]
+            of_weight = _weight_gradient(rows, torch.cat(parts), of_hidden)
         return (
-            _like(linear(rows, of_input.mT), x, ctx.batch_first) if needed[0] else None,
+            linear(rows, of_input.mT).view_as(x) if needed[0] else None,
             grad_hidden,
             grad_cell,
-            _weight_gradient(rows, _rows(x, ctx.batch_first)) if needed[3] else None,
+            _weight_gradient(rows, x, of_input) if needed[3] else None,
             of_weight,
             of_bias if needed[5] else None,
             of_bias.clone() if needed[5] and needed[6] else of_bias if needed[6] else None,
@@ -209,29 +206,21 @@ def _steps(
     """The gates, states and cells of all steps."""
     of_input, of_hidden, bias_input, bias_hidden = weights
     bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
-    batch_first = x.stride(1) > x.stride(0)
-    gates = _like(linear(_rows(x, batch_first), of_input, bias), x, batch_first)
+    # Of a batch that comes first a copy, by steps: rows that are far apart in memory take longer in each of them.
+    gates = linear(x.reshape(-1, x.shape[-1]), of_input, bias).view(*x.shape[:2], -1)
     with below_autograd():
         return gates, *_lstm(gates, of_hidden, hidden, cell, kept, reverse)
 
 
-def _weight_gradient(grad_gates: Tensor, x: Tensor) -> Tensor:
-    """grad_gates^T x; in bfloat16 torch's product is as fast."""
+def _weight_gradient(rows: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """rows^T x, in the weight's order of memory; in bfloat16 torch's product is as fast."""
+    x = x.reshape(-1, x.shape[-1])
+    if weight.stride(0) < weight.stride(1):
+        return linear(x.mT, rows.mT).mT
     if x.dtype == torch.bfloat16:
-        return linear(grad_gates.mT, x.mT)
+        return linear(rows.mT, x.mT)
     with below_autograd():
-        return _weight_backward(grad_gates, x)
-
-
-def _rows(x: Tensor, batch_first: bool) -> Tensor:
-    """`[time, batch, width]` as a matrix, in the order of memory."""
-    return (x.transpose(0, 1) if batch_first else x).reshape(-1, x.shape[-1])
-
-
-def _like(rows: Tensor, x: Tensor, batch_first: bool) -> Tensor:
-    time, batch, _ = x.shape
-    shape = (batch, time, rows.shape[1]) if batch_first else (time, batch, rows.shape[1])
-    return rows.view(shape).transpose(0, 1) if batch_first else rows.view(shape)
+        return _weight_backward(rows, x)
 
 
 def _recorded_gradients(
@@ -246,16 +235,16 @@ def _recorded_gradients(
         # Places of their own in the graph: what one of them was made of, perhaps another, is none of this function's.
         inputs = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in inputs]
         x, hidden, cell, *weights = inputs
-        results = lstm_reference(x, hidden, cell, tuple(weights), kept, reverse)
+        results = lstm_reference(x, hidden, cell, weights, kept, reverse)
     pairs = [(result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None]
     wanted = [it for it, is_needed in zip(inputs, needed, strict=False) if is_needed]
     again = torch.is_grad_enabled()
-    found = iter(
+    gradients = iter(
         torch.autograd.grad(
             [result for result, _ in pairs], wanted, [grad for _, grad in pairs], create_graph=again, allow_unused=True
         )
     )
-    return tuple(next(found) if is_needed else None for is_needed in needed[: len(inputs)])
+    return tuple(next(gradients) if is_needed else None for is_needed in needed[: len(inputs)])
 
 
 @fake("lstm_")
@@ -265,7 +254,10 @@ def _(
     _check(gates, weight, hidden, cell, kept)
     dtype = torch.promote_types(gates.dtype, torch.float32)
     time, size = gates.shape[0], hidden.shape[1]
-    states = _like(gates.new_empty(time * hidden.shape[0], size), gates, gates.stride(1) > gates.stride(0))
+    if gates.stride(1) > gates.stride(0):
+        states = gates.new_empty(hidden.shape[0], time, size).transpose(0, 1)
+    else:
+        states = gates.new_empty(time, *hidden.shape)
     return states, gates.new_empty(time + 1, *hidden.shape, dtype=dtype)
 
 

@@ -78,6 +78,7 @@ def test_bfloat16_and_autocast_give_torchs_dtypes() -> None:
     torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
 def test_what_the_op_does_not_take_is_left_to_torch() -> None:
     fused, stock = pair()
     packed = nn.utils.rnn.pack_padded_sequence(torch.randn(5, 8, 6), torch.tensor([5, 5, 4, 4, 3, 2, 2, 1]))

@@ -20,7 +20,7 @@ def lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """What `torch.lstm` gives of sequences `[time, batch, d_input]`; None for what is left to torch."""
+    """The results of `torch.lstm` of sequences `[time, batch, d_input]`; None for what is left to torch."""
     directions = 2 if bidirectional else 1
     count, each = num_layers * directions, 4 if has_biases else 2
     if type(x) is not Tensor or x.dim() != 3 or len(states) != 2 or len(weights) != count * each:

@@ -259,16 +259,18 @@ def _by_lstm(
         return None
     first, time_first = directions[0], x.transpose(0, 1) if batch_first else x
     tensors = [_tensors(it.gates()) for it in directions]
-    given = [it for state in states for it in state or ()]
-    if not lstm_gains(time_first, first.d_hidden, [*given, *(it for own in tensors for it in own)]):
+    all_tensors = [it for group in (*states, *tensors) for it in group or ()]
+    if not lstm_gains(time_first, first.d_hidden, all_tensors):
         return None
     kept = None
     if mask is not None:
         expect_shape(first, mask, *x.shape[:2], name="attention_mask")
         kept = (mask != 0).transpose(0, 1) if batch_first else mask != 0
     runs: list[tuple[Tensor, ...]] = []
-    for index, (own, state) in enumerate(zip(tensors, states, strict=True)):
-        of_input, of_hidden, *biases = join_gates(own, 4)
+    for index, (parts, state) in enumerate(zip(tensors, states, strict=True)):
+        # Side by side as they lie, which takes less than the transposes of `join_gates`, by torch's own copies.
+        of_input, of_hidden = (torch.cat(parts[place : place + 4], 1).mT for place in (0, 4))
+        biases = [torch.cat(parts[place : place + 4]) for place in range(8, len(parts), 4)]
         hidden, cell = state or (x.new_zeros(time_first.shape[1], first.d_hidden),) * 2
         weights = (of_input, of_hidden, *(biases or (None, None)))
         runs.append(lstm(time_first, hidden, cell, weights, kept, reverse or index == 1))
