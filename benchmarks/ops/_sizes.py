@@ -6,8 +6,9 @@ from importlib import import_module
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from burnlike.ops import masked_softmax
+from burnlike.ops import batch_moments, batch_norm, masked_softmax
 
 from ._functions import Function
 
@@ -65,6 +66,13 @@ SIZED = {
     "layer_norm": _like("layer_norm", _tensors("rows", "row", "row"), 2, 5),
     "add_rms_norm": _like("add_rms_norm", _tensors("rows", "rows", "row"), 4, 8),
     "add_layer_norm": _like("add_layer_norm", _tensors("rows", "rows", "row", "row"), 4, 8),
+    "batch_norm": SizedOp(
+        lambda x, gamma, beta: batch_norm(x, gamma, beta, *batch_moments(x), activation="relu"),
+        lambda x, gamma, beta: functional.relu(functional.batch_norm(x, None, None, gamma, beta, training=True)),
+        _tensors("rows", "row", "row"),
+        forward=3,
+        both=8,
+    ),
     "swiglu": _like("swiglu", _tensors("rows", "rows"), 3, 8),
     "geglu": _like("geglu", _tensors("rows", "rows"), 3, 8),
     "bias_gelu": _like("bias_gelu", _tensors("rows", "row"), 2, 5),

@@ -18,10 +18,11 @@ def batch_moments(x: Tensor) -> tuple[Tensor, Tensor]:
         x: `[..., d]`, float32, float16, bfloat16 or float64, on a CPU; on other devices it is the reference.
 
     Returns:
-        Two of `[d]` in float32 (float64 for float64): the mean, and the variance divided by the number of rows.
+        Two of `[d]` in float32 (float64 for float64): the mean, and the variance divided by the number of rows; both
+        are 0 without rows.
     """
     x = x.detach()
-    if x.device.type not in ("cpu", "meta"):
+    if x.device.type not in ("cpu", "meta") or x.numel() == 0:
         _check_moments(x)
         return batch_moments_reference(x)
     return call("batch_moments", _batch_moments, batch_moments_reference, _check_moments, x)
@@ -31,8 +32,9 @@ def batch_moments_reference(x: Tensor) -> tuple[Tensor, Tensor]:
     """The same as `batch_moments` in plain torch, on any device."""
     width = x.shape[-1]
     rows = x.to(torch.promote_types(x.dtype, torch.float32)).reshape(x.numel() // max(width, 1), width)
-    mean = rows.mean(0)
-    return mean, (rows - mean).square().mean(0)
+    count = max(len(rows), 1)
+    mean = rows.sum(0) / count
+    return mean, (rows - mean).square().sum(0) / count
 
 
 def _check_moments(x: Tensor) -> None:

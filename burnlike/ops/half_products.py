@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._torch_compat import onednn
-from ..errors import DTypeError
+from ..errors import DTypeError, ShapeError
 from ._arguments import autocast_dtype, check_same_device, check_storage, for_products
 from ._function import is_recorded, is_transformed, second_derivative
 from ._library import flops
@@ -187,6 +187,8 @@ def _parts(size: int, most: int) -> list[slice]:
 
 def _compute_product(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
     _check(x, y, bias)
+    if x.dim() != 3 or y.dim() != 3:
+        raise ShapeError(f"products in 16 bits: expected two stacks of matrices, got {list(x.shape)}, {list(y.shape)}")
     (batch, rows, depth), columns = x.shape, y.shape[2]
     result = x.new_empty(batch, rows, columns)
     # Several small matrices at a time, or parts of a large one, of up to `_SIDE` squared values.
