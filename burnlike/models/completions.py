@@ -67,7 +67,7 @@ def complete(
         tokens, mask_pad = _padded([units[unit] for unit in batch for _ in range(copies)], pads or "left")
         reader = reader_of(model, tokens, max_new_tokens, context_length, mask_pad)
         if beams is None:
-            parts.append(added_tokens(model, reader.next_logits, reader.first, max_new_tokens, **options))
+            parts.append(added_tokens(model, reader, max_new_tokens, **options))
         else:
             parts.append(beams.search(model, reader, max_new_tokens, n_samples, **options))
     per_unit = 1 if beams is None else n_samples

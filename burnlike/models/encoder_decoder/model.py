@@ -174,7 +174,7 @@ class EncoderDecoder(Module):
         """
         expect_shape(self, tokens, "batch", "sequence", name="tokens")
         reader = self.reader(tokens, attention_mask=attention_mask, start_token=start_token)
-        return generate(self, reader.next_logits, reader.first, max_new_tokens, **options)
+        return generate(self, reader, max_new_tokens, **options)
 
     def reader(
         self,
