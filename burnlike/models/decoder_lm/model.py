@@ -21,9 +21,10 @@ from ...nn.layer import divided_sequences, expect_shape
 from ...nn.torch_counterpart import AnyLibrary
 from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, generate
+from ..native_model import decodes_natively
 from .block import DecoderBlock, DecoderCache, documents_of, norm_config, positions_of
 from .configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
-from .native_steps import NativeSteps, decodes_natively, native_prompt, native_steps
+from .native_steps import NativeSteps, native_prompt, native_steps
 
 EMBEDDING = Normal(std=0.02)
 
@@ -171,7 +172,9 @@ class DecoderLm(AnyLibrary, Module):
             if is_first:
                 new, mask = new[::copies], None if mask is None else mask[::copies]
                 steps = native_prompt(self, cache, new, mask)
-            logits = None if steps is None else steps.next_logits(new, every=every, unchanged=unchanged and not is_first)
+            logits = (
+                None if steps is None else steps.next_logits(new, every=every, unchanged=unchanged and not is_first)
+            )
             if logits is None:
                 if steps is not None:
                     steps.hand_back()
