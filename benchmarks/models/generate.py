@@ -3,9 +3,9 @@
 Ours beside transformers' `generate` with the same weights: eager, and compiled with a static cache. In float32 both
 give the same tokens, or the benchmark fails; in bfloat16 the note has how many are the same. In int8 ours is beside
 itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. `beams` searches with 4.
-`stream` is that of transformers' own model, in one row, beside its `generate`. `t5` is an encoder-decoder of these sizes,
-`t5_stream` transformers' own. `draft` streams with a draft by the weights in int8, beside itself without one. Names
-choose some of them: `python -m benchmarks.models.generate "eager float32"`.
+`stream` is that of transformers' own model, in one row, beside its `generate`. `t5` is an encoder-decoder of these
+sizes, `t5_stream` transformers' own. `draft` streams with a draft by the weights in int8, beside itself without one.
+Names choose some of them: `python -m benchmarks.models.generate "eager float32"`.
 """
 
 import json
