@@ -3,10 +3,10 @@
 Ours beside transformers' `generate` with the same weights: eager, and compiled with a static cache. In float32 both
 give the same tokens, or the benchmark fails; in bfloat16 the note has how many are the same. In int8 ours is beside
 itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. `beams` searches with 4,
-`t5` is an encoder-decoder of these sizes. In `draft` the first block drafts 4 tokens at a time, in one row, beside
-transformers' assistant and beside ours without a draft; the other blocks add little, so that most drafts are right.
-`stream` is that of transformers' own model, in one row, beside its `generate`. Names choose some of them:
-`python -m benchmarks.models.generate "eager float32"`.
+`t5` is an encoder-decoder of these sizes, `t5_stream` streams transformers' own. In `draft` the first block drafts 4
+tokens at a time, in one row, beside transformers' assistant and beside ours without a draft; the other blocks add
+little, so that most drafts are right. `stream` is that of transformers' own model, in one row, beside its `generate`.
+Names choose some of them: `python -m benchmarks.models.generate "eager float32"`.
 """
 
 import json
@@ -44,11 +44,20 @@ CONFIG = DecoderLmConfig(
 )
 PROMPT, NEW = 16, 64
 BATCHES = (1, 8)
-BARS = {"eager": 2.0, "stream": 2.0, "compiled": 1.2, "int8": 1.0, "beams": 1.5, "t5": 1.0, "draft": 1.0}
+BARS = {
+    "eager": 2.0,
+    "stream": 2.0,
+    "compiled": 1.2,
+    "int8": 1.0,
+    "beams": 1.5,
+    "t5": 2.0,
+    "t5_stream": 2.0,
+    "draft": 1.0,
+}
 ONE_ROW_BARS = BARS | {"int8": 1.5}
 """For one row, where time goes into reading the weights."""
 NAMES = [*(f"{kind} {dtype}" for kind in ("eager", "stream", "compiled") for dtype in ("float32", "bfloat16")), "int8"]
-NAMES += ["beams float32", "t5 float32", "draft float32"]
+NAMES += ["beams float32", "t5 float32", "t5_stream float32", "draft float32"]
 BEAMS = 4
 DRAFTED, LITTLE = 4, 0.005
 """Tokens of a draft, and the factor of what later blocks add."""
@@ -142,7 +151,11 @@ def theirs_of(model: Any, prompt: Tensor, num_beams: int = 1) -> Callable[[], Te
 
 
 def stream_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
-    return lambda: torch.cat((prompt, torch.tensor([[*stream(model, prompt[0], NEW)]])), 1)
+    def run() -> Tensor:
+        first = torch.zeros_like(prompt[:, :1]) if getattr(model.config, "is_encoder_decoder", False) else prompt
+        return torch.cat((first, torch.tensor([[*stream(model, prompt[0], NEW)]])), 1)
+
+    return run
 
 
 def compare_tokens(
@@ -163,13 +176,13 @@ def _measure(name: str, repeats: int) -> list[Comparison]:
     kind, _, dtype = name.partition(" ")
     if kind == "draft":
         return _measure_draft(repeats)
-    ours, theirs = t5_models() if kind == "t5" else models(getattr(torch, dtype or "float32"))
+    ours, theirs = t5_models() if kind.startswith("t5") else models(getattr(torch, dtype or "float32"))
     if kind == "compiled":
         torch.compiler.reset()
         theirs.generation_config.cache_implementation = "static"
         theirs.forward = torch.compile(theirs.forward, dynamic=False)
     results = []
-    for batch in BATCHES[:1] if kind == "stream" else BATCHES:
+    for batch in BATCHES[:1] if kind in ("stream", "t5_stream") else BATCHES:
         torch.manual_seed(1)
         prompt = torch.randint(0, CONFIG.vocab_size, (batch, PROMPT))
         options: dict[str, Any] = {"bar": (ONE_ROW_BARS if batch == 1 else BARS)[kind], "is_equal": dtype == "float32"}
@@ -180,7 +193,8 @@ def _measure(name: str, repeats: int) -> list[Comparison]:
             sides = ours_of(rounded.eval(), prompt), ours_of(ours, prompt)
             options["theirs_name"] = "ours in float32"
         else:
-            side = {"stream": stream_of(theirs, prompt), "beams": searched_by(ours, prompt)}.get(kind)
+            streamed = stream_of(theirs, prompt)
+            side = {"stream": streamed, "t5_stream": streamed, "beams": searched_by(ours, prompt)}.get(kind)
             sides = side or ours_of(ours, prompt), theirs_of(theirs, prompt, BEAMS if kind == "beams" else 1)
             options["theirs_name"] = "transformers"
         results.append(compare_tokens(f"generate {name}", *sides, batch, repeats, **options))

@@ -52,13 +52,14 @@ class Beams:
         width, tokens = self.num_beams, reader.first
         sampler, prompt_length = sampler_of(options), tokens.shape[1]
         stops, stop_when = {*options.get("stop_tokens", ())}, options.get("stop_when")
+        next_logits = reader.next_between(sampler, stop_when)
         searches = [_Search(self) for _ in range(len(tokens) // width)]
         scores = torch.full((len(tokens), 1), _NEVER, device=tokens.device)
         scores[::width] = 0  # the beams of a prompt are equal at first
         last = tokens
         with in_evaluation(model):
             for length in range(1, max_new_tokens + 1):
-                logs = reader.next_logits(last).float().log_softmax(-1)
+                logs = next_logits(last).float().log_softmax(-1)
                 summed = sampler.changed(logs, tokens, prompt_length) + scores
                 count = min(width * max(2, 1 + len(stops)), width * summed.shape[1])
                 best, places = summed.view(len(searches), -1).topk(count)

@@ -57,7 +57,7 @@ def complete(
     ):
         order += batch
         if beams is None:
-            parts.append(added_tokens(model, reader.next_logits, reader.first, max_new_tokens, **options))
+            parts.append(added_tokens(model, reader, max_new_tokens, **options))
         else:
             parts.append(beams.search(model, reader, max_new_tokens, n_samples, **options))
     rows = torch.tensor([unit * per_unit + row for unit in order for row in range(per_unit)])
@@ -87,7 +87,7 @@ def stream_several(
     batches = _batches(model, prompts, max_new_tokens, n_samples, 1, batch_size, context_length, options)
     for batch, reader in batches:
         ended = [False] * len(batch)
-        with closing(added_columns(model, reader.next_logits, reader.first, max_new_tokens, 1, **options)) as steps:
+        with closing(added_columns(model, reader, max_new_tokens, 1, **options)) as steps:
             for column, finished in steps:
                 tokens = zip(batch, column[:, 0].tolist(), ended, strict=True)
                 yield from ((row, token) for row, token, has_ended in tokens if not has_ended)

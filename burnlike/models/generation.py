@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import torch
@@ -61,6 +62,8 @@ class Reader(NamedTuple):
         reorder: called with int64 `[batch]`, the row whose sequence each row is to go on with, one of the same prompt.
         every_logits: as `next_logits`, but of the tokens after each of the new ones, `[batch, new, vocab_size]`.
         rewind: called with how many of the last tokens it is to forget.
+        next_unchanged: as `next_logits`, where no code of the program has run since the call before, so that the model
+            need not be compared with what it was; None for `next_logits`.
     """
 
     first: Tensor
@@ -69,33 +72,27 @@ class Reader(NamedTuple):
     reorder: Callable[[Tensor], None] | None = None
     every_logits: Callable[[Tensor], Tensor] | None = None
     rewind: Callable[[int], None] | None = None
+    next_unchanged: Callable[[Tensor], Tensor] | None = None
+
+    def next_between(self, sampler: Sampler, stop_when: object) -> Callable[[Tensor], Tensor]:
+        """`next_logits` for a loop that runs no code between its calls but a draw and `stop_when`."""
+        runs_code = stop_when is not None or sampler.logits_processor is not None
+        return self.next_logits if runs_code or self.next_unchanged is None else self.next_unchanged
 
 
-def generate(
-    model: nn.Module,
-    next_logits: Callable[[Tensor], Tensor],
-    tokens: Tensor,
-    max_new_tokens: int,
-    *,
-    longest: int | None = None,
-    **options: Any,
-) -> Tensor:
+def generate(model: nn.Module, reader: Reader, max_new_tokens: int, **options: Any) -> Tensor:
     """Add tokens one by one, with `model` in evaluation; its mode, and that of each part, is restored at the end.
-
-    Args:
-        next_logits: as of a `Reader`.
-        tokens: int64 `[batch, prompt]`.
-        longest: how many tokens a sequence may have with those that are added; None for any number.
 
     Returns:
         int64 `[batch, prompt + up to max_new_tokens]`.
     """
+    tokens, longest = reader.first, reader.longest
     if tokens.ndim != 2 or tokens.shape[1] < 1:
         raise ArgumentError(f"generate: expected tokens [batch, sequence >= 1], got {list(tokens.shape)}")
     if longest is not None and tokens.shape[1] + max_new_tokens > longest:
         got = f"a prompt of {tokens.shape[1]} and max_new_tokens of {max_new_tokens}"
         raise ArgumentError(f"generate: expected at most {longest} tokens together (max_sequence_length), got {got}")
-    return torch.cat((tokens, added_tokens(model, next_logits, tokens, max_new_tokens, **options).tokens), 1)
+    return torch.cat((tokens, added_tokens(model, reader, max_new_tokens, **options).tokens), 1)
 
 
 class Completions(NamedTuple):
@@ -115,16 +112,11 @@ class Completions(NamedTuple):
     scores: Tensor | None = None
 
 
-def added_tokens(
-    model: nn.Module,
-    next_logits: Callable[[Tensor], Tensor],
-    tokens: Tensor,
-    max_new_tokens: int,
-    **options: Any,
-) -> Completions:
-    """The Completions of tokens `[batch, prompt]`, with as many columns as the longest row needs."""
+def added_tokens(model: nn.Module, reader: Reader, max_new_tokens: int, **options: Any) -> Completions:
+    """The Completions of what a reader begins with, with as many columns as the longest row needs."""
+    tokens = reader.first
     at_once = _ASKS_AFTER.get(tokens.device.type, 16)
-    steps = [*added_columns(model, next_logits, tokens, max_new_tokens, at_once, **options)]
+    steps = [*added_columns(model, reader, max_new_tokens, at_once, runs_alone=True, **options)]
     if not steps:
         none = torch.zeros(len(tokens), dtype=torch.int64, device=tokens.device)
         return Completions(tokens[:, :0], none, none.bool())
@@ -165,7 +157,7 @@ def stream(
         yield from draft.tokens(model, tokens, max_new_tokens, context_length, **options)
         return
     reader = reader_of(model, tokens, max_new_tokens, context_length)
-    with closing(added_columns(model, reader.next_logits, reader.first, max_new_tokens, 1, **options)) as steps:
+    with closing(added_columns(model, reader, max_new_tokens, 1, **options)) as steps:
         for added, _ in steps:
             yield int(added)
 
@@ -189,7 +181,7 @@ def reader_of(
     most = min(limits) if limits else None
     seen, mask = tokens[:, :0], mask_pad
 
-    def next_logits(new: Tensor) -> Tensor:
+    def next_logits(new: Tensor, *, unchanged: bool = False) -> Tensor:
         nonlocal reader, seen, mask
         seen = torch.cat((seen, new), 1)
         if mask is not None:
@@ -198,7 +190,7 @@ def reader_of(
             reader, seen = None, seen[:, -most:]  # what is cached has other positions
             mask = None if mask is None else mask[:, -most:]
         if reader is not None:
-            return reader.next_logits(new)
+            return (reader.next_unchanged if unchanged and reader.next_unchanged else reader.next_logits)(new)
         is_ours = callable(getattr(model, "reader", None))
         masks: Any = {} if mask is None else {"mask_pad": mask} if is_ours else {"attention_mask": ~mask}
         output = model(seen, **masks)
@@ -212,7 +204,7 @@ def reader_of(
         else:
             reader = None  # all is read again
 
-    return Reader(tokens, next_logits, most, reorder)
+    return Reader(tokens, next_logits, most, reorder, next_unchanged=partial(next_logits, unchanged=True))
 
 
 def own_reader(
@@ -328,11 +320,11 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
 @torch.no_grad()
 def added_columns(
     model: nn.Module,
-    next_logits: Callable[[Tensor], Tensor],
-    tokens: Tensor,
+    reader: Reader,
     max_new_tokens: int,
     at_once: int,
     *,
+    runs_alone: bool = False,
     stop_tokens: tuple[int, ...] = (),
     pad_token: int = 0,
     stop_when: Callable[[Tensor], Tensor] | None = None,
@@ -341,11 +333,12 @@ def added_columns(
     """Each new column of tokens, `[batch, 1]`, and the rows that have ended with it or before, bool `[batch]`.
 
     The model is in evaluation; tokens are drawn on the generator's device. After `at_once` tokens, and after so many
-    more, it ends if all sequences have.
+    more, it ends if all sequences have. `runs_alone` says that the caller runs no code of a program in between.
     """
     if max_new_tokens < 0:
         raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
-    sampler = Sampler(**sampling)
+    sampler, tokens = Sampler(**sampling), reader.first
+    next_logits = reader.next_between(sampler, stop_when) if runs_alone else reader.next_logits
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
     may_end = bool(stop_tokens) or stop_when is not None

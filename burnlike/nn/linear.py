@@ -73,6 +73,12 @@ class Linear(KeepsType, Layer):
         return content.add("d_input", d_input).add("d_output", d_output).add("bias", content.has("bias"))
 
 
+def unmerged_weight(layer: Linear) -> Tensor:
+    """The weight, or the tensor of its shape and type from which LoRA or rounding to bytes would compute it."""
+    adapted = adapter_of(layer, "weight", Lora, Dequantized)
+    return layer.weight if adapted is None else adapted[1]
+
+
 class Identity(KeepsType, Layer):
     """y = x, in place of a layer that is left out. Torch: `nn.Identity`."""
 

@@ -39,6 +39,7 @@ class DecodeForm(NamedTuple):
         interleaved: whether neighbours are turned together, else halves.
         is_tied: whether the head is a table `[vocab_size, d_model]`.
         window: how many positions one sees; 0 for all.
+        has_memory: whether each block also attends to a memory, as in T5, which does not scale the scores.
     """
 
     n_heads: int
@@ -54,6 +55,7 @@ class DecodeForm(NamedTuple):
     interleaved: bool
     is_tied: bool
     window: int
+    has_memory: bool = False
 
 
 def can_decode() -> bool:
@@ -79,6 +81,8 @@ def decode_step(
     *,
     epsilon: float,
     soft_cap: float | None = None,
+    bias: Tensor | None = None,
+    memory_ends: Tensor | None = None,
 ) -> Tensor:
     """The logits after the last of each row's tokens; keys and values of all are written into the caches.
 
@@ -88,14 +92,18 @@ def decode_step(
     Args:
         x: vectors of the tokens, float32 `[batch * new, d_model]`, row by row, up to `MOST_TOKENS`; it is written over.
         weights: in float32 or bfloat16, read where they lie. Of each block: norm, query, key, value, output, norms of
-            queries and keys, norm, feed-forward part; then norm and head. A linear layer's is `[d_input, d_output]`
-            in rows or in columns, with its bias behind it; in int8 with its scales `[d_input, 1]` between the two.
-        caches: keys and values of each block, float32 or bfloat16 `[batch, n_heads_kv, length, d_head]`.
+            queries and keys, norm, query and output of a memory, norm, feed-forward part; then norm and head. A linear
+            layer's is `[d_input, d_output]` in rows or in columns, with its bias behind it; in int8 with its scales
+            `[d_input, 1]` between the two.
+        caches: keys and values of each block, float32 or bfloat16 `[batch, n_heads_kv, length, d_head]`, each time
+            followed by those of a memory.
         starts: int64 `[batch]`, the first slot of each row that is no padding; there its positions begin.
         tables: cosines and sines, float32 `[positions, up to d_head / 2]`, or None without a rotation.
         filled: how many slots are filled.
         epsilon: of the norms.
         soft_cap: attention scores s become cap * tanh(s / cap).
+        bias: float32 `[n_heads, distances]`, added to the scores of keys by how many slots they are before the query.
+        memory_ends: int64 `[batch]`, the last slot of each row's memory that is no padding; only with a memory.
 
     Returns:
         float32 `[batch, vocab_size]`.
@@ -104,7 +112,8 @@ def decode_step(
         RuntimeError: a tensor does not fit, or no slot is left.
     """
     cosine, sine = tables or (None, None)
-    return _decode_step(x, weights, caches, starts, cosine, sine, filled, form, (epsilon, soft_cap or 0.0))
+    numbers = (epsilon, soft_cap or 0.0)
+    return _decode_step(x, weights, caches, starts, cosine, sine, bias, memory_ends, filled, form, numbers)
 
 
 refuse_lazy_negation("decode_step")
@@ -118,11 +127,13 @@ def _(
     starts: Tensor,
     cosine: Tensor | None,
     sine: Tensor | None,
+    bias: Tensor | None,
+    memory_ends: Tensor | None,
     filled: int,
     form: Sequence[int],
     numbers: Sequence[float],
 ) -> Tensor:
-    check_same_device("decode_step", x, (*weights, *caches, starts, cosine, sine))
+    check_same_device("decode_step", x, (*weights, *caches, starts, cosine, sine, bias, memory_ends))
     head = weights[-1] if weights[-1].ndim == 2 and weights[-1].shape[1] > 1 else weights[-2]  # int8 has scales behind
     return x.new_empty(starts.shape[0], head.shape[0 if DecodeForm._make(form).is_tied else 1])
 
@@ -135,6 +146,8 @@ def _(
     starts: Sequence[int],
     cosine: object,
     sine: object,
+    bias: object,
+    memory_ends: object,
     filled: int,
     form: Sequence[int],
     *_: object,
@@ -142,5 +155,8 @@ def _(
 ) -> int:
     sizes = DecodeForm._make(form)
     *products, head = (shape[0] * shape[1] for shape in weights if len(shape) == 2 and shape[1] > 1)
-    attended = len(caches) * sizes.n_heads * sizes.d_head * (2 * filled + x[0] // starts[0] + 1)  # twice the mean
+    seen = len(caches) * (2 * filled + x[0] // starts[0] + 1)  # twice the mean
+    if sizes.has_memory:
+        seen = seen // 2 + 2 * sum(shape[2] for shape in caches[2::4] + caches[3::4])
+    attended = sizes.n_heads * sizes.d_head * seen
     return x[0] * (2 * sum(products) + attended) + 2 * starts[0] * head

@@ -20,11 +20,35 @@ constexpr int64_t kMostRows = 128;
 // Weights below which a second thread costs more than it saves.
 constexpr int64_t kWeightsOfThread = 1 << 15;
 
+// Fetches the first rows of the weight that is multiplied next, while a thread waits for others.
+class Ahead {
+ public:
+  explicit Ahead(const DecodeWeight& weight) : data_(static_cast<const char*>(weight.data)) {
+    constexpr int64_t sizes[] = {4, 2, 1};
+    constexpr int64_t kMostBytes = 1 << 16;
+    const int64_t size = sizes[static_cast<size_t>(weight.kind)];
+    stride_ = weight.stride * size;
+    width_ = (weight.is_transposed ? weight.d_input : weight.d_output) * size;
+    rows_ = std::min(weight.is_transposed ? weight.d_output : weight.d_input, kMostBytes / width_);
+  }
+
+  void operator()(int64_t turn) const {
+    constexpr int64_t kLine = 64;
+    if (turn >= rows_) return;
+    for (int64_t place = 0; place < width_; place += kLine) __builtin_prefetch(data_ + turn * stride_ + place, 0, 2);
+  }
+
+ private:
+  const char* data_;
+  int64_t stride_, width_, rows_;
+};
+
 class Step {
  public:
   Step(
       const Tensor& x, const TensorList& weights, const TensorList& caches, const Tensor& starts,
-      const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine, int64_t filled, const DecodeForm& form,
+      const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine, const std::optional<Tensor>& bias,
+      const std::optional<Tensor>& memory_ends, int64_t filled, const DecodeForm& form,
       const std::vector<double>& numbers)
       : form_(form), reader_(weights), filled_(filled) {
     STD_TORCH_CHECK(numbers.size() == 2, "decode_step: numbers: expected an epsilon and a soft cap");
@@ -38,21 +62,25 @@ class Step {
     STD_TORCH_CHECK(batch_ > 0 && rows_ % batch_ == 0, "decode_step: starts: expected one of each row of tokens in x");
     new_ = rows_ / batch_;
     x_ = {mutable_data_of<float>(x), d_model_, rows_, nullptr};
+    per_block_ = form.has_memory ? 4 : 2;
     STD_TORCH_CHECK(
-        !caches.empty() && caches.size() % 2 == 0, "decode_step: caches: expected keys and values of blocks");
+        !caches.empty() && caches.size() % per_block_ == 0, "decode_step: caches: expected keys and values of blocks");
     STD_TORCH_CHECK(caches[0].dim == 4, "decode_step: a cache has another shape, type or device");
     cache_kind_ = element_kind(caches[0].dtype);
     STD_TORCH_CHECK(
         cache_kind_ == ElementKind::kFloat32 || cache_kind_ == ElementKind::kBFloat16,
         "decode_step: expected caches in float32 or bfloat16");
     const int64_t length = caches[0].sizes[2];
+    const int64_t memory_length = form.has_memory ? caches[2].sizes[2] : 0;
     STD_TORCH_CHECK(0 <= filled && filled <= length - new_, "decode_step: no slot is left in the caches");
     for (size_t index = 0; index < caches.size(); ++index) {
-      caches_.push_back(decode_cache(caches[index], cache_kind_, batch_, form, length));
+      const bool is_memory = index % per_block_ > 1;
+      caches_.push_back(decode_cache(caches[index], cache_kind_, batch_, form, is_memory ? memory_length : length));
     }
-    starts_ = decode_starts(starts, length);
+    starts_ = decode_slots(starts, length, "starts");
     read_tables(cosine, sine);
-    for (size_t index = 0; index < caches.size() / 2; ++index) {
+    read_memory(bias, memory_ends, memory_length);
+    for (size_t index = 0; index < caches.size() / per_block_; ++index) {
       blocks_.emplace_back(reader_, form, d_model_, numbers[0]);
       widest_ = std::max(widest_, blocks_.back().inner.d_output);
     }
@@ -79,10 +107,10 @@ class Step {
     const int64_t weights = d_model_ * (own + widest_);
     threads_ = std::min<int64_t>(torch::stable::get_num_threads(), std::max<int64_t>(1, weights / kWeightsOfThread));
     normalize(blocks_[0].norm_attention, normalized_);
-    Phases phases(5 * blocks_.size() + 1);
+    Phases phases((form_.has_memory ? 8 : 5) * blocks_.size() + 1);
     phases.start(threads_, [&](Phases::Runner runner) {
       for (size_t index = 0; index < blocks_.size(); ++index) run_block(runner, index);
-      run_products(runner, {{&head_}}, last_, {{to_logits}}, false, [] {});
+      run_products(runner, {{&head_}}, last_, {{to_logits}}, false, [] {}, head_);
     });
     return logits;
   }
@@ -92,24 +120,45 @@ class Step {
     const DecodeBlock& block = blocks_[index];
     const auto nothing = [] {};
     run_products(
-        runner, {{&block.query, &block.key, &block.value}}, normalized_, {{query_, key_, value_}}, false, nothing);
-    runner.run(
-        batch_ * form_.heads_kv, [&](int64_t tile) { attend(index, tile / form_.heads_kv, tile % form_.heads_kv); },
-        [&] { query_.pack(query_.stride, 0, query_.stride); });
+        runner, {{&block.query, &block.key, &block.value}}, normalized_, {{query_, key_, value_}}, false, nothing,
+        block.output);
+    run_attention(runner, index, false, block.output);
+    const DecodeNorm& norm = form_.has_memory ? block.norm_memory : block.norm_feed_forward;
     run_products(
-        runner, {{&block.output}}, query_, {{x_}}, true, [&] { normalize(block.norm_feed_forward, normalized_); });
+        runner, {{&block.output}}, query_, {{x_}}, true, [&] { normalize(norm, normalized_); },
+        form_.has_memory ? block.memory_query : block.inner);
+    if (form_.has_memory) {
+      run_products(runner, {{&block.memory_query}}, normalized_, {{query_}}, false, nothing, block.memory_output);
+      run_attention(runner, index, true, block.memory_output);
+      run_products(
+          runner, {{&block.memory_output}}, query_, {{x_}}, true,
+          [&] { normalize(block.norm_feed_forward, normalized_); }, block.inner);
+    }
     run_feed_forward(runner, block);
     const bool is_last = index + 1 == blocks_.size();
     const DecodeNorm& next = is_last ? norm_ : blocks_[index + 1].norm_attention;
     run_products(
-        runner, {{&block.last}}, inner_, {{x_}}, true, [&] { normalize(next, is_last ? last_ : normalized_); });
+        runner, {{&block.last}}, inner_, {{x_}}, true, [&] { normalize(next, is_last ? last_ : normalized_); },
+        is_last ? head_ : blocks_[index + 1].query);
+  }
+
+  void run_attention(Phases::Runner& runner, size_t index, bool to_memory, const DecodeWeight& next) {
+    const bool is_float = cache_kind_ == ElementKind::kFloat32;
+    const auto run = [&](int64_t tile) {
+      const int64_t row = tile / form_.heads_kv, head = tile % form_.heads_kv;
+      for (int64_t token = 0; token < new_; ++token) {
+        is_float ? attend<float>(index, to_memory, row, token, head)
+                 : attend<BFloat16>(index, to_memory, row, token, head);
+      }
+    };
+    runner.run(batch_ * form_.heads_kv, run, [&] { query_.pack(query_.stride, 0, query_.stride); }, Ahead(next));
   }
 
   // Products of the same rows with weights of which those that are missing are null.
   template <class Finish>
   void run_products(
       Phases::Runner& runner, const std::array<const DecodeWeight*, 3>& weights, const Rows& x,
-      const std::array<Rows, 3>& results, bool adds, const Finish& finish) {
+      const std::array<Rows, 3>& results, bool adds, const Finish& finish, const DecodeWeight& next) {
     int64_t tiles = 0;
     for (const DecodeWeight* weight : weights) tiles += weight == nullptr ? 0 : tiles_of(*weight);
     const auto run = [&](int64_t tile) {
@@ -117,7 +166,7 @@ class Step {
       for (; tile >= tiles_of(*weights[index]); ++index) tile -= tiles_of(*weights[index]);
       multiply(*weights[index], x, results[index], tile, adds);
     };
-    runner.run(tiles, run, finish);
+    runner.run(tiles, run, finish, Ahead(next));
   }
 
   void run_feed_forward(Phases::Runner& runner, const DecodeBlock& block) {
@@ -134,15 +183,16 @@ class Step {
       }
       inner_.pack(block.inner.d_output, begin, begin + count);
     };
-    runner.run(tiles_of(block.inner), run, [] {});
+    runner.run(tiles_of(block.inner), run, [] {}, Ahead(block.last));
   }
 
-  // One tile for each thread where they are neither too small nor too large.
+  // As many tiles for each thread, none too small or too large.
   int64_t tile_width(const DecodeWeight& weight) const {
     constexpr int64_t kFewest = 64;
     constexpr int64_t kUnit = 32;
-    const int64_t even = (weight.d_output / threads_ + kUnit - 1) / kUnit * kUnit;
-    return std::clamp(even, kFewest, kTileColumns);
+    const int64_t most = threads_ * kTileColumns;
+    const int64_t tiles = threads_ * ((weight.d_output + most - 1) / most);
+    return std::max(kFewest, ((weight.d_output + tiles - 1) / tiles + kUnit - 1) / kUnit * kUnit);
   }
 
   int64_t tiles_of(const DecodeWeight& weight) const {
@@ -194,17 +244,11 @@ class Step {
     taken.pack(d_model_, 0, d_model_);
   }
 
-  void attend(size_t block, int64_t row, int64_t head) const {
-    for (int64_t token = 0; token < new_; ++token) {
-      const bool is_float = cache_kind_ == ElementKind::kFloat32;
-      is_float ? attend_as<float>(block, row, token, head) : attend_as<BFloat16>(block, row, token, head);
-    }
-  }
-
   template <class Element>
-  void attend_as(size_t index, int64_t row, int64_t token, int64_t head) const {
-    const DecodeCache& keys = caches_[2 * index];
-    const DecodeCache& values = caches_[2 * index + 1];
+  void attend(size_t index, bool to_memory, int64_t row, int64_t token, int64_t head) const {
+    const size_t first_cache = per_block_ * index + (to_memory ? 2 : 0);
+    const DecodeCache& keys = caches_[first_cache];
+    const DecodeCache& values = caches_[first_cache + 1];
     const auto place = [&](const DecodeCache& cache) {
       return reinterpret_cast<Element*>(cache.data) + row * cache.batch_stride + head * cache.head_stride;
     };
@@ -220,7 +264,7 @@ class Step {
     const int64_t turn = (slot - start) * half_;
     const DecodeHeads<Element> heads{
         .query = query,
-        .key = key_.data + (row * new_ + token) * key_.stride + head * form_.width,
+        .key = to_memory ? nullptr : key_.data + (row * new_ + token) * key_.stride + head * form_.width,
         .value = value_.data + (row * new_ + token) * value_.stride + head * form_.width,
         .keys = place(keys),
         .values = place(values),
@@ -228,16 +272,18 @@ class Step {
         .value_stride = values.slot_stride,
         .group = group,
         .width = form_.width,
-        .first = std::max(start, from),
-        .last = slot,
+        .first = to_memory ? 0 : std::max(start, from),
+        .last = to_memory ? memory_ends_[static_cast<size_t>(row)] : slot,
         .cosine = cosine_ == nullptr ? nullptr : cosine_ + turn,
         .sine = cosine_ == nullptr ? nullptr : sine_ + turn,
         .half = half_,
         .interleaved = form_.interleaved,
         .query_norm = blocks_[index].query_norm,
         .key_norm = blocks_[index].key_norm,
-        .scale = 1.0f / square_root(static_cast<float>(form_.width)),
+        .scale = form_.has_memory ? 1.0f : 1.0f / square_root(static_cast<float>(form_.width)),
         .soft_cap = soft_cap_,
+        .bias = to_memory || bias_ == nullptr ? nullptr : bias_ + head * group * distances_,
+        .bias_stride = distances_,
     };
     decode_step_kernels()(Element{}).run(heads);
   }
@@ -255,6 +301,22 @@ class Step {
     cosine_ = data_of<float>(*cosine), sine_ = data_of<float>(*sine), half_ = cosine->size(1);
   }
 
+  void read_memory(const std::optional<Tensor>& bias, const std::optional<Tensor>& memory_ends, int64_t length) {
+    STD_TORCH_CHECK(
+        memory_ends.has_value() == form_.has_memory, "decode_step: memory_ends: expected them with a memory only");
+    if (memory_ends) {
+      STD_TORCH_CHECK(
+          memory_ends->dim() == 1 && memory_ends->size(0) == batch_, "decode_step: memory_ends: expected [batch]");
+      memory_ends_ = decode_slots(*memory_ends, length, "memory_ends");
+    }
+    if (!bias) return;
+    STD_TORCH_CHECK(
+        bias->dim() == 2 && element_kind(*bias) == ElementKind::kFloat32 && bias->is_contiguous() &&
+            bias->size(0) == form_.heads && bias->size(1) >= filled_ + new_,
+        "decode_step: bias: expected float32 [n_heads, distances] in one piece");
+    bias_ = data_of<float>(*bias), distances_ = bias->size(1);
+  }
+
   const DecodeForm& form_;
   DecodeReader reader_;
   int64_t filled_;
@@ -262,25 +324,29 @@ class Step {
   int64_t rows_ = 0, batch_ = 0, new_ = 0, d_model_ = 0, widest_ = 0, half_ = 0, threads_ = 1;
   ElementKind cache_kind_ = ElementKind::kFloat32;
   std::vector<DecodeCache> caches_;
-  std::vector<int64_t> starts_;
+  size_t per_block_ = 2;  // caches of a block
+  std::vector<int64_t> starts_, memory_ends_;
   std::vector<DecodeBlock> blocks_;
   DecodeNorm norm_{};
   DecodeWeight head_{};
   const float* cosine_ = nullptr;
   const float* sine_ = nullptr;
+  const float* bias_ = nullptr;  // by head and distance
+  int64_t distances_ = 0;
   bool has_bfloat16_products_ = isa() == Isa::kAvx512Bf16;
   Rows x_{}, normalized_{}, last_{}, query_{}, key_{}, value_{}, inner_{}, outer_{};
 };
 
 Tensor decode_step(
     Tensor x, StableListHandle weights_list, StableListHandle caches_list, const Tensor& starts,
-    const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine, int64_t filled,
-    const std::vector<int64_t>& form_numbers, const std::vector<double>& numbers) {
+    const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine, const std::optional<Tensor>& bias,
+    const std::optional<Tensor>& memory_ends, int64_t filled, const std::vector<int64_t>& form_numbers,
+    const std::vector<double>& numbers) {
   calls.add();
   const TensorList weights(weights_list);
   const TensorList caches(caches_list);
   const DecodeForm form(form_numbers);
-  Step step(x, weights, caches, starts, cosine, sine, filled, form, numbers);
+  Step step(x, weights, caches, starts, cosine, sine, bias, memory_ends, filled, form, numbers);
   return step.run(x);
 }
 
@@ -290,7 +356,7 @@ Tensor decode_step(
 STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
   library.def(
       "decode_step(Tensor(a!) x, Tensor[] weights, Tensor(b!)[] caches, Tensor starts, Tensor? cosine, Tensor? sine, "
-      "int filled, int[] form, float[] numbers) -> Tensor");
+      "Tensor? bias, Tensor? memory_ends, int filled, int[] form, float[] numbers) -> Tensor");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {

@@ -17,8 +17,10 @@ struct DecodeForm {
   bool is_gated, is_centered, has_projection_bias, has_output_bias, has_feed_forward_bias, has_head_norms, interleaved,
       is_tied;
   int64_t window;  // 0: none
+  // As in T5: each block also attends to a memory, and scores are not scaled.
+  bool has_memory;
 
-  static constexpr size_t kCount = 13;
+  static constexpr size_t kCount = 14;
 
   explicit DecodeForm(const std::vector<int64_t>& values) {
     STD_TORCH_CHECK(values.size() == kCount, "decode_step: form: expected ", kCount, " numbers");
@@ -32,6 +34,7 @@ struct DecodeForm {
     is_gated = size(4, 1) != 0, is_centered = size(5, 1) != 0, has_projection_bias = size(6, 1) != 0;
     has_output_bias = size(7, 1) != 0, has_feed_forward_bias = size(8, 1) != 0, has_head_norms = size(9, 1) != 0;
     interleaved = size(10, 1) != 0, is_tied = size(11, 1) != 0, window = size(12, INT64_MAX);
+    has_memory = size(13, 1) != 0;
     STD_TORCH_CHECK(heads > 0 && heads_kv > 0 && width > 0 && heads % heads_kv == 0, "decode_step: form: heads");
   }
 };
@@ -150,8 +153,8 @@ class DecodeReader {
 };
 
 struct DecodeBlock {
-  DecodeNorm norm_attention, query_norm, key_norm, norm_feed_forward;
-  DecodeWeight query, key, value, output, inner, outer, last;
+  DecodeNorm norm_attention, query_norm, key_norm, norm_memory, norm_feed_forward;
+  DecodeWeight query, key, value, output, memory_query, memory_output, inner, outer, last;
 
   DecodeBlock(DecodeReader& reader, const DecodeForm& form, int64_t d_model, double epsilon) {
     const int64_t own = form.heads * form.width;
@@ -163,6 +166,11 @@ struct DecodeBlock {
     output = reader.weight(own, d_model, form.has_output_bias);
     query_norm = form.has_head_norms ? reader.norm(form.width, false, epsilon) : DecodeNorm{};
     key_norm = form.has_head_norms ? reader.norm(form.width, false, epsilon) : DecodeNorm{};
+    if (form.has_memory) {
+      norm_memory = reader.norm(d_model, form.is_centered, epsilon);
+      memory_query = reader.weight(d_model, own, form.has_projection_bias);
+      memory_output = reader.weight(own, d_model, form.has_output_bias);
+    }
     norm_feed_forward = reader.norm(d_model, form.is_centered, epsilon);
     inner = reader.weight(d_model, 0, form.has_feed_forward_bias);
     outer = form.is_gated ? reader.weight(d_model, inner.d_output, form.has_feed_forward_bias) : DecodeWeight{};
@@ -193,19 +201,19 @@ inline DecodeCache decode_cache(
   return {static_cast<char*>(data), strides[0], strides[1], strides[2]};
 }
 
-// The first slot of each row that is no padding, of `length`.
-inline std::vector<int64_t> decode_starts(const Tensor& starts, int64_t length) {
+// A slot of the caches for each row, of `length`: the first that is no padding, or the last of a memory.
+inline std::vector<int64_t> decode_slots(const Tensor& slots, int64_t length, const char* name) {
   int32_t dtype = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(starts.get(), &dtype));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(slots.get(), &dtype));
   STD_TORCH_CHECK(
-      dtype == aoti_torch_dtype_int64() && starts.is_contiguous(),
-      "decode_step: starts: expected int64 [batch] in one piece");
-  const auto* values = data_of<int64_t>(starts);
-  const std::vector<int64_t> found(values, values + starts.numel());
-  for (const int64_t start : found) {
-    STD_TORCH_CHECK(0 <= start && start < length, "decode_step: starts: expected slots of the caches");
+      dtype == aoti_torch_dtype_int64() && slots.is_contiguous(), "decode_step: ", name,
+      ": expected int64 [batch] in one piece");
+  const auto* values = data_of<int64_t>(slots);
+  const std::vector<int64_t> numbers(values, values + slots.numel());
+  for (const int64_t slot : numbers) {
+    STD_TORCH_CHECK(0 <= slot && slot < length, "decode_step: ", name, ": expected slots of the caches");
   }
-  return found;
+  return numbers;
 }
 
 }  // namespace burnlike::cpu

@@ -31,9 +31,15 @@ class Phases {
 
   class Runner {
    public:
-    // Calls `tile(index)` for each of `tiles`, at least one, in some thread, and then `finish()` in one.
+    // Calls `tile(index)` for each of `tiles`, at least one, in some thread, and then `finish()` in one. A thread that
+    // waits for others calls `ahead(turn)` meanwhile, again and again.
     template <class Tile, class Finish>
     void run(int64_t tiles, const Tile& tile, const Finish& finish) {
+      run(tiles, tile, finish, [](int64_t) {});
+    }
+
+    template <class Tile, class Finish, class Ahead>
+    void run(int64_t tiles, const Tile& tile, const Finish& finish, const Ahead& ahead) {
       State& state = states_[phase_++];
       for (int64_t index; (index = state.next.fetch_add(1, std::memory_order_relaxed)) < tiles;) {
         tile(index);
@@ -41,7 +47,10 @@ class Phases {
         finish();
         state.is_finished.store(true, std::memory_order_release);
       }
-      for (int64_t turn = 0; !state.is_finished.load(std::memory_order_acquire); ++turn) pause(turn);
+      for (int64_t turn = 0; !state.is_finished.load(std::memory_order_acquire); ++turn) {
+        ahead(turn);
+        pause(turn);
+      }
     }
 
    private:

@@ -1,17 +1,22 @@
 """The encoder-decoder: what its positions see, its cache, its options. Its numbers are compared to transformers'."""
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from burnlike.errors import ConfigError, ShapeError
 from burnlike.models import EncoderDecoderConfig
 from burnlike.nn import GeluConfig
+from burnlike.ops import force_cpu_isa, native_status
 
 CONFIG = EncoderDecoderConfig(
     vocab_size=11, d_model=8, n_layers=2, n_heads=2, d_head=3, d_ff=12, n_buckets=8, max_distance=6
 )
+needs_native = pytest.mark.skipif(not native_status().loaded, reason="needs the native library")
 MASK = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
 
 
@@ -124,3 +129,78 @@ def test_what_is_hidden_stays_hidden_beside_large_scores(dtype: torch.dtype) -> 
         later[:, 3:], hidden[:2, 3:] = (tokens[:, 3:] + 1) % 7, (tokens[:2, 3:] + 1) % 7
         assert torch.equal(model(tokens, later, mask)[:, :3], logits[:, :3])
         assert torch.equal(model(hidden, tokens, mask), logits)
+
+
+NATIVE: dict[str, tuple[EncoderDecoderConfig, torch.dtype]] = {
+    "tied": (CONFIG, torch.float32),
+    "gated": (CONFIG.replace(gated=True, activation=GeluConfig(approximate=True), tied_head=False), torch.float32),
+    "wide": (CONFIG.replace(d_model=96, d_ff=600, d_head=40, n_decoder_layers=3), torch.float32),
+    "bfloat16": (CONFIG.replace(d_model=32), torch.bfloat16),
+}
+
+
+def native_calls() -> int:
+    return native_status().calls.get("decode_step", 0)
+
+
+def logits_of(reader: Any, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return torch.stack([reader.next_logits(part) for part in tokens.split(1, 1)], 1)
+
+
+@needs_native
+@pytest.mark.parametrize("isa", native_status().isas)
+@pytest.mark.parametrize(("config", "dtype"), NATIVE.values(), ids=NATIVE)
+def test_native_steps_give_the_logits_of_the_model(config: EncoderDecoderConfig, dtype: torch.dtype, isa: str) -> None:
+    model = built(config).to(dtype)
+    tokens, decoder_tokens = torch.randint(11, (2, 5)), torch.randint(11, (2, 70))  # more than the first slots
+    expected = copy.deepcopy(model).double()(tokens, decoder_tokens, MASK).detach()
+    before = native_calls()
+    with force_cpu_isa(isa):
+        logits = logits_of(model.reader(tokens, attention_mask=MASK), decoder_tokens)
+    assert native_calls() - before == 70
+    tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+    torch.testing.assert_close(logits.double(), expected, rtol=tolerance, atol=tolerance * float(expected.abs().max()))
+
+
+@needs_native
+def test_rows_go_on_with_the_tokens_of_others() -> None:
+    model, tokens, decoder_tokens = built().float(), torch.randint(11, (1, 5)), torch.randint(11, (3, 6))
+    rows, tokens = torch.tensor([2, 0, 0]), tokens.expand(3, -1)
+    for mask in (None, torch.tensor([[0, 1, 1, 1, 1]] * 3)):
+        reader, before = model.reader(tokens, attention_mask=mask), native_calls()
+        logits_of(reader, decoder_tokens[:, :4])
+        reader.reorder(rows)
+        logits = logits_of(reader, decoder_tokens[:, 4:])
+        assert native_calls() - before == (6 if mask is None else 0)  # padding on the left is left to the layers
+        whole = torch.cat((decoder_tokens[rows, :4], decoder_tokens[:, 4:]), 1)
+        torch.testing.assert_close(logits, model(tokens, whole, mask)[:, 4:], rtol=1e-5, atol=1e-5)
+
+
+CHANGES: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "a weight in place": (lambda it: it.decoder.layers[0].attention.query.weight.data.mul_(2), True),
+    "the bias in place": (lambda it: it.decoder.position_bias.weight.data.add_(torch.arange(16.0).view(8, 2)), True),
+    "another weight": (lambda it: setattr(it.embedding, "weight", nn.Parameter(it.embedding.weight * 2)), True),
+    "a hook": (lambda it: it.decoder.norm.register_forward_hook(lambda part, given, output: output * 0.5), False),
+    "a mode": (lambda it: it.decoder.layers[1].dropout.train(), False),
+}
+
+
+@needs_native
+@pytest.mark.parametrize(("change", "is_native"), CHANGES.values(), ids=CHANGES)
+def test_what_a_program_changes_counts_from_the_next_token_on(change: Callable[[Any], Any], is_native: bool) -> None:
+    tokens, decoder_tokens = torch.randint(11, (2, 5)), torch.randint(11, (2, 6))
+    results = []
+    for native in (True, False):
+        model = built(CONFIG.replace(dropout=0.0)).float()
+        memory, cache, reader = model.encode(tokens, MASK), model.new_cache(), model.reader(tokens, attention_mask=MASK)
+        parts, before = [], native_calls()
+        for place, part in enumerate(decoder_tokens.split(1, 1)):
+            if place == 3:
+                change(model)
+            with torch.no_grad():
+                logits = reader.next_logits(part) if native else model.decode(part, memory, MASK, cache)[:, -1]
+            parts.append(logits)
+        assert native_calls() - before == ((6 if is_native else 3) if native else 0)
+        results.append(torch.stack(parts))
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)

@@ -35,6 +35,15 @@ def with_weight(given: dict[str, Any], index: int, tensor: Tensor) -> dict[str, 
     return given | {"weights": weights}
 
 
+def with_memory(given: dict[str, Any]) -> dict[str, Any]:
+    """The same of a block that also attends to a memory of 5 slots."""
+    weights, ones = given["weights"], torch.ones(8)
+    weights = [*weights[:5], ones, torch.randn(8, 8), torch.randn(8, 8), *weights[5:]]
+    form, caches = FORM._replace(has_memory=True), [*given["caches"], torch.zeros(3, 1, 5, 4), torch.zeros(3, 1, 5, 4)]
+    more = {"bias": torch.zeros(2, 6), "memory_ends": torch.full((3,), 4)}
+    return given | {"weights": weights, "form": form, "caches": caches} | more
+
+
 WRONG: dict[str, Any] = {
     "x of another dtype": lambda it: it | {"x": it["x"].double()},
     "x without rows": lambda it: it | {"x": it["x"][:0]},
@@ -70,6 +79,14 @@ WRONG: dict[str, Any] = {
     "an unknown activation": lambda it: it | {"form": FORM._replace(activation=9)},
     "a negative window": lambda it: it | {"form": FORM._replace(window=-1)},
     "no form": lambda it: it | {"form": ()},
+    "ends without a memory": lambda it: it | {"memory_ends": torch.zeros(3, dtype=torch.int64)},
+    "a memory without ends": lambda it: with_memory(it) | {"memory_ends": None},
+    "an end behind the memory": lambda it: with_memory(it) | {"memory_ends": torch.full((3,), 5)},
+    "ends of other rows": lambda it: with_memory(it) | {"memory_ends": torch.zeros(2, dtype=torch.int64)},
+    "a memory without caches": lambda it: with_memory(it) | {"caches": it["caches"]},
+    "a bias of fewer distances": lambda it: with_memory(it) | {"bias": torch.zeros(2, 2)},
+    "a bias of other heads": lambda it: with_memory(it) | {"bias": torch.zeros(3, 6)},
+    "a bias in pieces": lambda it: with_memory(it) | {"bias": torch.zeros(6, 2).mT},
 }
 
 
@@ -101,3 +118,6 @@ def test_a_fake_and_a_count_of_operations() -> None:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             decode_step(**given)
         assert counter.get_total_flops() == 2 * 3 * (new * 480 + 2 * 2 * 4 * seen + 40)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        decode_step(**with_memory(arguments()))
+    assert counter.get_total_flops() == 2 * 3 * (480 + 128 + 2 * 2 * 4 * (3 + 5) + 40)

@@ -23,9 +23,10 @@ from ...nn.torch_counterpart import AnyLibrary
 from ...tensor.torch_bridge.torch_function import lift
 from ..by_path.configs import NewTokens
 from ..generation import GenerateOptions, Reader, generate
+from ..native_model import decodes_natively
 from .block import DecoderBlock, DecoderCache, documents_of, norm_config, positions_of
 from .configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
-from .native_steps import NativeSteps, decodes_natively, native_prompt, native_steps
+from .native_steps import NativeSteps, native_prompt, native_steps
 
 EMBEDDING = Normal(std=0.02)
 
@@ -171,21 +172,20 @@ class DecoderLm(AnyLibrary, Module):
             self._check_mask(mask_pad, tokens)
             if bool(mask_pad[:, -1:].any()):
                 raise ArgumentError("generate: mask_pad: expected padding on the left, got rows that end in padding")
-        read: Any = None
+        longest = self.config.max_sequence_length
+        if use_cache:
+            length = min(tokens.shape[1] + max(max_new_tokens, 1), longest)
+            return generate(self, self.reader(tokens, length, mask_pad), max_new_tokens, **options)
         seen, mask = tokens[:, :0], mask_pad
 
         def next_logits(new: Tensor) -> Tensor:
-            nonlocal read, seen, mask
-            if use_cache:
-                read = read or self.reader(tokens, tokens.shape[1] + max_new_tokens, mask_pad).next_logits
-                return read(new)
+            nonlocal seen, mask
             seen = torch.cat((seen, new), 1)
             if mask is not None:
                 mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]))
             return self(seen, mask)[:, -1]
 
-        longest = self.config.max_sequence_length
-        return generate(self, next_logits, tokens, max_new_tokens, longest=longest, **options)
+        return generate(self, Reader(tokens, next_logits, longest), max_new_tokens, **options)
 
     def reader(self, prompt: Tensor, length: int, mask_pad: Tensor | None = None) -> Reader:
         """A Reader with a cache for `length` positions; see `models.generation.Reader`.
@@ -196,12 +196,14 @@ class DecoderLm(AnyLibrary, Module):
         cache, mask, is_first = self.new_cache(len(prompt) // copies, length), mask_pad, True
         steps: NativeSteps | None = None
 
-        def read(new: Tensor, *, every: bool = False) -> Tensor:
+        def read(new: Tensor, *, every: bool = False, unchanged: bool = False) -> Tensor:
             nonlocal cache, mask, steps, is_first
             if is_first:
                 new, mask = new[::copies], None if mask is None else mask[::copies]
                 steps = native_prompt(self, cache, new, mask)
-            logits = None if steps is None else steps.next_logits(new, every=every)
+            logits = (
+                None if steps is None else steps.next_logits(new, every=every, unchanged=unchanged and not is_first)
+            )
             if logits is None:
                 if steps is not None:
                     steps.hand_back()
@@ -220,7 +222,10 @@ class DecoderLm(AnyLibrary, Module):
             (cache if steps is None else steps).rewind(count)
 
         longest = self.config.max_sequence_length
-        return Reader(prompt, read, longest, lambda rows: cache.reorder(rows), partial(read, every=True), rewind)
+        return Reader(
+            *(prompt, read, longest, lambda rows: cache.reorder(rows), partial(read, every=True), rewind),
+            partial(read, unchanged=True),
+        )
 
     def _forward(
         self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None, positions: Tensor | None

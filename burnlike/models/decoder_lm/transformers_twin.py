@@ -19,9 +19,10 @@ from ...record import Record
 from ...record.loading.load_into import compute_unsaved, registered
 from ..conversion import tensors_for
 from ..encoder_decoder.configs import EncoderDecoderConfig
+from ..native_model import is_changed
 from ..pretrained import described
 from .configs import DecoderLmConfig, RotaryPositions
-from .native_steps import computes, is_changed
+from .native_steps import read
 
 
 def twin_of(model: Any, length: int) -> Any:
@@ -59,7 +60,7 @@ def twin_of(model: Any, length: int) -> Any:
         setattr(twin.get_submodule(owner), name, nn.Parameter(value, requires_grad=False))
     if compute_unsaved(twin, places, torch.device("cpu")):
         return None
-    return twin if isinstance(config, EncoderDecoderConfig) or computes(twin) else None
+    return twin if isinstance(config, EncoderDecoderConfig) or read(twin) is not None else None
 
 
 _OWN_CODE = ("torch", "transformers", *sys.stdlib_module_names)

@@ -1,6 +1,7 @@
 """An encoder-decoder in the layout of T5."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Unpack
 
 import torch
@@ -13,8 +14,10 @@ from ...nn.initializers.configs import Normal
 from ...nn.layer import divided_sequences, expect_shape
 from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, gathers_as_forward, generate
+from ..native_model import decodes_natively
 from .configs import EncoderDecoderConfig
 from .layers import Device, EncoderDecoderLayer, LayerCache, linear, norm_of
+from .native_steps import native_steps
 
 
 class EncoderDecoderCache:
@@ -35,6 +38,7 @@ class EncoderDecoderCache:
                 cached.tensor = None if cached.tensor is None else cached.tensor[rows]
 
 
+@decodes_natively
 class Encoder(Module):
     """Layers that see all positions, with one bias for relative positions."""
 
@@ -61,6 +65,7 @@ class Encoder(Module):
         return self.dropout(self.norm(x))
 
 
+@decodes_natively
 class Decoder(Module):
     """Layers that see earlier positions and the memory, with one bias for relative positions."""
 
@@ -96,6 +101,7 @@ class Decoder(Module):
         return self.dropout(self.norm(x))
 
 
+@decodes_natively
 class EncoderDecoder(Module):
     """Two sequences of tokens to the logits of the second one's next tokens (Raffel et al. 2020, section 2.1).
 
@@ -174,7 +180,7 @@ class EncoderDecoder(Module):
         """
         expect_shape(self, tokens, "batch", "sequence", name="tokens")
         reader = self.reader(tokens, attention_mask=attention_mask, start_token=start_token)
-        return generate(self, reader.next_logits, reader.first, max_new_tokens, **options)
+        return generate(self, reader, max_new_tokens, **options)
 
     def reader(
         self,
@@ -192,14 +198,26 @@ class EncoderDecoder(Module):
         attention_mask = attention_mask if mask_pad is None else ~mask_pad
         gathers_as_forward(self, "encode", "decode")
         memory: Tensor | None = None
-        cache = self.new_cache()
+        cache, steps = self.new_cache(), None
 
-        def next_logits(new: Tensor) -> Tensor:
-            nonlocal memory
-            memory = self.encode(prompt, attention_mask) if memory is None else memory
+        def next_logits(new: Tensor, *, unchanged: bool = False) -> Tensor:
+            nonlocal memory, steps
+            if memory is None:
+                memory = self.encode(prompt, attention_mask)
+                steps = native_steps(self, memory, attention_mask)
+            if steps is not None:
+                if (logits := steps.next_logits(new, unchanged=unchanged)) is not None:
+                    return logits
+                steps.hand_back(cache)
+                steps = None
             return self.decode(new, memory, attention_mask, cache)[:, -1]
 
-        return Reader(torch.full_like(prompt[:, :1], start_token), next_logits, reorder=cache.reorder)
+        return Reader(
+            torch.full_like(prompt[:, :1], start_token),
+            next_logits,
+            reorder=lambda rows: (steps or cache).reorder(rows),
+            next_unchanged=partial(next_logits, unchanged=True),
+        )
 
     def _encode(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")

@@ -65,7 +65,7 @@ class LstmLm(Module):
 
         Int64 `[batch, prompt] -> [batch, prompt + up to max_new_tokens]`; without a prompt it is an ArgumentError.
         """
-        return generate(self, self.reader(tokens).next_logits, tokens, max_new_tokens, **options)
+        return generate(self, self.reader(tokens), max_new_tokens, **options)
 
     def reader(self, prompt: Tensor, length: int | None = None) -> Reader:
         """A Reader of sequences of any length; see `models.generation.Reader`."""

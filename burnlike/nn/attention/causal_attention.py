@@ -14,6 +14,7 @@ from ..call_types import KeepsType
 from ..configs import LinearConfig
 from ..divided_sequence import divided
 from ..layer import FromConfig, expect_shape
+from ..linear import unmerged_weight
 from ..norm.configs import RmsNormConfig
 from .attend import HEADS, KeyValueCache, attend_visible, split_heads
 from .attend_divided import attend_parts
@@ -70,11 +71,11 @@ class CausalAttention(KeepsType, FromConfig, Module):
 
     @property
     def d_head(self) -> int:
-        return self.query.weight.shape[1] // self.n_heads
+        return unmerged_weight(self.query).shape[1] // self.n_heads
 
     @property
     def n_heads_kv(self) -> int:
-        return self.key.weight.shape[1] // self.d_head
+        return unmerged_weight(self.key).shape[1] // self.d_head
 
     @lift
     def forward(
@@ -127,7 +128,7 @@ class CausalAttention(KeepsType, FromConfig, Module):
 
     def new_cache(self, batch: int, length: int) -> KeyValueCache:
         """An empty cache for `length` positions, on the device and in the element type of the weights."""
-        weight = self.key.weight
+        weight = unmerged_weight(self.key)
         shape = (batch, self._own_heads_kv, length, self.d_head)
         key, value = (torch.zeros(shape, dtype=weight.dtype, device=weight.device) for _ in range(2))
         return KeyValueCache(key, value)
@@ -139,7 +140,7 @@ class CausalAttention(KeepsType, FromConfig, Module):
     @property
     def _own_heads_kv(self) -> int:
         """How many heads of keys and values this process has: some of them under tensor parallelism."""
-        return local(self.key.weight).shape[1] // self.d_head
+        return local(unmerged_weight(self.key)).shape[1] // self.d_head
 
     def _heads(self, x: Tensor) -> Tensor:
         """`[batch, sequence, heads * d_head] -> [batch, heads, sequence, d_head]`, for as many heads as there are."""
@@ -165,7 +166,7 @@ class CausalAttention(KeepsType, FromConfig, Module):
         return causally_visible(places, torch.arange(keys, device=device), mask_pad, window, documents)
 
     def _check(self, x: Tensor, mask_pad: Tensor | None, positions: Tensor | None, cache: KeyValueCache | None) -> None:
-        expect_shape(self, x, "batch", "sequence", self.query.weight.shape[0], name="x")
+        expect_shape(self, x, "batch", "sequence", unmerged_weight(self.query).shape[0], name="x")
         batch, length = x.shape[:2]
         hidden_keys(self, mask_pad, None, batch, length, length if cache is None else cache.length)
         if positions is not None:

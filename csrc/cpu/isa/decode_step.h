@@ -27,20 +27,22 @@ enum class DecodeActivation : int64_t { kSilu, kGelu, kTanhGelu, kRelu };
 template <class Element>
 struct DecodeHeads {
   float* query;  // `[group, width]`; its rotation and the result are written over it
-  float* key;    // `[width]`
+  float* key;    // `[width]`, which the cache gets; null where all slots are filled
   const float* value;
   Element* keys;  // of the cache, `[length, width]`
   Element* values;
   int64_t key_stride, value_stride;
   int64_t group, width;
-  int64_t first, last;  // the slots that are seen; the new one is `last`
+  int64_t first, last;  // the slots that are seen; a new one is `last`
   const float* cosine;  // `[half]`, or null
   const float* sine;
   int64_t half;
   bool interleaved;
   DecodeNorm query_norm, key_norm;  // without a gamma: none
   float scale;
-  float soft_cap;  // 0: none
+  float soft_cap;     // 0: none
+  const float* bias;  // of the scores by the distance from `last`, `[group, bias_stride]`; or null
+  int64_t bias_stride;
 };
 
 template <class Element>

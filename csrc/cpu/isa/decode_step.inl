@@ -105,7 +105,7 @@ BURNLIKE_INLINE void decode_sums(
 
 // One head, block by block of keys, with the largest score so far (Milakov & Gimelshein 2018, algorithm 3).
 template <class Element>
-void decode_head(const DecodeHeads<Element>& heads, float* query, float* result) {
+void decode_head(const DecodeHeads<Element>& heads, float* query, const float* bias, float* result) {
   float scores[kDecodeBlock];
   float largest = -__builtin_inff();
   float sum = 0;
@@ -122,6 +122,7 @@ void decode_head(const DecodeHeads<Element>& heads, float* query, float* result)
       }
       float score = decode_dot(query, heads.keys + slot * heads.key_stride, heads.width) * heads.scale;
       if (heads.soft_cap != 0) score = heads.soft_cap * hyperbolic_tangent(score / heads.soft_cap);
+      if (bias != nullptr) score += bias[heads.last - slot];
       scores[index] = score;
       highest = score > highest ? score : highest;
     }
@@ -151,19 +152,21 @@ void decode_head(const DecodeHeads<Element>& heads, float* query, float* result)
 
 template <class Element>
 void decode_heads(const DecodeHeads<Element>& heads) {
-  if (heads.key_norm.gamma != nullptr) decode_normalize(heads.key_norm, heads.key, heads.key, heads.width);
-  if (heads.cosine != nullptr) decode_turn(heads, heads.key);
-  Element* key = heads.keys + heads.last * heads.key_stride;
-  Element* value = heads.values + heads.last * heads.value_stride;
-  for (int64_t index = 0; index < heads.width; ++index) key[index] = store<Element>(heads.key[index]);
-  for (int64_t index = 0; index < heads.width; ++index) value[index] = store<Element>(heads.value[index]);
+  if (heads.key != nullptr) {
+    if (heads.key_norm.gamma != nullptr) decode_normalize(heads.key_norm, heads.key, heads.key, heads.width);
+    if (heads.cosine != nullptr) decode_turn(heads, heads.key);
+    Element* key = heads.keys + heads.last * heads.key_stride;
+    Element* value = heads.values + heads.last * heads.value_stride;
+    for (int64_t index = 0; index < heads.width; ++index) key[index] = store<Element>(heads.key[index]);
+    for (int64_t index = 0; index < heads.width; ++index) value[index] = store<Element>(heads.value[index]);
+  }
   alignas(64) float query[kMostHeadWidth];
   for (int64_t head = 0; head < heads.group; ++head) {
     float* place = heads.query + head * heads.width;
     if (heads.query_norm.gamma != nullptr) decode_normalize(heads.query_norm, place, place, heads.width);
     if (heads.cosine != nullptr) decode_turn(heads, place);
     for (int64_t index = 0; index < heads.width; ++index) query[index] = place[index];
-    decode_head(heads, query, place);
+    decode_head(heads, query, heads.bias == nullptr ? nullptr : heads.bias + head * heads.bias_stride, place);
   }
 }
 
