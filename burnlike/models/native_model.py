@@ -27,7 +27,8 @@ from ..nn.transformer.feed_forward import PositionWiseFeedForward
 from ..ops.decode_step import ACTIVATIONS, DecodeForm, can_decode
 
 _DTYPES = (torch.float32, torch.bfloat16)
-Model, T = TypeVar("Model", bound=nn.Module), TypeVar("T")
+Model = TypeVar("Model", bound=nn.Module)
+T = TypeVar("T")
 Reading = tuple[DecodeForm, list[Tensor]]
 """The form and the weights of a model, in the order in which the native call takes them."""
 _WITHOUT_CALLS = frozenset((*STATE_HOOKS, *HOOK_FLAGS))

@@ -157,6 +157,6 @@ def _(
     *products, head = (shape[0] * shape[1] for shape in weights if len(shape) == 2 and shape[1] > 1)
     seen = len(caches) * (2 * filled + x[0] // starts[0] + 1)  # twice the mean
     if sizes.has_memory:
-        seen = seen // 2 + 2 * sum(shape[2] for shape in caches[2::4] + caches[3::4])
+        seen = seen // 2 + 2 * sum(shape[2] for shape in (*caches[2::4], *caches[3::4]))
     attended = sizes.n_heads * sizes.d_head * seen
     return x[0] * (2 * sum(products) + attended) + 2 * starts[0] * head

@@ -161,6 +161,8 @@ class DecoderLmConfig(ModuleConfig["model.DecoderLm"], tag="DecoderLm"):
     @property
     def with_new_tokens(self) -> "DecoderLmConfig":
         """The config of the model with its new tokens, whose numbers are known."""
+        if not self.new_tokens:
+            return self
         numbers = [it for it in self.new_tokens if isinstance(it, int)]
         return self.replace(vocab_size=max([self.vocab_size, *(it + 1 for it in numbers)]), new_tokens=())
 
