@@ -160,10 +160,10 @@ def _norms_of(layer: Any) -> tuple[Any, ...]:
 
 
 def _linears_of(layer: Any) -> list[Any]:
-    """Those that the native call computes in a layer, in its order."""
-    own, cross, part = layer.attention, layer.cross_attention, layer.feed_forward
+    """Linear layers that the native call computes in a layer, in its order."""
+    itself, cross, part = layer.attention, layer.cross_attention, layer.feed_forward
     inner = (part.linear_gate, part.linear_value) if part.gated else (part.linear_inner,)
-    return [own.query, own.key, own.value, own.output, cross.query, cross.output, *inner, part.linear_outer]
+    return [itself.query, itself.key, itself.value, itself.output, cross.query, cross.output, *inner, part.linear_outer]
 
 
 def _weights_of(model: Any) -> Iterator[Tensor]:
