@@ -24,7 +24,10 @@ ALLOWED = {
     "_step_supports_amp_scaling": "what GradScaler asks of an optimizer that unscales by itself",
     **dict.fromkeys(["_asdict", "_fields", "_replace"], "public methods of named tuples"),
     **dict.fromkeys(["_at_fork_reinit", "_current_frames", "_getframe", "_inheriting", "_slotnames"], "Python's own"),
-    "_attn_implementation": "transformers' own: which kind of attention a model's parts compute",
+    **dict.fromkeys(
+        ["_attn_implementation", "_attn_implementation_internal"],
+        "transformers' own: which kind of attention a model's parts compute, with and without those within it",
+    ),
     "_from_config": "transformers' own: its auto classes make a model of a class, a type and a kind of attention by it",
     **dict.fromkeys(
         ["_apply_gate", "_experts_implementation", "_is_expert_parallel"],

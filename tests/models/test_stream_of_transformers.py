@@ -65,7 +65,7 @@ MODELS = {
     ),
 }
 
-NATIVE = ("Llama", "Mistral", "GPT-2") if native_status().cpu.loaded else ()
+NATIVE = ("Llama", "Mistral", "GPT-2", "T5") if native_status().cpu.loaded else ()
 
 
 def steps() -> int:

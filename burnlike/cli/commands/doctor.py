@@ -13,7 +13,7 @@ _CORE = ("torch", "safetensors", "PyYAML", "msgspec")
 _EXTRAS = ("rich", "numpy")
 # All others are to run in the training steps and examples of `_calls_of_training_steps`.
 _NOT_OF_STEPS = (
-    *("bernoulli_noise_", "convert_", "crc32", "decode_step"),
+    *("batch_moments", "bernoulli_noise_", "convert_", "crc32", "decode_step"),
     *("int8_linear", "join_gates", "join_gates_backward", "read_values_"),
     *("lstm_", "lstm_backward", "lstm_weight_backward"),
 )
