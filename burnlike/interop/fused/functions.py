@@ -67,7 +67,14 @@ def batch_norm(
 
 
 def _lazy_batch_norm(
-    input: Tensor, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: Any, eps: float
+    input: Tensor,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any,
+    bias: Any,
+    training: bool,
+    momentum: Any,
+    eps: float,
 ) -> Tensor:
     wide = torch.promote_types(input.dtype, torch.float32)
     if not training:
