@@ -24,3 +24,8 @@ def as_plain() -> Any:
     torch's guide to subclasses names it. Without it, a class could not ask for the shape of its own tensor.
     """
     return torch._C.DisableTorchFunctionSubclass()
+
+
+def without_overrides() -> Any:
+    """As `as_plain`, and without torch's function modes: native code pays for them at each attribute of a tensor."""
+    return torch._C.DisableTorchFunction()

@@ -157,7 +157,9 @@ def _padding_of(model: Any, options: GenerateOptions) -> str | None:
     if not is_pair and sampler_of(options).reads_tokens:
         return None
     if callable(getattr(model, "reader", None)):
-        return "left" if "mask_pad" in inspect.signature(model.reader).parameters else None
+        # Native steps of an EncoderDecoder know padding on the right alone.
+        side = "right" if is_pair else "left"
+        return side if "mask_pad" in inspect.signature(model.reader).parameters else None
     if "attention_mask" not in inspect.signature(model.forward).parameters:
         return None
     return "right" if is_pair else "left"

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from burnlike.errors import AutodiffError
 from burnlike.interop import fuse, unfuse
 from burnlike.interop.fused import functions, images
 from burnlike.interop.fused.lazy_norm import LazyNorm
@@ -76,6 +75,17 @@ class Written(Block):
         normalized = self.bn1(y)
         y.add_(1.0)
         return self.conv2(F.relu(normalized))
+
+
+class WrittenResidual(Block):
+    """A sum of two normalizations of which one is written to before the sum is used."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.bn1(self.conv1(x))
+        z = self.downsample(x)
+        summed = y + z
+        z.relu_()
+        return self.conv2(summed) + z
 
 
 class Viewed(nn.Module):
@@ -323,10 +333,35 @@ def test_an_activation_in_place_writes_to_the_callers_tensor() -> None:
     assert torch.equal(passed, x.relu())
 
 
-def test_a_write_to_what_a_waiting_normalization_reads_is_an_error() -> None:
-    _, fused = pair(Written())
-    with pytest.raises(AutodiffError, match="wrote in place to the input of a batch normalization"):
-        fused(torch.randn(SIZE))
+@pytest.mark.parametrize("model", [Written, WrittenResidual])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_write_to_what_a_waiting_normalization_reads(model: type[Block], mode: Any, training: bool) -> None:
+    stock, fused = pair(model())
+    x = torch.randn(SIZE)
+    with mode():
+        assert_same([fused.train(training)(x)], [stock.train(training)(x)])
+
+
+class Again(nn.Module):
+    """A part that computes again in backward, by a setting of its own name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.saves_memory, self.block = True, Block(nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return checkpoint(self.block, x, use_reentrant=False) if self.saves_memory else self.block(x)  # pyright: ignore[reportReturnType]
+
+
+def test_a_part_that_computes_again_by_a_setting_of_any_name() -> None:
+    stock, fused = pair(Again())
+    x, gradients = torch.randn(SIZE), list[Tensor]()
+    for model in (stock, fused):
+        image = x.clone().requires_grad_()
+        torch.manual_seed(0)
+        gradients += torch.autograd.grad(model(image).pow(2).sum(), image)
+    assert_same(gradients[1:], gradients[:1])
 
 
 def test_one_value_for_each_channel_is_the_stock_error() -> None:

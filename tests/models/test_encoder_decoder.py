@@ -10,6 +10,7 @@ from torch import nn
 
 from burnlike.errors import ConfigError, ShapeError
 from burnlike.models import EncoderDecoderConfig
+from burnlike.models.completions import complete
 from burnlike.nn import GeluConfig
 from burnlike.ops import force_cpu_isa, native_status
 
@@ -175,6 +176,15 @@ def test_rows_go_on_with_the_tokens_of_others() -> None:
         assert native_calls() - before == (6 if mask is None else 0)  # padding on the left is left to the layers
         whole = torch.cat((decoder_tokens[rows, :4], decoder_tokens[:, 4:]), 1)
         torch.testing.assert_close(logits, model(tokens, whole, mask)[:, 4:], rtol=1e-5, atol=1e-5)
+
+
+@needs_native
+def test_prompts_of_different_lengths_have_native_steps_together() -> None:
+    model, prompts, before = built().float(), [torch.randint(11, (length,)) for length in (5, 2, 4)], native_calls()
+    together = complete(model, prompts, 6, temperature=0.0).tokens
+    assert native_calls() - before == 6
+    for row, prompt in zip(together, prompts, strict=True):
+        assert torch.equal(row, model.double().generate(prompt[None], 6, temperature=0.0)[0, 1:])
 
 
 CHANGES: dict[str, tuple[Callable[[Any], Any], bool]] = {

@@ -69,6 +69,9 @@ def is_known(module: nn.Module) -> bool:
     if stock is None:
         return False
     functions = [stock, *(it for _, it in methods_of(type(module), stock))]
+    names = {name for it in functions for code in codes_of(it.__code__) for name in code.co_names}
+    if not _CHECKPOINTS.isdisjoint(names) and names.isdisjoint(FLAGS):
+        return False  # computes again in backward, outside of the part, and no flag says when
     return all(_reads_known(it, module, set()) for it in functions)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ... import ops
 from ..._torch_compat.fake_tensors import is_fake, with_values
+from ..._torch_compat.wrappers import without_overrides
 from ...ops import half_products
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
@@ -58,30 +59,39 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """`F.batch_norm` of images in channels_last, within a part that computes so; see `images.py`."""
-    if not _takes_batch_norm(input, running_mean, running_var, weight, bias, training, momentum):
-        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if in_channels_last():
+        with without_overrides():
+            if _takes_batch_norm(input, running_mean, running_var, weight, bias, training, momentum):
+                return _lazy_batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _lazy_batch_norm(
+    input: Tensor,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any,
+    bias: Any,
+    training: bool,
+    momentum: Any,
+    eps: float,
+) -> Tensor:
     wide = torch.promote_types(input.dtype, torch.float32)
     if not training:
-        mean, variance = running_mean.to(wide), running_var.to(wide)  # pyright: ignore[reportOptionalMemberAccess]
-        return lazy_norm(input, (weight, bias, mean, variance), eps, False)  # pyright: ignore[reportArgumentType]
+        return lazy_norm(input, (weight, bias, running_mean.to(wide), running_var.to(wide)), eps, False)
     mean, variance = ops.batch_moments(rows_of(input))
     if running_mean is not None and running_var is not None:
         count = input.numel() // input.shape[1]
         with torch.no_grad():
             for running, new in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
                 running.copy_(running.to(wide).lerp(new, momentum))
-    return lazy_norm(input, (weight, bias, mean, variance), eps, True)  # pyright: ignore[reportArgumentType]
+    return lazy_norm(input, (weight, bias, mean, variance), eps, True)
 
 
 def _takes_batch_norm(
     x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: Any, momentum: Any
 ) -> bool:
-    if (
-        not in_channels_last()
-        or weight is None
-        or bias is None
-        or not takes(x, weight, bias, running_mean, running_var)
-    ):
+    if weight is None or bias is None or not takes(x, weight, bias, running_mean, running_var):
         return False
     columns = [it for it in (weight, bias, running_mean, running_var) if it is not None]
     if len({it.dtype for it in columns}) > 1 or (x.dtype == torch.float64 and weight.dtype != x.dtype):

@@ -11,22 +11,24 @@ at once, and writes the running ones. Its result is a tensor without memory unti
 It never leaves such a part, whose code is known to do nothing with tensors but call functions of torch.
 """
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ref
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from ... import ops
-from ..._torch_compat.tensors import times_written
 from ..._torch_compat.wrappers import as_plain, tensor_without_memory
-from ...errors import AutodiffError
 from ...ops.batch_norm import BatchActivation
 from .lazy_logits import LazyTensor
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class NormRecipe:
     """The recipe of a lazy normalization of x `[n, c, h, w]`; `values` are the numbers, once read."""
 
@@ -35,7 +37,6 @@ class NormRecipe:
     epsilon: float
     of_batch: bool
     tracked: bool
-    written: int
     residual: Tensor | None = None
     values: Tensor | None = None
 
@@ -45,11 +46,6 @@ class NormRecipe:
         return self.values
 
     def computed(self, activation: BatchActivation) -> Tensor:
-        if _times_written(self.x, self.residual) != self.written:
-            raise AutodiffError(
-                "a fused model wrote in place to the input of a batch normalization, or to what is added to it, before"
-                " the result was used; call unfuse(model), or write to a copy"
-            )
         residual = None if self.residual is None else rows_of(self.residual)
         with torch.set_grad_enabled(self.tracked), as_plain():
             y = ops.batch_norm(
@@ -61,10 +57,6 @@ class NormRecipe:
                 of_batch=self.of_batch,
             )
             return y.permute(0, 3, 1, 2)
-
-
-def _times_written(*tensors: Tensor | None) -> int:
-    return sum(times_written(it) for it in tensors if it is not None and not it.is_inference())
 
 
 def rows_of(x: Tensor) -> Tensor:
@@ -110,14 +102,61 @@ def lazy_norm(x: Tensor, columns: tuple[Tensor, Tensor, Tensor, Tensor], epsilon
         epsilon: added to the variance.
         of_batch: whether mean and variance are those of x.
     """
-    return _lazy(NormRecipe(x, columns, epsilon, of_batch, torch.is_grad_enabled(), _times_written(x)))
+    return _lazy(NormRecipe(x, columns, epsilon, of_batch, torch.is_grad_enabled()))
 
 
 def _lazy(recipe: NormRecipe) -> Tensor:
     x = recipe.x
     norm = tensor_without_memory(LazyNorm, x.shape, x.stride(), x.dtype, x.device)
-    norm.recipe = recipe
+    norm.recipe = _waiting(recipe)
     return norm
+
+
+class _Waiting(threading.local):
+    def __init__(self) -> None:
+        self.recipes: list[ref[NormRecipe]] = []
+
+
+_WAITING = _Waiting()
+
+
+def _waiting(recipe: NormRecipe) -> NormRecipe:
+    _WAITING.recipes = [it for it in _WAITING.recipes if it() is not None]
+    _WAITING.recipes.append(ref(recipe))
+    return recipe
+
+
+class ReadBeforeWrites(TorchFunctionMode):
+    """A reader of normalizations that wait, before anything writes to their input, or to what is added to them.
+
+    Counts of writes would not do: tensors of inference mode have none.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if _WAITING.recipes and args and _writes(func, kwargs):
+            _read_those_of(args[0])
+        return func(*args, **(kwargs or {}))
+
+
+def _writes(func: Callable[..., Any], keywords: dict[str, Any] | None) -> bool:
+    name = getattr(func, "__name__", "")
+    in_place = name.endswith("_") if name[:2] != "__" else name[:3] == "__i" or name == "__setitem__"
+    return in_place or (keywords is not None and bool(keywords.get("inplace")))
+
+
+def _read_those_of(target: Any) -> None:
+    if isinstance(target, LazyNorm):
+        target = target.recipe.values
+    if not isinstance(target, Tensor):  # nothing is written where it is computed
+        return
+    memory = target.untyped_storage().data_ptr()
+    for recipe in [it() for it in _WAITING.recipes]:
+        if recipe is None or recipe.values is not None:
+            continue
+        if any(it is not None and it.untyped_storage().data_ptr() == memory for it in (recipe.x, recipe.residual)):
+            recipe.read()
 
 
 def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
@@ -132,10 +171,9 @@ def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
         return None
     if torch.is_grad_enabled() != recipe.tracked or residual.device != recipe.x.device:
         return None
-    written = recipe.written + _times_written(residual)
-    longer = replace(recipe, residual=residual, written=written, values=None)
+    longer = replace(recipe, residual=residual, values=None)
     if in_place:
-        one.recipe = longer
+        one.recipe = _waiting(longer)
         return one
     return _lazy(longer)
 
