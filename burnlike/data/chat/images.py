@@ -23,6 +23,7 @@ from .templates import Encoded, Pictured, Row, WrongConversation
 _COLUMNS = ("images", "image")
 _MARK = "<image>"
 """The mark of an image in the texts of LLaVA's and LLaMA-Factory's rows, whatever the template writes."""
+_LONGEST_SHOWN = 200
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 
 
@@ -84,8 +85,15 @@ def _file(value: Any, directory: Path) -> Path:
             f"image: expected the path of a file, got {value!r:.60}; nothing is downloaded: save it as a file"
         )
     path = directory / value
-    if not path.is_file():
-        raise WrongRow(f"image: there is no file {path}; paths are relative to the file of the conversations")
+    try:
+        is_there = path.is_file()
+    except OSError:  # such as of pixels as text, which are too long for a name
+        is_there = False
+    if not is_there:
+        shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:60]}..."
+        raise WrongRow(
+            f"image: there is no file {directory / shown}; paths are relative to the file of the conversations"
+        )
     return path
 
 
@@ -100,6 +108,13 @@ class ImageReader:
     def is_in(directory: Path) -> bool:
         """True if a directory has a processor."""
         return any((directory / it).is_file() for it in _PROCESSORS)
+
+    @cached_property
+    def _marks(self) -> list[str]:
+        """Tokens that may be the mark of an image; read without the processor, which texts alone don't need."""
+        if not self.is_in(self._directory):
+            return []
+        return [it for it in self._tokenizer.get_added_vocab() if "image" in it.lower() or "img" in it.lower()]
 
     @cached_property
     def processor(self) -> Any:
@@ -132,7 +147,7 @@ class ImageReader:
             DataError: there is no processor.
         """
         files = [it["image"] for it in image_parts(conversation.messages)]
-        if not files:
+        if not files and not any(mark in row.text for row in rows for mark in self._marks):
             return [row._replace(pictured=Pictured(row.text)) for row in rows]
         processor = self.processor
         counts = [row.text.count(processor.image_token) for row in rows]
