@@ -23,7 +23,6 @@ from .templates import Encoded, Pictured, Row, WrongConversation
 _COLUMNS = ("images", "image")
 _MARK = "<image>"
 """The mark of an image in the texts of LLaVA's and LLaMA-Factory's rows, whatever the template writes."""
-_LONGEST_SHOWN = 200
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 
 
@@ -86,15 +85,11 @@ def _file(value: Any, directory: Path) -> Path:
         )
     path = directory / value
     try:
-        is_there = path.is_file()
-    except OSError:  # such as of pixels as text, which are too long for a name
-        is_there = False
-    if not is_there:
-        shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:60]}..."
-        raise WrongRow(
-            f"image: there is no file {directory / shown}; paths are relative to the file of the conversations"
-        )
-    return path
+        if path.is_file():
+            return path
+    except OSError:  # of pixels as text, which are too long for a name
+        pass
+    raise WrongRow(f"image: there is no file {str(path)[:200]}; paths are relative to the file of the conversations")
 
 
 class ImageReader:
@@ -112,9 +107,8 @@ class ImageReader:
     @cached_property
     def _marks(self) -> list[str]:
         """Tokens that may be the mark of an image; read without the processor, which texts alone don't need."""
-        if not self.is_in(self._directory):
-            return []
-        return [it for it in self._tokenizer.get_added_vocab() if "image" in it.lower() or "img" in it.lower()]
+        added = self._tokenizer.get_added_vocab() if self.is_in(self._directory) else ()
+        return [it for it in added if "image" in it.lower() or "img" in it.lower()]
 
     @cached_property
     def processor(self) -> Any:
