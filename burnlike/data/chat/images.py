@@ -84,9 +84,12 @@ def _file(value: Any, directory: Path) -> Path:
             f"image: expected the path of a file, got {value!r:.60}; nothing is downloaded: save it as a file"
         )
     path = directory / value
-    if not path.is_file():
-        raise WrongRow(f"image: there is no file {path}; paths are relative to the file of the conversations")
-    return path
+    try:
+        if path.is_file():
+            return path
+    except OSError:  # of pixels as text, which are too long for a name
+        pass
+    raise WrongRow(f"image: there is no file {str(path)[:200]}; paths are relative to the file of the conversations")
 
 
 class ImageReader:
@@ -100,6 +103,12 @@ class ImageReader:
     def is_in(directory: Path) -> bool:
         """True if a directory has a processor."""
         return any((directory / it).is_file() for it in _PROCESSORS)
+
+    @cached_property
+    def _marks(self) -> list[str]:
+        """Tokens that may be the mark of an image; read without the processor, which texts alone don't need."""
+        added = self._tokenizer.get_added_vocab() if self.is_in(self._directory) else ()
+        return [it for it in added if "image" in it.lower() or "img" in it.lower()]
 
     @cached_property
     def processor(self) -> Any:
@@ -132,7 +141,7 @@ class ImageReader:
             DataError: there is no processor.
         """
         files = [it["image"] for it in image_parts(conversation.messages)]
-        if not files:
+        if not files and not any(mark in row.text for row in rows for mark in self._marks):
             return [row._replace(pictured=Pictured(row.text)) for row in rows]
         processor = self.processor
         counts = [row.text.count(processor.image_token) for row in rows]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..._dtypes import FloatName
+from ..._torch_compat.dispatch import assume_constant
 from ..._torch_compat.modules import CALL_HOOKS
 from ...errors import ArgumentError, ModuleTreeError
 from ...ops import linear, lora_linear
@@ -180,6 +181,8 @@ class Dequantized(Reparameterization):
         return frozen_linear(x, base, bias, outputs_first=outputs_first)
 
 
+# Compiled code could not guard the forward of a class of which some modules are fused.
+@assume_constant
 def kind_of(layer: type) -> Literal["linear", "conv1d", "embedding"] | None:
     """The kind of a class of layers that computes just what torch's or transformers' layer of this kind does."""
     if issubclass(layer, nn.Linear) and layer.forward is nn.Linear.forward:

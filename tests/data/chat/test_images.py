@@ -198,6 +198,8 @@ def test_images_stand_where_rows_have_them(row: Mapping[str, Any], text: str) ->
         ({"messages": [question(None, "a"), ANSWER], "images": ["0.png", "0.png"]}, "expected 1 images, .*, got 2"),
         ({"messages": [question(None, MARK), ANSWER], "images": ["0.png"]}, "writes 2 marks <image> for 1 images"),
         ({"messages": turns("a", "b"), "images": ["damaged.png"]}, "damaged.png can't be read as an image"),
+        ({"messages": turns(f"a {MARK}", "b")}, "writes 1 marks <image> for 0 images"),
+        ({"messages": turns("a", "b"), "image": "iVBOR" * 100}, r"there is no file iVBOR\w*;"),
     ],
 )  # fmt: skip
 def test_what_is_no_image_is_refused(row: Mapping[str, Any], message: str) -> None:
