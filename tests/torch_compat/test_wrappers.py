@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from burnlike._torch_compat import wrappers
 
@@ -37,3 +38,25 @@ def test_as_plain() -> None:
     assert tensor.dim() == "function"
     with wrappers.as_plain():
         assert tensor.dim() == 2
+
+
+class Counted(TorchFunctionMode):
+    """Counts the functions of torch that are called."""
+
+    calls = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_without_overrides() -> None:
+    tensor, x = made(), torch.ones(2)
+    with Counted() as counted:
+        x.sin()
+        assert counted.calls == 1
+        with wrappers.without_overrides():
+            assert (x.shape, tensor.dim()) == ((2,), 2)
+        assert counted.calls == 1
+        x.sin()
+    assert counted.calls == 2
