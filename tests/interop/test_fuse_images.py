@@ -557,8 +557,11 @@ def _grouped(groups: int) -> nn.Module:
 
 @pytest.mark.parametrize(
     ("model", "gains"),
-    [(_grouped(1), True), (_grouped(8), True), (_grouped(2), False), (Dense(8), True), (Dense(9), False)],
-    ids=["plain", "each channel", "in groups", "concatenations", "many concatenations"],
+    [
+        *((_grouped(1), True), (_grouped(8), True), (_grouped(8).bfloat16(), False), (_grouped(2), False)),
+        *((_grouped(1).bfloat16(), True), (Dense(8), True), (Dense(9), False)),
+    ],
+    ids=["plain", "each channel", "each, bfloat16", "in groups", "bfloat16", "concatenations", "many"],
 )
 def test_parts_of_kinds_that_lose_in_channels_last_are_kept(model: nn.Module, gains: bool) -> None:
     assert any("channels_last" in it.ops for it in fuse(model).fused) == gains
