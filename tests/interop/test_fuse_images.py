@@ -325,12 +325,37 @@ def test_fuse_again_and_unfuse() -> None:
     assert normalizations() == before
 
 
-def test_an_activation_in_place_writes_to_the_callers_tensor() -> None:
+class WrittenByDropout(Block):
+    """A dropout in place, whose input is read behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.5, inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.conv1(x)
+        return self.conv2(self.dropout(h)) + h
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_an_activation_in_place_writes_to_the_callers_tensor(mode: Callable[[], Any]) -> None:
     stock, fused = pair(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1)))
     x = torch.randn(SIZE)
-    passed, other = x.clone(), x.clone()
-    assert_same([fused(passed)], [stock(other)])
+    with mode():
+        passed, other = x.clone(), x.clone()
+        assert_same([fused(passed)], [stock(other)])
     assert torch.equal(passed, x.relu())
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_a_dropout_in_place_writes_to_its_input(mode: Callable[[], Any]) -> None:
+    stock, fused = pair(WrittenByDropout())
+    x, results = torch.randn(SIZE), list[Tensor]()
+    for model in (stock, fused):
+        torch.manual_seed(1)
+        with mode():
+            results.append(model(x))
+    assert_same([results[1]], [results[0]])
 
 
 @pytest.mark.parametrize("model", [Written, WrittenResidual])

@@ -22,6 +22,7 @@ from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import WITHOUT_NATIVE
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
+from ...ops.linear import multiplies_faster
 from .images import drawn, in_channels_last, is_channels_last
 from .lazy_logits import LazyLogits, loss_of
 from .lazy_norm import lazy_norm, rows_of
@@ -29,7 +30,12 @@ from .recurrent import lstm as native_lstm
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    return ops.linear(input, weight, bias) if takes(input, weight, bias) else F.linear(input, weight, bias)
+    return ops.linear(input, weight, bias) if takes_linear(input, weight, bias) else F.linear(input, weight, bias)
+
+
+def takes_linear(x: Any, weight: Any, bias: Any) -> bool:
+    """True if `ops.linear` takes these, and may multiply them faster than torch."""
+    return takes(x, weight, bias) and multiplies_faster(weight.dtype)
 
 
 def layer_norm(
@@ -365,7 +371,7 @@ _FEWEST_DRAWS = 512
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """`F.dropout`."""
-    if (result := drawn(input, lambda it: F.dropout(it, p, training, inplace))) is not None:
+    if (result := drawn(input, lambda it: F.dropout(it, p, training), in_place=inplace)) is not None:
         return result
     if inplace or training is not True or not takes_dropout(input, p):
         return F.dropout(input, p, training, inplace)

@@ -27,12 +27,11 @@ from torch import Tensor, nn
 from ... import ops
 from ..._torch_compat.fake_tensors import is_fake
 from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks, is_stock_convolution
-from ..._torch_compat.tensors import times_written
 from ..._torch_compat.wrappers import without_overrides
 from ...ops._function import is_recorded, is_transformed
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
-from .lazy_norm import LazyNorm, ReadBeforeWrites, rows_of
+from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, rows_of
 from .reading import methods_of
 from .rebinding import codes_of
 from .trials import numbers, untouched_state
@@ -93,9 +92,8 @@ def _is_worth_it(part: nn.Module) -> bool:
 
 
 def _loses(convolution: nn.Conv2d) -> bool:
-    if convolution.groups == convolution.in_channels:
-        return convolution.groups > 1 and convolution.weight.element_size() == 2
-    return convolution.groups > 1
+    has_group_of_several = convolution.groups < convolution.in_channels
+    return convolution.groups > 1 and (has_group_of_several or convolution.weight.element_size() == 2)
 
 
 def _concatenates(module: nn.Module) -> bool:
@@ -169,22 +167,17 @@ def _computed(
     if layout is None:
         return stock(module, *arguments, **keywords)
     converted = [_channels_last(it) if isinstance(it, Tensor) and it.dim() == 4 else it for it in inputs]
-    written = [0 if it is x else _times_written(it) for it, x in zip(converted, inputs, strict=True)]
     _COMPUTING.layout = layout
     try:
         by_name = dict(zip(keywords, converted[len(arguments) :], strict=True))
-        with ReadBeforeWrites():
+        with ReadBeforeWrites() as writes:
             result = _outward(stock(module, *converted[: len(arguments)], **by_name), layout)
     finally:
         _COMPUTING.layout = None
-    for x, twin, before in zip(inputs, converted, written, strict=True):
-        if twin is not x and _times_written(twin) != before:  # by an activation in place
+    for x, twin in zip(inputs, converted, strict=True):
+        if twin is not x and memory_of(twin) in writes.memories:  # by an activation in place
             x.copy_(twin)
     return result
-
-
-def _times_written(x: Tensor) -> int:
-    return 0 if x.is_inference() else times_written(x)
 
 
 def _layout_of(module: nn.Module, inputs: list[Any]) -> torch.memory_format | None:
@@ -254,7 +247,7 @@ def _outward(value: Any, layout: torch.memory_format) -> Any:
     return value
 
 
-def drawn(x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor | None:
+def drawn(x: Tensor, draw: Callable[[Tensor], Tensor], *, in_place: bool) -> Tensor | None:
     """`draw(x)` with random numbers for the values of an image in the order of the stock layout; None outside of parts.
 
     torch draws in the order of memory.
@@ -263,7 +256,8 @@ def drawn(x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor | None:
     if not is_other or not isinstance(x, Tensor) or not is_channels_last(x) or x.is_contiguous():
         return None
     x = x.recipe.read() if isinstance(x, LazyNorm) else x
-    return _channels_last(draw(_stock_layout(x)))
+    result = _channels_last(draw(_stock_layout(x)))
+    return x.copy_(result) if in_place else result
 
 
 class _Layout(torch.autograd.Function):

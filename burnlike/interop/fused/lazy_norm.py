@@ -130,13 +130,21 @@ class ReadBeforeWrites(TorchFunctionMode):
     """A reader of normalizations that wait, before anything writes to their input, or to what is added to them.
 
     Counts of writes would not do: tensors of inference mode have none.
+
+    Attributes:
+        memories: the memories that were written to; see `memory_of`.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memories: set[int] = set()
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if _WAITING.recipes and args and _writes(func, kwargs):
-            _read_those_of(args[0])
+        if args and _writes(func, kwargs) and (memory := memory_of(args[0])) is not None:
+            self.memories.add(memory)
+            _read_those_of(memory)
         return func(*args, **(kwargs or {}))
 
 
@@ -146,16 +154,16 @@ def _writes(func: Callable[..., Any], keywords: dict[str, Any] | None) -> bool:
     return in_place or (keywords is not None and bool(keywords.get("inplace")))
 
 
-def _read_those_of(target: Any) -> None:
-    if isinstance(target, LazyNorm):
-        target = target.recipe.values
-    if not isinstance(target, Tensor):  # nothing is written where it is computed
-        return
-    memory = target.untyped_storage().data_ptr()
+def memory_of(x: Any) -> int | None:
+    """The address of a tensor's memory, which its views share; None of an unread normalization, and of other things."""
+    if isinstance(x, LazyNorm):
+        x = x.recipe.values
+    return x.untyped_storage().data_ptr() if isinstance(x, Tensor) else None
+
+
+def _read_those_of(memory: int) -> None:
     for recipe in [it() for it in _WAITING.recipes]:
-        if recipe is None or recipe.values is not None:
-            continue
-        if any(it is not None and it.untyped_storage().data_ptr() == memory for it in (recipe.x, recipe.residual)):
+        if recipe is not None and recipe.values is None and memory in (memory_of(recipe.x), memory_of(recipe.residual)):
             recipe.read()
 
 

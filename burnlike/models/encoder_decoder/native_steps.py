@@ -127,9 +127,7 @@ def _form_of(model: Any) -> DecodeForm:
     layers, norm = model.decoder.layers, model.decoder.norm
     attentions = [it for layer in layers for it in (layer.attention, layer.cross_attention)]
     parts = [layer.feed_forward for layer in layers]
-    norms = [
-        it for layer in layers for it in (layer.norm_attention, layer.norm_cross_attention, layer.norm_feed_forward)
-    ]
+    norms = [it for layer in layers for it in _norms_of(layer)]
     linears = [it for layer in layers for it in _linears_of(layer)]
     forms = {(it.n_heads, it.d_head) for it in attentions}, {(activation_of(it), it.gated) for it in parts}
     if any(len(it) > 1 for it in (*forms, {it.epsilon for it in (*norms, norm)})):
