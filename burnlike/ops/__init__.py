@@ -18,6 +18,7 @@ from .bias_gelu import bias_gelu, bias_gelu_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
 from .crc32 import crc32
+from .convolution_3x3 import convolution_3x3, convolution_3x3_reference
 from .cross_entropy import cross_entropy, cross_entropy_reference
 from .decode_step import decode_step
 from .dropout_add import dropout_add, dropout_add_reference
@@ -64,6 +65,8 @@ __all__ = [
     "convert_reference",
     "convolution",
     "crc32",
+    "convolution_3x3",
+    "convolution_3x3_reference",
     "cross_entropy",
     "cross_entropy_reference",
     "decode_step",

@@ -1,0 +1,140 @@
+"""Convolutions of 3 x 3 with a border of zeros on the CPU, by fewer products than they have (Winograd 1980; Lavin &
+Gray 2016, "Fast algorithms for convolutional neural networks").
+
+Tiles of 4 x 4 results take 36 instead of 144 products for each channel, tiles of 2 x 2 take 16 instead of 36. Distances
+from float64 are up to three times those of a sum of products. A value that is not finite reaches its whole tile.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..errors import ShapeError
+from ._arguments import check_tensor
+from ._example import Example
+from ._function import call
+from ._library import autograd, fake, flops, op
+
+CHANNELS = 16
+"""Both numbers of channels are multiples of it."""
+_FEWEST_CHANNELS = 32
+"""Of either side, below which the gradient of the weight is faster as a sum of products."""
+
+_convolution_3x3, _convolution_3x3_backward = op("convolution_3x3"), op("convolution_3x3_backward")
+
+
+def convolution_3x3(x: Tensor, weight: Tensor, transposed: bool = False) -> Tensor:
+    """`torch.nn.functional.conv2d(..., padding=1)` of images whose channels are last.
+
+    Differentiable any number of times. Memory: beside the result and what is saved, x and the weight, at most four
+    times the weight; and backward of x and the gradient, in tiles, at most 12 MB.
+
+    Args:
+        x: `[n, h, w, channels_in]`, float32, on a CPU; on other devices it is the reference.
+        weight: `[channels, channels_in, 3, 3]`, as of `nn.Conv2d`.
+        transposed: `conv_transpose2d(..., padding=1)` instead, which takes `channels` and gives `channels_in`: the
+            gradient of the images.
+
+    Returns:
+        `[n, h, w, channels]`, contiguous. The bits are the same for any number of threads.
+
+    Raises:
+        ShapeError: the channels do not fit, or are no multiples of 16.
+    """
+    if x.device.type not in ("cpu", "meta"):
+        _check(x, weight, transposed)
+        return convolution_3x3_reference(x, weight, transposed)
+    return call("convolution_3x3", _convolution_3x3, convolution_3x3_reference, _check, x, weight, transposed)
+
+
+def convolution_3x3_reference(x: Tensor, weight: Tensor, transposed: bool = False) -> Tensor:
+    """The same as `convolution_3x3` in plain torch, on any device."""
+    images = x.permute(0, 3, 1, 2)
+    convolve = functional.conv_transpose2d if transposed else functional.conv2d
+    return convolve(images, weight, padding=1).permute(0, 2, 3, 1).contiguous()
+
+
+def _check(x: Tensor, weight: Tensor, transposed: bool) -> None:
+    check_tensor("convolution_3x3", "x", x, (torch.float32,))
+    check_tensor("convolution_3x3", "weight", weight, (torch.float32,), x.device)
+    channels_in = x.shape[-1] if x.dim() == 4 else "c"
+    first = 0 if transposed else 1
+    fits = weight.dim() == 4 and weight.shape[2:] == (3, 3) and weight.shape[first] == channels_in
+    if not fits or weight.shape[0] % CHANNELS or weight.shape[1] % CHANNELS:
+        sides = f"{channels_in}, channels" if transposed else f"channels, {channels_in}"
+        raise ShapeError(
+            f"convolution_3x3: expected images [n, h, w, {channels_in}] and a weight [{sides}, 3, 3] with channels that"
+            f" are multiples of {CHANNELS}, got {list(x.shape)} and {list(weight.shape)}; nn.functional.conv2d takes"
+            " any"
+        )
+
+
+@fake("convolution_3x3")
+def _(x: Tensor, weight: Tensor, transposed: bool = False) -> Tensor:
+    _check(x, weight, transposed)
+    return x.new_empty(*x.shape[:3], weight.shape[1 if transposed else 0])
+
+
+@fake("convolution_3x3_backward")
+def _(grad: Tensor, x: Tensor) -> Tensor:
+    return x.new_empty(grad.shape[3], x.shape[3], 3, 3)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, weight, *transposed = inputs
+    ctx.save_for_backward(x, weight)
+    ctx.transposed = bool(transposed and transposed[0])
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    x, weight = ctx.saved_tensors
+    needs_x, needs_weight = ctx.needs_input_grad[:2]
+    grad_x = _convolution_3x3(grad, weight, not ctx.transposed) if needs_x else None
+    pair = (x, grad) if ctx.transposed else (grad, x)
+    grads = (grad_x, _weight_gradient(*pair, weight) if needs_weight else None)
+    return *grads, *(None,) * (len(ctx.needs_input_grad) - 2)
+
+
+def _weight_gradient(grad: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    if min(weight.shape[:2]) >= _FEWEST_CHANNELS:
+        return _convolution_3x3_backward(grad, x)
+    of_images = (it.permute(0, 3, 1, 2) for it in (grad, x))
+    sizes = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)  # strides, padding, dilation, transposed, output padding, groups
+    return torch.ops.aten.convolution_backward(*of_images, weight, None, *sizes, [False, True, False])[1]
+
+
+def _save_pair(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward_of_pair(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    of_results, x = ctx.saved_tensors
+    needs_results, needs_x = ctx.needs_input_grad
+    return (
+        _convolution_3x3(x, grad, False) if needs_results else None,
+        _convolution_3x3(of_results, grad, True) if needs_x else None,
+    )
+
+
+autograd("convolution_3x3", _backward, _save)
+autograd("convolution_3x3_backward", _backward_of_pair, _save_pair)
+
+
+@flops("convolution_3x3")
+def _(x: tuple[int, ...], weight: tuple[int, ...], *_: Any, **__: Any) -> int:
+    return 18 * x[0] * x[1] * x[2] * weight[0] * weight[1]
+
+
+@flops("convolution_3x3_backward")
+def _(grad: tuple[int, ...], x: tuple[int, ...], *_: Any, **__: Any) -> int:
+    return 18 * x[0] * x[1] * x[2] * grad[3] * x[3]
+
+
+def _example(weight: Tensor) -> Tensor:
+    taps = weight.reshape(1, 1, 2, 4).expand(CHANNELS, CHANNELS, 2, 4).reshape(CHANNELS, CHANNELS, 8)
+    return convolution_3x3(weight.new_ones(1, 2, 2, CHANNELS), torch.cat([taps, taps[..., :1]], -1).unflatten(-1, (3, 3)))
+
+
+EXAMPLE = Example(_example, "rows")

@@ -1,0 +1,197 @@
+// Convolutions of 3 x 3 with a border of zeros on the CPU, by tiles: checks, memory and threads. The arithmetic is in
+// isa/convolution_3x3.inl.
+#include <torch/csrc/stable/library.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "burnlike/calls.h"
+#include "burnlike/tensors.h"
+#include "isa/convolution_3x3.h"
+#include "rows.h"
+
+namespace burnlike::cpu {
+namespace {
+
+CallCounter forward_calls{"convolution_3x3"};
+CallCounter backward_calls{"convolution_3x3_backward"};
+
+// Channels come in whole vectors of any instruction set.
+constexpr int64_t kChannels = 16;
+// Values of a block of tiles before and behind its products, that stay in a core's own cache.
+constexpr int64_t kNearValues = 150'000;
+// The same for all cores.
+constexpr int64_t kSharedValues = 500'000;
+// Tiles that a block has at least, or the weight would be read too often.
+constexpr int64_t kFewestTiles = 24;
+
+void check_images(const Tensor& x) {
+  STD_TORCH_CHECK(
+      x.is_cpu() && x.dim() == 4 && element_kind(x) == ElementKind::kFloat32 && x.size(3) % kChannels == 0,
+      "convolution_3x3: expected images [n, h, w, c] in float32, with c a multiple of 16");
+}
+
+TiledImages tiled(const Tensor& x, int64_t channels, int64_t tile) {
+  return {x.size(1), x.size(2), channels, (x.size(1) + tile - 1) / tile, (x.size(2) + tile - 1) / tile};
+}
+
+int64_t tiles_of(const Tensor& x, int64_t tile) {
+  const TiledImages images = tiled(x, 0, tile);
+  return x.size(0) * images.down * images.right;
+}
+
+// The tiles by which fewer products are formed. That a weight is transformed costs as much as so many tiles.
+const Convolution3x3Kernels& kernels_of(const Tensor& x) {
+  constexpr int64_t kTilesOfWeight = 64;
+  const int64_t products_2 = 16 * (tiles_of(x, 2) + kTilesOfWeight);
+  const int64_t products_4 = 36 * (tiles_of(x, 4) + kTilesOfWeight);
+  return products_4 < products_2 ? convolution_in_tiles_of_4() : convolution_in_tiles_of_2();
+}
+
+enum class Purpose : uint8_t { kPacked, kTiles, kSums, kBlock };
+
+// Memory of the thread for a purpose, kept for the next call: to get it from the system takes as long as the products.
+// More than kMostKept values are kept for one call alone.
+float* floats(Purpose purpose, int64_t count) {
+  constexpr int64_t kMostKept = 4'000'000;
+  struct Memory {
+    std::unique_ptr<float[]> values;
+    int64_t count = 0;
+  };
+  thread_local Memory memories[4];
+  Memory& memory = memories[static_cast<int>(purpose)];
+  if (memory.count < count || memory.count > kMostKept) {
+    memory.values = nullptr;  // before the new ones are asked for
+    memory.values = std::make_unique_for_overwrite<float[]>(count);
+    memory.count = count;
+  }
+  return memory.values.get();
+}
+
+// Of blocks of about `size` tiles, as many as threads share evenly.
+int64_t even_blocks(int64_t tiles, int64_t size) {
+  const int64_t blocks = (tiles + size - 1) / size;
+  return std::min(tiles, (blocks + 1) / 2 * 2);
+}
+
+Tensor convolution_3x3(const Tensor& x_any, const Tensor& weight_any, bool transposed) {
+  forward_calls.add();
+  check_images(x_any);
+  STD_TORCH_CHECK(
+      weight_any.is_cpu() && weight_any.dim() == 4 && element_kind(weight_any) == ElementKind::kFloat32 &&
+          weight_any.size(2) == 3 && weight_any.size(3) == 3 && weight_any.size(transposed ? 0 : 1) == x_any.size(3) &&
+          weight_any.size(transposed ? 1 : 0) % kChannels == 0,
+      "convolution_3x3: expected a weight [channels, channels_in, 3, 3] in float32 that fits the images");
+  const Tensor x = as_contiguous(x_any);
+  const Tensor weight = as_contiguous(weight_any);
+  const int64_t channels_in = x.size(3);
+  const int64_t channels = weight.size(transposed ? 1 : 0);
+  const Tensor y = new_contiguous({x.size(0), x.size(1), x.size(2), channels}, ElementKind::kFloat32, x);
+  if (y.numel() == 0) return y;
+  const Convolution3x3Kernels& kernels = kernels_of(x);
+  const int64_t places = (kernels.tile + 2) * (kernels.tile + 2);
+  const TiledImages inputs = tiled(x, channels_in, kernels.tile);
+  const TiledImages results = tiled(x, channels, kernels.tile);
+  const int64_t tiles = tiles_of(x, kernels.tile);
+  const float* x_data = data_of<float>(x);
+  const float* weight_data = data_of<float>(weight);
+  float* y_data = mutable_data_of<float>(y);
+
+  float* packed_data = floats(Purpose::kPacked, places * channels_in * channels);
+  for_rows(channels_in, 16 * channels, [&](int64_t begin, int64_t end) {
+    kernels.pack(weight_data, packed_data, weight.size(0), weight.size(1), transposed, begin, end);
+  });
+
+  const int64_t of_near = kNearValues / (places * (channels_in + channels));
+  const int64_t blocks = even_blocks(tiles, std::max(of_near, kFewestTiles));
+  const int64_t most = (tiles + blocks - 1) / blocks;
+  torch::stable::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+    // Places a power of two apart would share the same few lines of the cache.
+    const TilePlaces before{nullptr, most * channels_in + kChannels};
+    const TilePlaces behind{nullptr, most * channels + kChannels};
+    float* memory = floats(Purpose::kBlock, places * (before.stride + behind.stride));
+    const TilePlaces in{memory, before.stride};
+    const TilePlaces out{memory + places * before.stride, behind.stride};
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t begin = tiles * block / blocks;
+      const int64_t end = tiles * (block + 1) / blocks;
+      kernels.spread(x_data, inputs, in, begin, end);
+      for (int64_t place = 0; place < places; ++place) {
+        const float* weights = packed_data + place * channels_in * channels;
+        kernels.product(
+            {in.data + place * in.stride, channels_in, 1, weights, 0, out.data + place * out.stride, end - begin,
+             channels_in, channels, false});
+      }
+      kernels.gather(out, results, y_data, begin, end);
+    }
+  });
+  return y;
+}
+
+// The gradient of the weight. The blocks of tiles depend on the sizes alone, and are added in their order.
+Tensor convolution_3x3_backward(const Tensor& grad_any, const Tensor& x_any) {
+  backward_calls.add();
+  check_images(x_any);
+  check_images(grad_any);
+  for (int64_t dim = 0; dim < 3; ++dim) {
+    STD_TORCH_CHECK(grad_any.size(dim) == x_any.size(dim), "convolution_3x3_backward: the images have other sizes");
+  }
+  const Tensor grad = as_contiguous(grad_any);
+  const Tensor x = as_contiguous(x_any);
+  const int64_t channels_in = x.size(3);
+  const int64_t channels = grad.size(3);
+  const Tensor grad_weight = new_contiguous({channels, channels_in, 3, 3}, ElementKind::kFloat32, x);
+  float* grad_weight_data = mutable_data_of<float>(grad_weight);
+  const Convolution3x3Kernels& kernels = kernels_of(x);
+  const int64_t tiles = tiles_of(x, kernels.tile);
+  if (tiles == 0 || channels == 0 || channels_in == 0) {
+    std::fill_n(grad_weight_data, grad_weight.numel(), 0.0F);
+    return grad_weight;
+  }
+  const int64_t places = (kernels.tile + 2) * (kernels.tile + 2);
+  const TiledImages inputs = tiled(x, channels_in, kernels.tile);
+  const TiledImages results = tiled(x, channels, kernels.tile);
+  const float* x_data = data_of<float>(x);
+  const float* grad_data = data_of<float>(grad);
+  const int64_t size = std::clamp(kSharedValues / (places * (channels_in + channels)), kChannels, tiles);
+  const int64_t blocks = (tiles + size - 1) / size;
+  const int64_t most = (tiles + blocks - 1) / blocks;
+  const int64_t x_stride = most * channels_in + kChannels;
+  const int64_t grad_stride = most * channels + kChannels;
+  float* of_x = floats(Purpose::kTiles, places * (x_stride + grad_stride));
+  float* of_grad = of_x + places * x_stride;
+  float* sums = floats(Purpose::kSums, places * channels_in * channels);
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t begin = tiles * block / blocks;
+    const int64_t end = tiles * (block + 1) / blocks;
+    for_rows(end - begin, places * (channels + channels_in), [&](int64_t first, int64_t last) {
+      kernels.spread(x_data, inputs, {of_x + first * channels_in, x_stride}, begin + first, begin + last);
+      kernels.spread_grad(grad_data, results, {of_grad + first * channels, grad_stride}, begin + first, begin + last);
+    });
+    torch::stable::parallel_for(0, places, 1, [&](int64_t first, int64_t last) {
+      for (int64_t place = first; place < last; ++place) {
+        kernels.product(
+            {of_x + place * x_stride, 1, channels_in, of_grad + place * grad_stride, channels,
+             sums + place * channels_in * channels, channels_in, end - begin, channels, block > 0});
+      }
+    });
+  }
+  for_rows(channels / kChannels, kChannels * channels_in * places, [&](int64_t begin, int64_t end) {
+    kernels.gather_weight(sums, grad_weight_data, channels, channels_in, begin * kChannels, end * kChannels);
+  });
+  return grad_weight;
+}
+
+}  // namespace
+}  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("convolution_3x3(Tensor x, Tensor weight, bool transposed=False) -> Tensor");
+  library.def("convolution_3x3_backward(Tensor grad, Tensor x) -> Tensor");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
+  library.impl("convolution_3x3", TORCH_BOX(&burnlike::cpu::convolution_3x3));
+  library.impl("convolution_3x3_backward", TORCH_BOX(&burnlike::cpu::convolution_3x3_backward));
+}
