@@ -1,0 +1,171 @@
+"""Tokens of transformers' encoder-decoders in BART's layout, one by one on the CPU, over the weights of their modules.
+
+There is no model of ours beside them: transformers computes the memory, and each token is one native call.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...ops.decode_step import DecodeForm
+from .. import native_model
+from ..decoder_lm.transformers_twin import has_stock_attention, is_stock
+from ..generation import Reader
+from ..native_model import OtherModelError, Reading, activation_of, checked
+from ..weights.options import ACTIVATIONS
+from .native_steps import MemorySteps
+
+_CLASSES = frozenset(
+    f"{it}ForConditionalGeneration" for it in ("Bart", "Blenderbot", "MBart", "PLBart", "Pegasus")
+) | {"MarianMTModel"}
+_PROVEN_TOKENS = 3
+_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
+"""Of the difference of proven logits, as a part of the largest."""
+
+
+def with_native_steps(reader: Reader, model: Any, tokens: Tensor, mask_pad: Tensor | None) -> Reader:
+    """A Reader whose tokens the native call computes, where it can; where it can't, `reader` of the same model does."""
+    if type(model).__name__ not in _CLASSES:
+        return reader
+    steps: BartSteps | None = None
+    seen = reader.first[:, :0]
+
+    def next_logits(new: Tensor, *, unchanged: bool = False) -> Tensor:
+        nonlocal steps, seen
+        if seen.shape[1] == 0:
+            steps = _proven_steps(model, tokens, None if mask_pad is None else ~mask_pad, new)
+        if steps is not None:
+            seen = torch.cat((seen, new), 1)
+            if (logits := steps.next_logits(new, unchanged=unchanged)) is not None:
+                return logits
+            steps, new = None, seen  # the model reads all again
+        return reader.next_logits(new)
+
+    def reorder(rows: Tensor) -> None:
+        nonlocal seen
+        if steps is None:
+            assert reader.reorder is not None
+            reader.reorder(rows)
+        else:
+            steps.reorder(rows)
+            seen = seen[rows]
+
+    unchanged = partial(next_logits, unchanged=True)
+    return Reader(reader.first, next_logits, reader.longest, reorder, next_unchanged=unchanged)
+
+
+def _proven_steps(model: Any, tokens: Tensor, mask: Tensor | None, start: Tensor) -> "BartSteps | None":
+    """Native steps that give the first logits of the model's own forward pass; None where they don't."""
+    if start.shape[1] != 1 or BartSteps.read(model) is None:
+        return None
+    memory = model.get_encoder()(tokens, attention_mask=mask)[0]
+    if (steps := BartSteps.begin(model, memory, mask)) is None:
+        return None
+    shown = start.expand(-1, _PROVEN_TOKENS)
+    options = {"encoder_outputs": (memory,), "attention_mask": mask, "use_cache": False}
+    expected = model(decoder_input_ids=shown, **options).logits.float()
+    for column, wanted in zip(shown.split(1, 1), expected.unbind(1), strict=True):
+        logits = steps.next_logits(column)
+        if logits is None or not (logits - wanted).abs().max() <= _TOLERANCE[memory.dtype] * wanted.abs().max():
+            return None
+    steps.rewind()
+    return steps
+
+
+class BartSteps(MemorySteps):
+    """The steps of a model of transformers."""
+
+    @classmethod
+    def read(cls, model: Any) -> Reading | None:
+        return native_model.read(model, _form_of, _weights_of, _is_usable)
+
+    def _read_again(self, model: Any) -> None:
+        """Nothing: it was proven as it was."""
+
+    def take(self, weights: list[Tensor]) -> None:
+        super().take(weights)
+        decoder = self.model.get_decoder()
+        positions = decoder.embed_positions
+        self._embed, self._scale = decoder.embed_tokens.forward, getattr(decoder, "embed_scale", 1.0)
+        self._positions, self._first = positions.weight, getattr(positions, "offset", 0)
+        # Of a model that adds to normalized vectors it is the first norm of the native call.
+        self._norm = None if self.form.adds_to_normalized else getattr(decoder, "layernorm_embedding", None)
+        self._epsilon, self._added = decoder.layers[0].final_layer_norm.eps, getattr(self.model, "final_logits_bias")
+
+    def rewind(self) -> None:
+        """Forget all tokens."""
+        self._filled = 0
+
+    def _projections(self) -> Iterator[tuple[nn.Module, nn.Module]]:
+        return ((it.encoder_attn.k_proj, it.encoder_attn.v_proj) for it in self.model.get_decoder().layers)
+
+    def _vectors(self, tokens: Tensor) -> Tensor:
+        x = self._embed(tokens[:, 0]) * self._scale + self._positions[self._first + self._filled]
+        return (x if self._norm is None else self._norm(x)).float()
+
+    def _changed(self, logits: Tensor) -> Tensor:
+        return logits.add_(self._added)
+
+
+def _is_usable(model: Any) -> bool:
+    is_training = any(it.training for it in model.modules())
+    return type(model).__name__ in _CLASSES and not is_training and is_stock(model) and has_stock_attention(model)
+
+
+def _form_of(model: Any) -> DecodeForm:
+    decoder, activation = model.get_decoder(), ACTIVATIONS.get(model.config.activation_function)
+    attentions = [it for layer in decoder.layers for it in (layer.self_attn, layer.encoder_attn)]
+    ((n_heads, d_head),) = {(it.num_heads, it.head_dim) for it in attentions}
+    norms = [it for it in decoder.modules() if isinstance(it, nn.LayerNorm)]
+    if activation is None or len({it.eps for it in norms}) > 1:
+        raise OtherModelError
+    return DecodeForm(
+        n_heads=n_heads,
+        n_heads_kv=n_heads,
+        d_head=d_head,
+        activation=activation_of(SimpleNamespace(activation=activation.init())),
+        is_gated=False,
+        is_centered=True,
+        has_projection_bias=True,
+        has_output_bias=True,
+        has_feed_forward_bias=True,
+        has_head_norms=False,
+        interleaved=False,
+        is_tied=True,
+        window=0,
+        has_memory=True,
+        adds_to_normalized=not hasattr(decoder, "layer_norm"),
+        has_tables=True,
+    )
+
+
+def _weights_of(model: Any) -> Iterator[Tensor]:
+    decoder, head = model.get_decoder(), model.lm_head
+    norms = [
+        norm
+        for layer in decoder.layers
+        for norm in (layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm)
+    ]
+    last = getattr(decoder, "layer_norm", None)
+    norms = [getattr(decoder, "layernorm_embedding", None), *norms] if last is None else [*norms, last]
+    groups = [
+        group
+        for layer in decoder.layers
+        for itself, memory in ((layer.self_attn, layer.encoder_attn),)
+        for group in (
+            (itself.q_proj, itself.k_proj, itself.v_proj, itself.out_proj),
+            (memory.q_proj, memory.out_proj),
+            (layer.fc1, layer.fc2),
+        )
+    ]
+    for norm, linears in zip(norms, (*groups, ()), strict=True):
+        if norm is None:
+            yield head.weight.new_empty(0)
+        for part in (*([] if norm is None else [norm]), *linears):
+            yield checked(part.weight)
+            yield checked(part.bias)
+    yield checked(head.weight)
