@@ -312,14 +312,9 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
         else:
             past = None  # all is read again
 
-    return Reader(
-        tokens,
-        next_logits,
-        longest if isinstance(longest, int) and longest > 0 else None,
-        reorder,
-        every_logits,
-        rewind,
-    )
+    longest = longest if isinstance(longest, int) and longest > 0 else None
+    # A draft model reads the text behind its prompt, which second sequences don't begin with.
+    return Reader(tokens, next_logits, longest, reorder, *(() if options else (every_logits, rewind)))
 
 
 @torch.no_grad()

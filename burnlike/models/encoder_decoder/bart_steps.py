@@ -17,12 +17,12 @@ from ..decoder_lm.transformers_twin import has_stock_attention, is_stock
 from ..generation import Reader
 from ..native_model import OtherModelError, Reading, activation_of, checked
 from ..weights.options import ACTIVATIONS
-from .native_steps import MemorySteps
+from .native_steps import NativeSteps, encoded
 
 _CLASSES = frozenset(
     f"{it}ForConditionalGeneration" for it in ("Bart", "Blenderbot", "MBart", "PLBart", "Pegasus")
 ) | {"MarianMTModel"}
-_PROVEN_TOKENS = 3
+_PROVEN_TOKENS = 2
 _TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
 """Of the difference of proven logits, as a part of the largest."""
 
@@ -55,28 +55,28 @@ def with_native_steps(reader: Reader, model: Any, tokens: Tensor, mask_pad: Tens
             seen = seen[rows]
 
     unchanged = partial(next_logits, unchanged=True)
-    return Reader(reader.first, next_logits, reader.longest, reorder, next_unchanged=unchanged)
+    return reader._replace(next_logits=next_logits, reorder=reorder, next_unchanged=unchanged)
 
 
 def _proven_steps(model: Any, tokens: Tensor, mask: Tensor | None, start: Tensor) -> "BartSteps | None":
     """Native steps that give the first logits of the model's own forward pass; None where they don't."""
-    if start.shape[1] != 1 or BartSteps.read(model) is None:
+    if start.shape[1] != 1 or (reading := BartSteps.read(model)) is None:
         return None
-    memory = model.get_encoder()(tokens, attention_mask=mask)[0]
-    if (steps := BartSteps.begin(model, memory, mask)) is None:
+    memory = encoded(lambda *inputs: model.get_encoder()(*inputs)[0], tokens, mask)
+    steps = BartSteps.begin(model, memory, mask, reading)
+    if steps is None:
         return None
-    shown = start.expand(-1, _PROVEN_TOKENS)
-    options = {"encoder_outputs": (memory,), "attention_mask": mask, "use_cache": False}
-    expected = model(decoder_input_ids=shown, **options).logits.float()
-    for column, wanted in zip(shown.split(1, 1), expected.unbind(1), strict=True):
-        logits = steps.next_logits(column)
-        if logits is None or not (logits - wanted).abs().max() <= _TOLERANCE[memory.dtype] * wanted.abs().max():
-            return None
-    steps.rewind()
-    return steps
+    shown = start[:1].expand(1, _PROVEN_TOKENS)
+    first_row = {"encoder_outputs": (memory[:1],), "attention_mask": None if mask is None else mask[:1]}
+    expected = model(decoder_input_ids=shown, use_cache=False, **first_row).logits.float()
+    proof = BartSteps.begin(model, memory[:1], first_row["attention_mask"], reading)
+    assert proof is not None
+    logits = torch.stack([proof._step(it) for it in shown.split(1, 1)], 1)
+    limit = _TOLERANCE[memory.dtype] * expected.abs().max()
+    return steps if bool((logits - expected).abs().max() <= limit) else None
 
 
-class BartSteps(MemorySteps):
+class BartSteps(NativeSteps):
     """The steps of a model of transformers."""
 
     @classmethod
@@ -86,29 +86,27 @@ class BartSteps(MemorySteps):
     def _read_again(self, model: Any) -> None:
         """Nothing: it was proven as it was."""
 
-    def take(self, weights: list[Tensor]) -> None:
-        super().take(weights)
+    def _note_model(self) -> None:
         decoder = self.model.get_decoder()
         positions = decoder.embed_positions
-        self._embed, self._scale = decoder.embed_tokens.forward, getattr(decoder, "embed_scale", 1.0)
+        self._embed, self._factor = decoder.embed_tokens.forward, getattr(decoder, "embed_scale", 1.0)
         self._positions, self._first = positions.weight, getattr(positions, "offset", 0)
-        # Of a model that adds to normalized vectors it is the first norm of the native call.
+        # Where blocks add to normalized vectors it is the first norm of the native call.
         self._norm = None if self.form.adds_to_normalized else getattr(decoder, "layernorm_embedding", None)
-        self._epsilon, self._added = decoder.layers[0].final_layer_norm.eps, getattr(self.model, "final_logits_bias")
-
-    def rewind(self) -> None:
-        """Forget all tokens."""
-        self._filled = 0
+        self._epsilon, self._added = decoder.layers[0].final_layer_norm.eps, self.model.final_logits_bias
 
     def _projections(self) -> Iterator[tuple[nn.Module, nn.Module]]:
         return ((it.encoder_attn.k_proj, it.encoder_attn.v_proj) for it in self.model.get_decoder().layers)
 
     def _vectors(self, tokens: Tensor) -> Tensor:
-        x = self._embed(tokens[:, 0]) * self._scale + self._positions[self._first + self._filled]
+        x = self._embed(tokens[:, 0]) * self._factor + self._positions[self._first + self._filled]
         return (x if self._norm is None else self._norm(x)).float()
 
     def _changed(self, logits: Tensor) -> Tensor:
         return logits.add_(self._added)
+
+    def _compute_bias(self) -> None:
+        """Nothing: scores have no bias."""
 
 
 def _is_usable(model: Any) -> bool:

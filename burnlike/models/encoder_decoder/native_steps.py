@@ -1,6 +1,6 @@
-"""Tokens of encoder-decoders one by one on the CPU, each by one native call: those of an EncoderDecoder."""
+"""Tokens of an EncoderDecoder one by one on the CPU, each by one native call where that computes its parts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -32,10 +32,9 @@ for _kind in (EncoderDecoderLayer, FeedForward, RelativePositionBias, UnscaledAt
 _FIRST_SLOTS = 64
 
 
-class MemorySteps(ReadModel):
+class NativeSteps(ReadModel):
     """Computes the logits after one more token of each row, over a memory whose keys and values it computes once."""
 
-    _epsilon: float
     _bias: Tensor | None = None
 
     def __init__(self, model: Any, reading: Reading, memory: Tensor, memory_ends: Tensor) -> None:
@@ -50,12 +49,15 @@ class MemorySteps(ReadModel):
             self._caches += [keys[:, :, :0], values[:, :, :0], keys, values]
 
     @classmethod
-    def begin(cls, model: Any, memory: Tensor, attention_mask: Tensor | None) -> Self | None:
-        """Steps for second sequences that begin; None where the model's forward pass is to compute the tokens.
+    def begin(
+        cls, model: Any, memory: Tensor, attention_mask: Tensor | None, reading: Reading | None = None
+    ) -> Self | None:
+        """Native steps for second sequences that begin; None where the model's forward pass is to compute the tokens.
 
         Args:
             memory: `[batch, sequence, d_model]`, which the encoder gives.
             attention_mask: `[batch, sequence]`, 0 where it is padding, which the native call knows on the right.
+            reading: of the model as it is now, where it was read already.
         """
         batch, length = memory.shape[:2]
         if memory.device.type != "cpu" or not can_decode() or not 1 <= batch <= MOST_ROWS:
@@ -66,32 +68,45 @@ class MemorySteps(ReadModel):
             ends = is_seen.sum(-1) - 1
             if bool((ends < 0).any()) or not torch.equal(is_seen, torch.arange(length) <= ends[:, None]):
                 return None
-        reading = cls.read(model)
+        reading = reading or cls.read(model)
         return None if reading is None else cls(model, reading, memory, ends)
 
     @classmethod
     def read(cls, model: Any) -> Reading | None:
         """The reading of the decoder of a model that the native call computes; None of others."""
-        raise NotImplementedError
+        return native_model.read(model, _form_of, _weights_of)
 
     def _read_again(self, model: Any) -> Reading | None:
-        """The reading of a model that was changed since the tokens began."""
+        """The reading of a model that was changed between two tokens."""
         return self.read(model)
+
+    def take(self, weights: list[Tensor]) -> None:
+        super().take(weights)
+        self._note_model()
+
+    def _note_model(self) -> None:
+        embedding = self.model.embedding
+        self._embed, self._epsilon = embedding.forward, self.model.decoder.norm.epsilon
+        self._factor = embedding.weight.shape[1] ** -0.5
+        self._compute_bias()
 
     def _projections(self) -> Iterator[tuple[nn.Module, nn.Module]]:
         """The layers that make keys and values of the memory."""
-        raise NotImplementedError
+        return ((it.cross_attention.key, it.cross_attention.value) for it in self.model.decoder.layers)
 
     def _vectors(self, tokens: Tensor) -> Tensor:
-        """What the first layer gets of tokens `[batch, 1]`: float32 `[batch, d_model]`, to be written over."""
-        raise NotImplementedError
+        """What the first layer gets of tokens `[batch, 1]`: float32 `[batch, d_model]`, which is written over."""
+        return self._embed(tokens).float().flatten(0, 1)
 
     def _changed(self, logits: Tensor) -> Tensor:
-        """The logits of the model, of those that the head's weight gives."""
-        raise NotImplementedError
+        """The logits of the model, of those that the native call gives."""
+        return logits.mul_(self._factor) if self.form.is_tied else logits
 
     def _compute_bias(self) -> None:
-        """Note what is added to the scores, as weights are now."""
+        """The bias of each head by the distance of a key, as weights are now: `[n_heads, slots]`."""
+        if self._slots:
+            bias = self.model.decoder.position_bias(1, self._slots, self._slots - 1)
+            self._bias = bias[0, :, 0].flip(-1).float().contiguous()
 
     def next_logits(self, tokens: Tensor, *, unchanged: bool = False) -> Tensor | None:
         """The logits after `tokens` `[batch, 1]`, `[batch, vocab_size]`; None if it can't compute them.
@@ -120,39 +135,10 @@ class MemorySteps(ReadModel):
 
     def reorder(self, rows: Tensor) -> None:
         """Let each row go on with the tokens of another, int64 `[batch]`, of the same memory."""
+        moved = (rows != torch.arange(len(rows))).nonzero()[:, 0]
         for index, cache in enumerate(self._caches):
             if index % 4 < 2:
-                cache[:, :, : self._filled] = cache[rows, :, : self._filled]
-
-
-class NativeSteps(MemorySteps):
-    """The steps of an EncoderDecoder."""
-
-    @classmethod
-    def read(cls, model: Any) -> Reading | None:
-        return native_model.read(model, _form_of, _weights_of)
-
-    def take(self, weights: list[Tensor]) -> None:
-        super().take(weights)
-        embedding = self.model.embedding
-        self._embed, self._epsilon = embedding.forward, self.model.decoder.norm.epsilon
-        self._factor = embedding.weight.shape[1] ** -0.5
-        self._compute_bias()
-
-    def _projections(self) -> Iterator[tuple[nn.Module, nn.Module]]:
-        return ((it.cross_attention.key, it.cross_attention.value) for it in self.model.decoder.layers)
-
-    def _vectors(self, tokens: Tensor) -> Tensor:
-        return self._embed(tokens).float().flatten(0, 1)
-
-    def _changed(self, logits: Tensor) -> Tensor:
-        return logits.mul_(self._factor) if self.form.is_tied else logits
-
-    def _compute_bias(self) -> None:
-        """The bias of each head by the distance of a key: `[n_heads, slots]`."""
-        if self._slots:
-            bias = self.model.decoder.position_bias(1, self._slots, self._slots - 1)
-            self._bias = bias[0, :, 0].flip(-1).float().contiguous()
+                cache[moved, :, : self._filled] = cache[rows[moved], :, : self._filled]
 
     def hand_back(self, cache: "EncoderDecoderCache") -> None:
         """Give keys and values to the cache of the model's own forward pass."""
@@ -160,6 +146,16 @@ class NativeSteps(MemorySteps):
             key, value, *memory = self._caches[place : place + 4]
             layer.attention.key.tensor, layer.attention.value.tensor = (it[:, :, : self._filled] for it in (key, value))
             layer.cross_attention.key.tensor, layer.cross_attention.value.tensor = memory
+
+
+def encoded(
+    encode: Callable[[Tensor, Tensor | None], Tensor], tokens: Tensor, attention_mask: Tensor | None
+) -> Tensor:
+    """The memory of first sequences `[batch, sequence]`; equal ones side by side, as beams have them, are read once."""
+    shown = tokens if attention_mask is None else torch.stack((tokens, attention_mask.to(tokens.dtype)), -1)
+    _, numbers = shown.unique_consecutive(return_inverse=True, dim=0)
+    rows = numbers.diff(prepend=numbers.new_tensor([-1])).nonzero()[:, 0]
+    return encode(tokens[rows], None if attention_mask is None else attention_mask[rows])[numbers]
 
 
 def _form_of(model: Any) -> DecodeForm:
