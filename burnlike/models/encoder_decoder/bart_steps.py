@@ -66,14 +66,16 @@ def _proven_steps(model: Any, tokens: Tensor, mask: Tensor | None, start: Tensor
     steps = BartSteps.begin(model, memory, mask, reading)
     if steps is None:
         return None
-    shown = start[:1].expand(1, _PROVEN_TOKENS)
-    first_row = {"encoder_outputs": (memory[:1],), "attention_mask": None if mask is None else mask[:1]}
-    expected = model(decoder_input_ids=shown, use_cache=False, **first_row).logits.float()
-    proof = BartSteps.begin(model, memory[:1], first_row["attention_mask"], reading)
-    assert proof is not None
-    logits = torch.stack([proof._step(it) for it in shown.split(1, 1)], 1)
+    longest = slice(None, 1) if mask is None else mask.sum(1).argmax()[None]
+    shown, memory, mask = start[:1].expand(1, _PROVEN_TOKENS), memory[longest], None if mask is None else mask[longest]
+    options = {"encoder_outputs": (memory,), "attention_mask": mask, "use_cache": False}
+    expected = model(decoder_input_ids=shown, **options).logits.float()
+    proof = BartSteps.begin(model, memory, mask, reading)
+    columns = [proof and proof.next_logits(it, unchanged=True) for it in shown.split(1, 1)]
     limit = _TOLERANCE[memory.dtype] * expected.abs().max()
-    return steps if bool((logits - expected).abs().max() <= limit) else None
+    pairs = zip(columns, expected.unbind(1), strict=True)
+    is_proven = all(it is not None and bool((it - wanted).abs().max() <= limit) for it, wanted in pairs)
+    return steps if is_proven else None
 
 
 class BartSteps(NativeSteps):
