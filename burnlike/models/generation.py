@@ -313,8 +313,9 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
             past = None  # all is read again
 
     longest = longest if isinstance(longest, int) and longest > 0 else None
-    # A draft model reads the text behind its prompt, which second sequences don't begin with.
-    return Reader(tokens, next_logits, longest, reorder, *(() if options else (every_logits, rewind)))
+    reader = Reader(tokens, next_logits, longest, reorder)
+    # A draft's text begins with its prompt, a second sequence doesn't.
+    return reader if options else reader._replace(every_logits=every_logits, rewind=rewind)
 
 
 @torch.no_grad()

@@ -5,6 +5,7 @@ There is no model of ours beside them: transformers computes the memory, and eac
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,7 +84,7 @@ class BartSteps(NativeSteps):
 
     @classmethod
     def read(cls, model: Any) -> Reading | None:
-        return native_model.read(model, _form_of, _weights_of, _is_usable)
+        return native_model.read(model, _form_of, _weights_of, _is_stock)
 
     def _read_again(self, model: Any) -> None:
         """Nothing: it was proven as it was."""
@@ -111,17 +112,16 @@ class BartSteps(NativeSteps):
         """Nothing: scores have no bias."""
 
 
-def _is_usable(model: Any) -> bool:
+def _is_stock(model: Any) -> bool:
     is_training = any(it.training for it in model.modules())
-    return type(model).__name__ in _CLASSES and not is_training and is_stock(model) and has_stock_attention(model)
+    return not is_training and is_stock(model) and has_stock_attention(model)
 
 
 def _form_of(model: Any) -> DecodeForm:
     decoder, activation = model.get_decoder(), ACTIVATIONS.get(model.config.activation_function)
     attentions = [it for layer in decoder.layers for it in (layer.self_attn, layer.encoder_attn)]
     ((n_heads, d_head),) = {(it.num_heads, it.head_dim) for it in attentions}
-    norms = [it for it in decoder.modules() if isinstance(it, nn.LayerNorm)]
-    if activation is None or len({it.eps for it in norms}) > 1:
+    if activation is None or len({it.eps for it in decoder.modules() if isinstance(it, nn.LayerNorm)}) > 1:
         raise OtherModelError
     return DecodeForm(
         n_heads=n_heads,
@@ -144,28 +144,26 @@ def _form_of(model: Any) -> DecodeForm:
 
 
 def _weights_of(model: Any) -> Iterator[Tensor]:
-    decoder, head = model.get_decoder(), model.lm_head
-    norms = [
+    decoder = model.get_decoder()
+    norms = (
         norm
         for layer in decoder.layers
         for norm in (layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm)
-    ]
-    last = getattr(decoder, "layer_norm", None)
-    norms = [getattr(decoder, "layernorm_embedding", None), *norms] if last is None else [*norms, last]
-    groups = [
-        group
-        for layer in decoder.layers
-        for itself, memory in ((layer.self_attn, layer.encoder_attn),)
-        for group in (
-            (itself.q_proj, itself.k_proj, itself.v_proj, itself.out_proj),
-            (memory.q_proj, memory.out_proj),
-            (layer.fc1, layer.fc2),
-        )
-    ]
-    for norm, linears in zip(norms, (*groups, ()), strict=True):
-        if norm is None:
-            yield head.weight.new_empty(0)
-        for part in (*([] if norm is None else [norm]), *linears):
-            yield checked(part.weight)
-            yield checked(part.bias)
-    yield checked(head.weight)
+    )
+    if not hasattr(decoder, "layer_norm"):  # a norm is behind each part: the first is that of the embedding, if any
+        norms = chain([getattr(decoder, "layernorm_embedding", None)], norms)
+    for layer in decoder.layers:
+        itself, memory = layer.self_attn, layer.encoder_attn
+        yield from _tensors(next(norms), itself.q_proj, itself.k_proj, itself.v_proj, itself.out_proj)
+        yield from _tensors(next(norms), memory.q_proj, memory.out_proj)
+        yield from _tensors(next(norms), layer.fc1, layer.fc2)
+    yield from _tensors(next(norms, None) or decoder.layer_norm)
+    yield checked(model.lm_head.weight)
+
+
+def _tensors(norm: Any, *linears: Any) -> Iterator[Tensor]:
+    if norm is None:
+        yield torch.empty(0)
+    for part in linears if norm is None else (norm, *linears):
+        yield checked(part.weight)
+        yield checked(part.bias)
