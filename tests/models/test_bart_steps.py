@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from burnlike.errors import ArgumentError
 from burnlike.models import DraftModel, complete, stream
+from burnlike.models.encoder_decoder.bart_steps import BartSteps
 from burnlike.models.generation import reader_of
 from burnlike.ops import force_cpu_isa, native_status
 
@@ -43,7 +44,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 def small(family: str = "Bart", **options: Any) -> Any:
     """A tiny model with values in all of its parameters, so large that tokens differ from place to place."""
-    config = getattr(transformers, f"{family}Config")(**SIZES, **FAMILIES[family], **options)
+    config = getattr(transformers, f"{family}Config")(**{**SIZES, **FAMILIES[family], **options})
     kind = "MarianMTModel" if family == "Marian" else f"{family}ForConditionalGeneration"
     torch.manual_seed(0)
     model = getattr(transformers, kind)(config).eval()
@@ -85,6 +86,34 @@ def test_logits_are_those_of_the_model_in_float64(family: str, isa: str) -> None
             reader = reader_of(model, inputs["input_ids"], 30, mask_pad=inputs["attention_mask"] == 0)
             logits = torch.stack([reader.next_logits(it) for it in decoder_tokens.split(1, 1)], 1)
     torch.testing.assert_close(logits.double(), expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
+
+
+@needs_native
+@pytest.mark.parametrize("family", ["Bart", "MBart"])
+def test_bits_are_those_of_any_number_of_threads(family: str) -> None:
+    model, decoder_tokens = small(family, d_model=256, decoder_ffn_dim=320), torch.randint(24, (3, 9))
+    results, threads = [], torch.get_num_threads()
+    try:
+        with torch.no_grad():
+            memory = model.get_encoder()(decoder_tokens)[0]
+            for count in (1, 2, 3):
+                torch.set_num_threads(count)
+                native = BartSteps.begin(model, memory, None)
+                assert native is not None
+                columns = [native.next_logits(it) for it in decoder_tokens.split(1, 1)]
+                results.append(torch.stack([it for it in columns if it is not None]))
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(results[0], it) for it in results[1:])
+    assert results[0].shape == (9, 3, 24)
+
+
+@needs_native
+def test_a_decoder_has_a_vocabulary_of_its_own() -> None:
+    options = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
+    model, before = small("Marian", decoder_vocab_size=30, **options), steps()
+    assert complete(model, PROMPTS, 12).tokens.tolist() == expected_of(model)
+    assert steps() - before == 12 + PROOF
 
 
 @needs_native

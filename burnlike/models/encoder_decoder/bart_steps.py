@@ -20,9 +20,9 @@ from ..native_model import OtherModelError, Reading, activation_of, checked
 from ..weights.options import ACTIVATIONS
 from .native_steps import NativeSteps, encoded
 
-_CLASSES = frozenset(
-    f"{it}ForConditionalGeneration" for it in ("Bart", "Blenderbot", "MBart", "PLBart", "Pegasus")
-) | {"MarianMTModel"}
+_CLASSES = frozenset(f"{it}ForConditionalGeneration" for it in ("Bart", "Blenderbot", "MBart", "PLBart", "Pegasus")) | {
+    "MarianMTModel"
+}
 _PROVEN_TOKENS = 2
 _TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
 """Of the difference of proven logits, as a part of the largest."""

@@ -95,7 +95,7 @@ class NativeSteps(ReadModel):
         return ((it.cross_attention.key, it.cross_attention.value) for it in self.model.decoder.layers)
 
     def _vectors(self, tokens: Tensor) -> Tensor:
-        """What the first layer gets of tokens `[batch, 1]`: float32 `[batch, d_model]`, which is written over."""
+        """The vectors of tokens `[batch, 1]` for the first layer, float32 `[batch, d_model]`; they are written over."""
         return self._embed(tokens).float().flatten(0, 1)
 
     def _changed(self, logits: Tensor) -> Tensor:
@@ -148,9 +148,7 @@ class NativeSteps(ReadModel):
             layer.cross_attention.key.tensor, layer.cross_attention.value.tensor = memory
 
 
-def encoded(
-    encode: Callable[[Tensor, Tensor | None], Tensor], tokens: Tensor, attention_mask: Tensor | None
-) -> Tensor:
+def encoded(encode: Callable[[Tensor, Tensor | None], Tensor], tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
     """The memory of first sequences `[batch, sequence]`; equal ones side by side, as beams have them, are read once."""
     shown = tokens if attention_mask is None else torch.stack((tokens, attention_mask.to(tokens.dtype)), -1)
     _, numbers = shown.unique_consecutive(return_inverse=True, dim=0)
