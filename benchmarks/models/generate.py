@@ -4,7 +4,7 @@ Ours beside transformers' `generate` with the same weights: eager, and compiled 
 give the same tokens, or the benchmark fails; in bfloat16 the note has how many are the same. In int8 ours is beside
 itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. `beams` searches with 4,
 `t5` is an encoder-decoder of these sizes, `t5_stream` streams transformers' own; `bart`, `bart_beams` and `marian` are
-`complete` of transformers' own models, also of these sizes. In `draft` the first block drafts 4 tokens at a time, in one
+`complete` of transformers' own models, of these sizes. In `draft` the first block drafts 4 tokens at a time, in one
 row, beside transformers' assistant and beside ours without a draft; the other blocks add little, so that most drafts
 are right. `stream` is that of transformers' own model, in one row, beside its `generate`.
 Names choose some of them: `python -m benchmarks.models.generate "eager float32"`.

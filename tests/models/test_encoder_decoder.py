@@ -184,9 +184,10 @@ def test_the_memory_of_equal_rows_side_by_side_is_computed_once() -> None:
     mask = torch.tensor([[1, 0], [1, 0], [1, 1], [1, 1], [1, 0]])
     read: list[tuple[torch.Tensor, ...]] = []
 
-    def encode(*inputs: torch.Tensor) -> torch.Tensor:
-        read.append(inputs)
-        return 10.0 * inputs[0] + inputs[1]
+    def encode(rows: torch.Tensor, shown: torch.Tensor | None) -> torch.Tensor:
+        assert shown is not None
+        read.append((rows, shown))
+        return 10.0 * rows + shown
 
     assert torch.equal(encoded(encode, tokens, mask), 10.0 * tokens + mask)
     assert [it.tolist() for it in read[0]] == [tokens[1:].tolist(), mask[1:].tolist()]

@@ -20,9 +20,8 @@ from ..native_model import OtherModelError, Reading, activation_of, checked
 from ..weights.options import ACTIVATIONS
 from .native_steps import NativeSteps, encoded
 
-_CLASSES = frozenset(f"{it}ForConditionalGeneration" for it in ("Bart", "Blenderbot", "MBart", "PLBart", "Pegasus")) | {
-    "MarianMTModel"
-}
+_CLASSES = ("MarianMTModel", *(f"{it}ForConditionalGeneration" for it in ("Bart", "Blenderbot", "MBart", "PLBart")))
+_CLASSES += ("PegasusForConditionalGeneration",)
 _PROVEN_TOKENS = 2
 _TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
 """Of the difference of proven logits, as a part of the largest."""
@@ -93,7 +92,7 @@ class BartSteps(NativeSteps):
         decoder = self.model.get_decoder()
         positions = decoder.embed_positions
         self._embed, self._factor = decoder.embed_tokens.forward, getattr(decoder, "embed_scale", 1.0)
-        self._positions, self._first = positions.weight, getattr(positions, "offset", 0)
+        self._positions, self._offset = positions.weight, getattr(positions, "offset", 0)
         # Where blocks add to normalized vectors it is the first norm of the native call.
         self._norm = None if self.form.adds_to_normalized else getattr(decoder, "layernorm_embedding", None)
         self._epsilon, self._added = decoder.layers[0].final_layer_norm.eps, self.model.final_logits_bias
@@ -102,7 +101,7 @@ class BartSteps(NativeSteps):
         return ((it.encoder_attn.k_proj, it.encoder_attn.v_proj) for it in self.model.get_decoder().layers)
 
     def _vectors(self, tokens: Tensor) -> Tensor:
-        x = self._embed(tokens[:, 0]) * self._factor + self._positions[self._first + self._filled]
+        x = self._embed(tokens[:, 0]) * self._factor + self._positions[self._offset + self._filled]
         return (x if self._norm is None else self._norm(x)).float()
 
     def _changed(self, logits: Tensor) -> Tensor:
@@ -120,9 +119,11 @@ def _is_stock(model: Any) -> bool:
 def _form_of(model: Any) -> DecodeForm:
     decoder, activation = model.get_decoder(), ACTIVATIONS.get(model.config.activation_function)
     attentions = [it for layer in decoder.layers for it in (layer.self_attn, layer.encoder_attn)]
-    ((n_heads, d_head),) = {(it.num_heads, it.head_dim) for it in attentions}
-    if activation is None or len({it.eps for it in decoder.modules() if isinstance(it, nn.LayerNorm)}) > 1:
+    sizes = {(it.num_heads, it.head_dim) for it in attentions}
+    epsilons = {it.eps for it in decoder.modules() if isinstance(it, nn.LayerNorm)}
+    if activation is None or len(sizes) != 1 or len(epsilons) != 1:
         raise OtherModelError
+    ((n_heads, d_head),) = sizes
     return DecodeForm(
         n_heads=n_heads,
         n_heads_kv=n_heads,
