@@ -3,9 +3,10 @@
 Ours beside transformers' `generate` with the same weights: eager, and compiled with a static cache. In float32 both
 give the same tokens, or the benchmark fails; in bfloat16 the note has how many are the same. In int8 ours is beside
 itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. `beams` searches with 4,
-`t5` is an encoder-decoder of these sizes, `t5_stream` streams transformers' own. In `draft` the first block drafts 4
-tokens at a time, in one row, beside transformers' assistant and beside ours without a draft; the other blocks add
-little, so that most drafts are right. `stream` is that of transformers' own model, in one row, beside its `generate`.
+`t5` is an encoder-decoder of these sizes, `t5_stream` streams transformers' own; `bart`, `bart_beams` and `marian` are
+`complete` of transformers' own models, of these sizes. In `draft` the first block drafts 4 tokens at a time, in one
+row, beside transformers' assistant and beside ours without a draft; the other blocks add little, so that most drafts
+are right. `stream` is that of transformers' own model, in one row, beside its `generate`.
 Names choose some of them: `python -m benchmarks.models.generate "eager float32"`.
 """
 
@@ -52,12 +53,17 @@ BARS = {
     "beams": 1.5,
     "t5": 2.0,
     "t5_stream": 2.0,
+    "bart": 2.0,
+    "bart_beams": 1.5,
+    "marian": 2.0,
     "draft": 1.0,
 }
 ONE_ROW_BARS = BARS | {"int8": 1.5}
 """For one row, where time goes into reading the weights."""
 NAMES = [*(f"{kind} {dtype}" for kind in ("eager", "stream", "compiled") for dtype in ("float32", "bfloat16")), "int8"]
-NAMES += ["beams float32", "t5 float32", "t5_stream float32", "draft float32"]
+NAMES += ["beams float32", "t5 float32", "t5_stream float32", "bart float32", "bart_beams float32", "marian float32"]
+NAMES += ["draft float32"]
+OF_TRANSFORMERS = ("bart", "bart_beams", "marian")
 BEAMS = 4
 DRAFTED, LITTLE = 4, 0.005
 """Tokens of a draft, and the factor of what later blocks add."""
@@ -89,6 +95,23 @@ def t5_models() -> tuple[Any, Any]:
     ours: Any = description.config.init()
     record_from(description.table, ours, theirs.state_dict()).load_into(ours)
     return ours.eval(), theirs
+
+
+def bart_model(kind: str) -> Any:
+    """A BART or a Marian of transformers, without the forced end of `BartConfig`."""
+    import transformers
+
+    torch.manual_seed(0)
+    both = ("encoder", "decoder")
+    sizes: dict[str, Any] = {"vocab_size": CONFIG.vocab_size, "d_model": CONFIG.d_model, "max_position_embeddings": 256}
+    sizes |= {f"{it}_layers": CONFIG.n_layers for it in both} | {f"{it}_ffn_dim": CONFIG.d_ff for it in both}
+    sizes |= {f"{it}_attention_heads": CONFIG.n_heads for it in both}
+    ends: dict[str, Any] = {"eos_token_id": None, "forced_eos_token_id": None, "pad_token_id": 0}
+    ends |= {"bos_token_id": None, "decoder_start_token_id": 2}
+    if kind == "marian":
+        config: Any = transformers.MarianConfig(**sizes, **ends, activation_function="swish", scale_embedding=True)
+        return transformers.MarianMTModel(config).eval()
+    return transformers.BartForConditionalGeneration(transformers.BartConfig(**sizes, **ends)).eval()
 
 
 def draft_models(theirs: Any) -> tuple[Any, Any, Any, Any]:
@@ -139,9 +162,15 @@ def ours_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
     return lambda: model.generate(prompt, NEW)
 
 
-def searched_by(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
-    beams = Beams(num_beams=BEAMS)
-    return lambda: torch.cat((prompt, complete(model, [*prompt], NEW, beams=beams).tokens), 1)
+def first_of(model: Any, prompt: Tensor) -> Tensor:
+    """What transformers' `generate` gives before the new tokens: the prompt, or the start of second sequences."""
+    is_pair = getattr(model.config, "is_encoder_decoder", False)
+    return torch.full_like(prompt[:, :1], model.config.decoder_start_token_id) if is_pair else prompt
+
+
+def completed_by(model: Any, prompt: Tensor, beams: Beams | None = None) -> Callable[[], Tensor]:
+    first = first_of(model, prompt)
+    return lambda: torch.cat((first, complete(model, [*prompt], NEW, beams=beams).tokens), 1)
 
 
 def theirs_of(model: Any, prompt: Tensor, num_beams: int = 1) -> Callable[[], Tensor]:
@@ -151,11 +180,8 @@ def theirs_of(model: Any, prompt: Tensor, num_beams: int = 1) -> Callable[[], Te
 
 
 def stream_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
-    def run() -> Tensor:
-        first = torch.zeros_like(prompt[:, :1]) if getattr(model.config, "is_encoder_decoder", False) else prompt
-        return torch.cat((first, torch.tensor([[*stream(model, prompt[0], NEW)]])), 1)
-
-    return run
+    first = first_of(model, prompt)
+    return lambda: torch.cat((first, torch.tensor([[*stream(model, prompt[0], NEW)]])), 1)
 
 
 def compare_tokens(
@@ -176,7 +202,10 @@ def _measure(name: str, repeats: int) -> list[Comparison]:
     kind, _, dtype = name.partition(" ")
     if kind == "draft":
         return _measure_draft(repeats)
-    ours, theirs = t5_models() if kind.startswith("t5") else models(getattr(torch, dtype or "float32"))
+    if kind in OF_TRANSFORMERS:
+        ours = theirs = bart_model(kind)
+    else:
+        ours, theirs = t5_models() if kind.startswith("t5") else models(getattr(torch, dtype or "float32"))
     if kind == "compiled":
         torch.compiler.reset()
         theirs.generation_config.cache_implementation = "static"
@@ -193,9 +222,14 @@ def _measure(name: str, repeats: int) -> list[Comparison]:
             sides = ours_of(rounded.eval(), prompt), ours_of(ours, prompt)
             options["theirs_name"] = "ours in float32"
         else:
-            streamed = stream_of(theirs, prompt)
-            side = {"stream": streamed, "t5_stream": streamed, "beams": searched_by(ours, prompt)}.get(kind)
-            sides = side or ours_of(ours, prompt), theirs_of(theirs, prompt, BEAMS if kind == "beams" else 1)
+            beams = BEAMS if kind.endswith("beams") else 1
+            if kind.endswith("stream"):
+                side = stream_of(theirs, prompt)
+            elif beams > 1 or ours is theirs:
+                side = completed_by(ours, prompt, Beams(num_beams=beams) if beams > 1 else None)
+            else:
+                side = ours_of(ours, prompt)
+            sides = side, theirs_of(theirs, prompt, beams)
             options["theirs_name"] = "transformers"
         results.append(compare_tokens(f"generate {name}", *sides, batch, repeats, **options))
     return results

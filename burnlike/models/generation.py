@@ -220,7 +220,12 @@ def own_reader(
         return None
     twin = _native_twin(model, tokens.shape[1] + max_new_tokens)
     if twin is None:
-        return _transformers_reader(model, tokens, mask_pad)
+        reader = _transformers_reader(model, tokens, mask_pad)
+        if not model.config.is_encoder_decoder:
+            return reader
+        from .encoder_decoder.bart_steps import with_native_steps  # as the twin
+
+        return with_native_steps(reader, model, tokens, mask_pad)
     if model.config.is_encoder_decoder:
         return twin.reader(tokens, mask_pad=mask_pad, start_token=_start_token(model))
     return own_reader(twin, tokens, max_new_tokens, context_length, mask_pad)
@@ -307,14 +312,10 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
         else:
             past = None  # all is read again
 
-    return Reader(
-        tokens,
-        next_logits,
-        longest if isinstance(longest, int) and longest > 0 else None,
-        reorder,
-        every_logits,
-        rewind,
-    )
+    longest = longest if isinstance(longest, int) and longest > 0 else None
+    reader = Reader(tokens, next_logits, longest, reorder)
+    # A draft's text begins with its prompt, a second sequence doesn't.
+    return reader if options else reader._replace(every_logits=every_logits, rewind=rewind)
 
 
 @torch.no_grad()

@@ -143,11 +143,18 @@ def _facts_of(tensors: list[Tensor]) -> list[tuple[object, ...]]:
 
 
 def read(
-    model: Any, form_of: Callable[[Any], DecodeForm], weights_of: Callable[[Any], Iterable[Tensor]]
+    model: Any,
+    form_of: Callable[[Any], DecodeForm],
+    weights_of: Callable[[Any], Iterable[Tensor]],
+    is_stock: Callable[[Any], bool] | None = None,
 ) -> Reading | None:
-    """The reading of a model in evaluation that the native call computes; None of any other one."""
+    """The reading of a model in evaluation that the native call computes; None of any other one.
+
+    Args:
+        is_stock: of a model of other parts than ours, whether they compute what their classes do.
+    """
     try:
-        if not _is_plain(model):
+        if not (is_stock or _is_plain)(model):
             return None
         form, weights = form_of(model), [*weights_of(model)]
     except (OtherModelError, AttributeError, IndexError):  # of parts that were replaced: forward says what is wrong

@@ -39,7 +39,11 @@ class DecodeForm(NamedTuple):
         interleaved: whether neighbours are turned together, else halves.
         is_tied: whether the head is a table `[vocab_size, d_model]`.
         window: how many positions one sees; 0 for all.
-        has_memory: whether each block also attends to a memory, as in T5, which does not scale the scores.
+        has_memory: whether each block also attends to a memory.
+        is_scaled: whether scores are divided by the square root of d_head.
+        adds_to_normalized: whether what parts give is added to normalized vectors, as in BART: each norm is behind the
+            part before it, the first one behind the embedding.
+        has_tables: whether all linear layers' weights are `[d_output, d_input]`, as those of torch.
     """
 
     n_heads: int
@@ -56,6 +60,9 @@ class DecodeForm(NamedTuple):
     is_tied: bool
     window: int
     has_memory: bool = False
+    is_scaled: bool = True
+    adds_to_normalized: bool = False
+    has_tables: bool = False
 
 
 def can_decode() -> bool:
@@ -94,7 +101,7 @@ def decode_step(
         weights: in float32 or bfloat16, read where they lie. Of each block: norm, query, key, value, output, norms of
             queries and keys, norm, query and output of a memory, norm, feed-forward part; then norm and head. A linear
             layer's is `[d_input, d_output]` in rows or in columns, with its bias behind it; in int8 with its scales
-            `[d_input, 1]` between the two.
+            `[d_input, 1]` between the two. An empty gamma is no norm.
         caches: keys and values of each block, float32 or bfloat16 `[batch, n_heads_kv, length, d_head]`, each time
             followed by those of a memory.
         starts: int64 `[batch]`, the first slot of each row that is no padding; there its positions begin.

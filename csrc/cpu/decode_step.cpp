@@ -50,7 +50,7 @@ class Step {
       const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine, const std::optional<Tensor>& bias,
       const std::optional<Tensor>& memory_ends, int64_t filled, const DecodeForm& form,
       const std::vector<double>& numbers)
-      : form_(form), reader_(weights), filled_(filled) {
+      : form_(form), reader_(weights, form.has_tables), filled_(filled) {
     STD_TORCH_CHECK(numbers.size() == 2, "decode_step: numbers: expected an epsilon and a soft cap");
     soft_cap_ = static_cast<float>(numbers[1]);
     STD_TORCH_CHECK(
@@ -238,8 +238,14 @@ class Step {
   // Normalizes all rows and packs those that the next products take.
   void normalize(const DecodeNorm& norm, const Rows& taken) const {
     for (int64_t row = 0; row < rows_; ++row) {
-      decode_step_kernels().normalize(
-          norm, x_.data + row * x_.stride, normalized_.data + row * normalized_.stride, d_model_);
+      float* x = x_.data + row * x_.stride;
+      float* y = normalized_.data + row * normalized_.stride;
+      if (norm.gamma == nullptr) {
+        std::copy_n(x, d_model_, y);
+        continue;
+      }
+      decode_step_kernels().normalize(norm, x, y, d_model_);
+      if (form_.adds_to_normalized) std::copy_n(y, d_model_, x);
     }
     taken.pack(d_model_, 0, d_model_);
   }
@@ -280,7 +286,7 @@ class Step {
         .interleaved = form_.interleaved,
         .query_norm = blocks_[index].query_norm,
         .key_norm = blocks_[index].key_norm,
-        .scale = form_.has_memory ? 1.0f : 1.0f / square_root(static_cast<float>(form_.width)),
+        .scale = !form_.is_scaled ? 1.0f : 1.0f / square_root(static_cast<float>(form_.width)),
         .soft_cap = soft_cap_,
         .bias = to_memory || bias_ == nullptr ? nullptr : bias_ + head * group * distances_,
         .bias_stride = distances_,

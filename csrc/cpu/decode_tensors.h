@@ -17,10 +17,14 @@ struct DecodeForm {
   bool is_gated, is_centered, has_projection_bias, has_output_bias, has_feed_forward_bias, has_head_norms, interleaved,
       is_tied;
   int64_t window;  // 0: none
-  // As in T5: each block also attends to a memory, and scores are not scaled.
+  // Each block also attends to a memory.
   bool has_memory;
+  bool is_scaled;  // scores are, by 1 / sqrt(width)
+  // What parts give is added to normalized vectors, as in BART, not to those that are normalized.
+  bool adds_to_normalized;
+  bool has_tables;  // all weights are the transposes of the products' ones
 
-  static constexpr size_t kCount = 14;
+  static constexpr size_t kCount = 17;
 
   explicit DecodeForm(const std::vector<int64_t>& values) {
     STD_TORCH_CHECK(values.size() == kCount, "decode_step: form: expected ", kCount, " numbers");
@@ -34,7 +38,8 @@ struct DecodeForm {
     is_gated = size(4, 1) != 0, is_centered = size(5, 1) != 0, has_projection_bias = size(6, 1) != 0;
     has_output_bias = size(7, 1) != 0, has_feed_forward_bias = size(8, 1) != 0, has_head_norms = size(9, 1) != 0;
     interleaved = size(10, 1) != 0, is_tied = size(11, 1) != 0, window = size(12, INT64_MAX);
-    has_memory = size(13, 1) != 0;
+    has_memory = size(13, 1) != 0, is_scaled = size(14, 1) != 0, adds_to_normalized = size(15, 1) != 0;
+    has_tables = size(16, 1) != 0;
     STD_TORCH_CHECK(heads > 0 && heads_kv > 0 && width > 0 && heads % heads_kv == 0, "decode_step: form: heads");
   }
 };
@@ -74,7 +79,7 @@ struct DecodeWeight {
 // Takes the tensors of a list one after the other, each checked to have the shape that its place asks for.
 class DecodeReader {
  public:
-  explicit DecodeReader(const TensorList& list) : list_(list) {}
+  DecodeReader(const TensorList& list, bool has_tables) : list_(list), has_tables_(has_tables) {}
 
   // A vector of `count` numbers, or of a column of them, as floats.
   const float* vector(int64_t count) {
@@ -90,7 +95,12 @@ class DecodeReader {
     return floats.data();
   }
 
+  // An empty gamma is no norm.
   DecodeNorm norm(int64_t count, bool centered, double epsilon) {
+    if (at_ < list_.size() && list_[at_].count == 0) {
+      next();
+      return {};
+    }
     const float* gamma = vector(count);
     return {gamma, centered ? vector(count) : nullptr, static_cast<float>(epsilon), centered};
   }
@@ -99,6 +109,7 @@ class DecodeReader {
   // transpose.
   DecodeWeight weight(int64_t d_input, int64_t d_output, bool has_bias, bool is_table = false) {
     const TensorFacts& facts = next();
+    is_table |= has_tables_;
     const int input_dim = is_table ? 1 : 0;
     DecodeWeight weight{};
     STD_TORCH_CHECK(
@@ -148,6 +159,7 @@ class DecodeReader {
   }
 
   const TensorList& list_;
+  bool has_tables_;
   size_t at_ = 0;
   std::vector<std::vector<float>> storage_;
 };

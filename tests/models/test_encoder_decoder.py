@@ -11,6 +11,7 @@ from torch import nn
 from burnlike.errors import ConfigError, ShapeError
 from burnlike.models import EncoderDecoderConfig
 from burnlike.models.completions import complete
+from burnlike.models.encoder_decoder.native_steps import encoded
 from burnlike.nn import GeluConfig
 from burnlike.ops import force_cpu_isa, native_status
 
@@ -176,6 +177,20 @@ def test_rows_go_on_with_the_tokens_of_others() -> None:
         assert native_calls() - before == (6 if mask is None else 0)  # padding on the left is left to the layers
         whole = torch.cat((decoder_tokens[rows, :4], decoder_tokens[:, 4:]), 1)
         torch.testing.assert_close(logits, model(tokens, whole, mask)[:, 4:], rtol=1e-5, atol=1e-5)
+
+
+def test_the_memory_of_equal_rows_side_by_side_is_computed_once() -> None:
+    tokens = torch.tensor([[1, 0], [1, 0], [1, 0], [2, 3], [1, 0]])
+    mask = torch.tensor([[1, 0], [1, 0], [1, 1], [1, 1], [1, 0]])
+    read: list[tuple[torch.Tensor, ...]] = []
+
+    def encode(rows: torch.Tensor, shown: torch.Tensor | None) -> torch.Tensor:
+        assert shown is not None
+        read.append((rows, shown))
+        return 10.0 * rows + shown
+
+    assert torch.equal(encoded(encode, tokens, mask), 10.0 * tokens + mask)
+    assert [it.tolist() for it in read[0]] == [tokens[1:].tolist(), mask[1:].tolist()]
 
 
 @needs_native

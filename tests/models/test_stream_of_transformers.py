@@ -66,6 +66,8 @@ MODELS = {
 }
 
 NATIVE = ("Llama", "Mistral", "GPT-2", "T5") if native_status().cpu.loaded else ()
+WITHOUT_TWIN = ("BART",) if NATIVE else ()
+"""Those whose own modules native steps read, with two steps more that are compared with the model."""
 
 
 def steps() -> int:
@@ -207,11 +209,11 @@ def test_the_likeliest_tokens_are_those_of_generate(name: str) -> None:
     stops = (end,) if isinstance(end, int) else ()
     before = steps()
     assert [*stream(model, prompt[0], 12, stop_tokens=stops)] == expected
-    assert (steps() > before) == (name in NATIVE)
-    if name in NATIVE:
+    assert (steps() > before) == (name in (*NATIVE, *WITHOUT_TWIN))
+    if steps() > before:
         fuse(model)
         assert [*stream(model, prompt[0], 12, stop_tokens=stops)] == expected
-        assert steps() - before == 2 * len(expected)
+        assert steps() - before == 2 * (len(expected) + 2 * (name in WITHOUT_TWIN))
     assert len({*expected}) > 1 or model.config.is_encoder_decoder
 
 

@@ -78,6 +78,8 @@ WRONG: dict[str, Any] = {
     "heads that are no multiple": lambda it: it | {"form": FORM._replace(n_heads_kv=3)},
     "an unknown activation": lambda it: it | {"form": FORM._replace(activation=9)},
     "a negative window": lambda it: it | {"form": FORM._replace(window=-1)},
+    "weights that are no tables": lambda it: it | {"form": FORM._replace(has_tables=True)},
+    "an empty weight": lambda it: with_weight(it, 1, torch.zeros(0, 8)),
     "no form": lambda it: it | {"form": ()},
     "ends without a memory": lambda it: it | {"memory_ends": torch.zeros(3, dtype=torch.int64)},
     "a memory without ends": lambda it: with_memory(it) | {"memory_ends": None},

@@ -36,8 +36,6 @@ def twin_of(model: Any, length: int) -> Any:
     are those of transformers and torch, with their own code or `fuse`'s, without hooks and adapters, and its parts,
     their settings and buffers are those that its config makes.
     """
-    if not _is_stock(model) or not _is_as_configured(model):
-        return None
     try:
         values = json.loads(model.config.to_json_string())
         description = described({**values, "architectures": [type(model).__name__], "dtype": None}, "config.json")
@@ -48,6 +46,8 @@ def twin_of(model: Any, length: int) -> Any:
                 longest = min(longest, length)
             config = config.replace(max_sequence_length=longest)
         elif not isinstance(config, EncoderDecoderConfig) or model.dtype != torch.float32:
+            return None
+        if not is_stock(model) or not _is_as_configured(model):
             return None
         twin = config.init("meta").eval()
         tensors = tensors_for(description.table, twin, Record(model.state_dict(), source="the model"))
@@ -68,7 +68,8 @@ _WITHOUT_EFFECT = ("training", "gradient_checkpointing", "padding_idx", "vocab_s
 """Of settings of modules: on what a model computes in evaluation."""
 
 
-def _is_stock(model: nn.Module) -> bool:
+def is_stock(model: nn.Module) -> bool:
+    """True if a model has parameters of one dtype on the CPU, and calls of its parts are those of their own classes."""
     for module in model.modules():
         if is_changed(module) or parametrizations_of(module):
             return False
@@ -92,12 +93,16 @@ def _is_own(kind: type[nn.Module]) -> bool:
     return all(it.__module__.split(".")[0] in _OWN_CODE for it in used if isinstance(it, types.FunctionType | type))
 
 
-def _is_as_configured(model: Any) -> bool:
-    """True if the parts of a model, their settings and their buffers equal those of a new model of its config."""
-    # An attention function of transformers: a program may register others.
+def has_stock_attention(model: Any) -> bool:
+    """True if attention is a function of transformers: a program may register others."""
     attention = getattr(model.config, "_attn_implementation", None)
     functions = sys.modules["transformers.modeling_utils"].ALL_ATTENTION_FUNCTIONS
-    if attention != "eager" and (attention != "sdpa" or functions["sdpa"].__module__.split(".")[0] not in _OWN_CODE):
+    return attention == "eager" or (attention == "sdpa" and functions["sdpa"].__module__.split(".")[0] in _OWN_CODE)
+
+
+def _is_as_configured(model: Any) -> bool:
+    """True if the parts of a model, their settings and their buffers equal those of a new model of its config."""
+    if not has_stock_attention(model):
         return False
     config = deepcopy(model.config)
     try:

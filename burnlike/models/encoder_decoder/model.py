@@ -17,7 +17,7 @@ from ..generation import GenerateOptions, Reader, gathers_as_forward, generate
 from ..native_model import decodes_natively
 from .configs import EncoderDecoderConfig
 from .layers import Device, EncoderDecoderLayer, LayerCache, linear, norm_of
-from .native_steps import native_steps
+from .native_steps import NativeSteps, encoded
 
 
 class EncoderDecoderCache:
@@ -203,8 +203,8 @@ class EncoderDecoder(Module):
         def next_logits(new: Tensor, *, unchanged: bool = False) -> Tensor:
             nonlocal memory, steps
             if memory is None:
-                memory = self.encode(prompt, attention_mask)
-                steps = native_steps(self, memory, attention_mask)
+                memory = encoded(self.encode, prompt, attention_mask)
+                steps = NativeSteps.begin(self, memory, attention_mask)
             if steps is not None:
                 if (logits := steps.next_logits(new, unchanged=unchanged)) is not None:
                     return logits

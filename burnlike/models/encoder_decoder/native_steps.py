@@ -1,10 +1,10 @@
 """Tokens of an EncoderDecoder one by one on the CPU, each by one native call where that computes its parts."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ...nn.attention.attend import split_heads
@@ -35,22 +35,72 @@ _FIRST_SLOTS = 64
 class NativeSteps(ReadModel):
     """Computes the logits after one more token of each row, over a memory whose keys and values it computes once."""
 
+    _bias: Tensor | None = None
+
     def __init__(self, model: Any, reading: Reading, memory: Tensor, memory_ends: Tensor) -> None:
         self._slots, self._filled = 0, 0
-        super().__init__(model, reading, read)
+        super().__init__(model, reading, self._read_again)
         self._memory_ends = memory_ends
         self._starts = torch.zeros_like(memory_ends)
         self._caches: list[Tensor] = []
         """Of each layer keys and values of the tokens, and keys and values of the memory."""
-        for layer in model.decoder.layers:
-            attention = layer.cross_attention
-            keys, values = (split_heads(it(memory), attention.d_head) for it in (attention.key, attention.value))
+        for pair in self._projections():
+            keys, values = (split_heads(it(memory), self.form.d_head) for it in pair)
             self._caches += [keys[:, :, :0], values[:, :, :0], keys, values]
+
+    @classmethod
+    def begin(
+        cls, model: Any, memory: Tensor, attention_mask: Tensor | None, reading: Reading | None = None
+    ) -> Self | None:
+        """Native steps for second sequences that begin; None where the model's forward pass is to compute the tokens.
+
+        Args:
+            memory: `[batch, sequence, d_model]`, which the encoder gives.
+            attention_mask: `[batch, sequence]`, 0 where it is padding, which the native call knows on the right.
+            reading: of the model as it is now, where it was read already.
+        """
+        batch, length = memory.shape[:2]
+        if memory.device.type != "cpu" or not can_decode() or not 1 <= batch <= MOST_ROWS:
+            return None
+        ends = torch.full((batch,), length - 1)
+        if attention_mask is not None:
+            is_seen = attention_mask != 0
+            ends = is_seen.sum(-1) - 1
+            if bool((ends < 0).any()) or not torch.equal(is_seen, torch.arange(length) <= ends[:, None]):
+                return None
+        reading = reading or cls.read(model)
+        return None if reading is None else cls(model, reading, memory, ends)
+
+    @classmethod
+    def read(cls, model: Any) -> Reading | None:
+        """The reading of the decoder of a model that the native call computes; None of others."""
+        return native_model.read(model, _form_of, _weights_of)
+
+    def _read_again(self, model: Any) -> Reading | None:
+        """The reading of a model that was changed between two tokens."""
+        return self.read(model)
 
     def take(self, weights: list[Tensor]) -> None:
         super().take(weights)
-        self._embed, self._epsilon = self.model.embedding.forward, self.model.decoder.norm.epsilon
+        self._note_model()
+
+    def _note_model(self) -> None:
+        embedding = self.model.embedding
+        self._embed, self._epsilon = embedding.forward, self.model.decoder.norm.epsilon
+        self._factor = embedding.weight.shape[1] ** -0.5
         self._compute_bias()
+
+    def _projections(self) -> Iterator[tuple[nn.Module, nn.Module]]:
+        """The layers that make keys and values of the memory."""
+        return ((it.cross_attention.key, it.cross_attention.value) for it in self.model.decoder.layers)
+
+    def _vectors(self, tokens: Tensor) -> Tensor:
+        """The vectors of tokens `[batch, 1]` for the first layer, float32 `[batch, d_model]`; they are written over."""
+        return self._embed(tokens).float().flatten(0, 1)
+
+    def _changed(self, logits: Tensor) -> Tensor:
+        """The logits of the model, of those that the native call gives."""
+        return logits.mul_(self._factor) if self.form.is_tied else logits
 
     def _compute_bias(self) -> None:
         """The bias of each head by the distance of a key, as weights are now: `[n_heads, slots]`."""
@@ -77,18 +127,18 @@ class NativeSteps(ReadModel):
         return self.result_of(lambda: self._step(tokens))
 
     def _step(self, tokens: Tensor) -> Tensor:
-        x = self._embed(tokens).float().flatten(0, 1)
+        x, filled, form = self._vectors(tokens), self._filled, self.form
         options: dict[str, Any] = {"epsilon": self._epsilon, "bias": self._bias, "memory_ends": self._memory_ends}
-        filled, form = self._filled, self.form
         logits = decode_step(x, self.weights, self._caches, self._starts, None, filled, form, **options)
         self._filled += 1
-        return logits.mul_(x.shape[-1] ** -0.5) if form.is_tied else logits
+        return self._changed(logits)
 
     def reorder(self, rows: Tensor) -> None:
         """Let each row go on with the tokens of another, int64 `[batch]`, of the same memory."""
+        moved = (rows != torch.arange(len(rows))).nonzero()[:, 0]
         for index, cache in enumerate(self._caches):
             if index % 4 < 2:
-                cache[:, :, : self._filled] = cache[rows, :, : self._filled]
+                cache[moved, :, : self._filled] = cache[rows[moved], :, : self._filled]
 
     def hand_back(self, cache: "EncoderDecoderCache") -> None:
         """Give keys and values to the cache of the model's own forward pass."""
@@ -98,29 +148,12 @@ class NativeSteps(ReadModel):
             layer.cross_attention.key.tensor, layer.cross_attention.value.tensor = memory
 
 
-def native_steps(model: Any, memory: Tensor, attention_mask: Tensor | None) -> NativeSteps | None:
-    """Native steps for second sequences that begin; None where the model's forward pass is to compute the tokens.
-
-    Args:
-        memory: `[batch, sequence, d_model]`, which the encoder gives.
-        attention_mask: `[batch, sequence]`, 0 where it is padding, which the native call knows on the right.
-    """
-    batch, length = memory.shape[:2]
-    if memory.device.type != "cpu" or not can_decode() or not 1 <= batch <= MOST_ROWS:
-        return None
-    ends = torch.full((batch,), length - 1)
-    if attention_mask is not None:
-        is_seen = attention_mask != 0
-        ends = is_seen.sum(-1) - 1
-        if bool((ends < 0).any()) or not torch.equal(is_seen, torch.arange(length) <= ends[:, None]):
-            return None
-    reading = read(model)
-    return None if reading is None else NativeSteps(model, reading, memory, ends)
-
-
-def read(model: Any) -> Reading | None:
-    """The reading of the decoder of an EncoderDecoder that the native call computes; None of others."""
-    return native_model.read(model, _form_of, _weights_of)
+def encoded(encode: Callable[[Tensor, Tensor | None], Tensor], tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """The memory of first sequences `[batch, sequence]`; equal ones side by side, as beams have them, are read once."""
+    shown = tokens if attention_mask is None else torch.stack((tokens, attention_mask.to(tokens.dtype)), -1)
+    _, numbers = shown.unique_consecutive(return_inverse=True, dim=0)
+    rows = numbers.diff(prepend=numbers.new_tensor([-1])).nonzero()[:, 0]
+    return encode(tokens[rows], None if attention_mask is None else attention_mask[rows])[numbers]
 
 
 def _form_of(model: Any) -> DecodeForm:
@@ -150,6 +183,7 @@ def _form_of(model: Any) -> DecodeForm:
         is_tied=model.head is None,
         window=0,
         has_memory=True,
+        is_scaled=False,
     )
 
 
