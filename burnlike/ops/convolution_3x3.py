@@ -13,14 +13,11 @@ from torch.nn import functional
 
 from ..errors import ShapeError
 from ._arguments import check_tensor
-from ._example import Example
 from ._function import call
 from ._library import autograd, fake, flops, op
 
 CHANNELS = 16
 """Both numbers of channels are multiples of it."""
-_FEWEST_CHANNELS = 32
-"""Of either side, below which the gradient of the weight is faster as a sum of products."""
 
 _convolution_3x3, _convolution_3x3_backward = op("convolution_3x3"), op("convolution_3x3_backward")
 
@@ -93,16 +90,8 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     needs_x, needs_weight = ctx.needs_input_grad[:2]
     grad_x = _convolution_3x3(grad, weight, not ctx.transposed) if needs_x else None
     pair = (x, grad) if ctx.transposed else (grad, x)
-    grads = (grad_x, _weight_gradient(*pair, weight) if needs_weight else None)
+    grads = (grad_x, _convolution_3x3_backward(*pair) if needs_weight else None)
     return *grads, *(None,) * (len(ctx.needs_input_grad) - 2)
-
-
-def _weight_gradient(grad: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    if min(weight.shape[:2]) >= _FEWEST_CHANNELS:
-        return _convolution_3x3_backward(grad, x)
-    of_images = (it.permute(0, 3, 1, 2) for it in (grad, x))
-    sizes = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)  # strides, padding, dilation, transposed, output padding, groups
-    return torch.ops.aten.convolution_backward(*of_images, weight, None, *sizes, [False, True, False])[1]
 
 
 def _save_pair(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -130,11 +119,3 @@ def _(x: tuple[int, ...], weight: tuple[int, ...], *_: Any, **__: Any) -> int:
 @flops("convolution_3x3_backward")
 def _(grad: tuple[int, ...], x: tuple[int, ...], *_: Any, **__: Any) -> int:
     return 18 * x[0] * x[1] * x[2] * grad[3] * x[3]
-
-
-def _example(weight: Tensor) -> Tensor:
-    taps = weight.reshape(1, 1, 2, 4).expand(CHANNELS, CHANNELS, 2, 4).reshape(CHANNELS, CHANNELS, 8)
-    return convolution_3x3(weight.new_ones(1, 2, 2, CHANNELS), torch.cat([taps, taps[..., :1]], -1).unflatten(-1, (3, 3)))
-
-
-EXAMPLE = Example(_example, "rows")

@@ -25,8 +25,9 @@ SIZE = (3, 3, 9, 7)
 
 @pytest.fixture(autouse=True)
 def gains(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on machines where channels_last is faster, which is tried once in a process."""
-    monkeypatch.setattr(images, "gains", lambda: True)
+    """As on machines where channels_last and convolutions by tiles are faster, which is tried once in a process."""
+    for gains in ("gains", "convolution_gains"):
+        monkeypatch.setattr(images, gains, lambda: True)
 
 
 class Block(nn.Module):
@@ -34,9 +35,9 @@ class Block(nn.Module):
 
     def __init__(self, activation: nn.Module | None = None, **options: Any) -> None:
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8, **options)
-        self.conv2, self.bn2 = nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8, **options)
-        self.downsample = nn.Sequential(nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8, **options))
+        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16, **options)
+        self.conv2, self.bn2 = nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16, **options)
+        self.downsample = nn.Sequential(nn.Conv2d(3, 16, 1), nn.BatchNorm2d(16, **options))
         self.act = activation or nn.ReLU(inplace=True)
         self.dropout = nn.Dropout(0.3)
 
@@ -95,15 +96,15 @@ class Viewed(nn.Module):
         super().__init__()
         self.block, self.after, self.head = (
             Block(),
-            nn.Sequential(nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3)),
-            nn.Linear(8, 2),
+            nn.Sequential(nn.Conv2d(16, 16, 3), nn.Conv2d(16, 16, 3)),
+            nn.Linear(16, 2),
         )
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.block(x)
         assert x.is_contiguous()
-        x = self.after(x.view(x.shape[0], 8, 7, 9))
-        return self.head(x.view(x.shape[0], 8, -1).mean(-1))
+        x = self.after(x.view(x.shape[0], 16, 7, 9))
+        return self.head(x.view(x.shape[0], 16, -1).mean(-1))
 
 
 class Several(Block):
@@ -172,9 +173,9 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "doubled": Doubled,
     "viewed": Viewed,
     "several": Several,
-    "transposed": lambda: nn.Sequential(Block(), nn.ConvTranspose2d(8, 3, 2, 2), Block(), nn.Flatten()),
+    "transposed": lambda: nn.Sequential(Block(), nn.ConvTranspose2d(16, 3, 2, 2), Block(), nn.Flatten()),
     "large weights": lambda: nn.Sequential(
-        Block(), nn.AvgPool2d(7), nn.Conv2d(8, 96, 3, padding=1), nn.Conv2d(96, 96, 1)
+        Block(), nn.AvgPool2d(7), nn.Conv2d(16, 96, 3, padding=1), nn.Conv2d(96, 96, 1)
     ),
 }
 
@@ -229,8 +230,8 @@ def _frozen(model: nn.Module) -> None:
 
 def _reassigned(model: nn.Module) -> None:
     torch.manual_seed(5)
-    model.conv1.weight = nn.Parameter(torch.randn(8, 3, 3, 3))
-    model.bn1.weight.data = torch.rand(8)
+    model.conv1.weight = nn.Parameter(torch.randn(16, 3, 3, 3))
+    model.bn1.weight.data = torch.rand(16)
 
 
 class Strided(nn.Conv2d):
@@ -242,7 +243,7 @@ class Strided(nn.Conv2d):
 
 def _replaced(model: nn.Module) -> None:
     torch.manual_seed(5)
-    model.conv2 = Strided(8, 8, 3, padding=1)
+    model.conv2 = Strided(16, 16, 3, padding=1)
 
 
 def _loaded(model: nn.Module) -> None:
@@ -292,7 +293,7 @@ def test_a_hook_of_the_whole_part_and_of_all_modules() -> None:
     fused.register_forward_hook(lambda _, x, y: shown.append((x[0].stride(), y.stride())))
     x, before = torch.randn(SIZE), normalizations()
     assert_same(step(fused, x), step(stock, x))
-    assert shown == [(x.stride(), torch.empty(3, 8, 9, 7).stride())]
+    assert shown == [(x.stride(), torch.empty(3, 16, 9, 7).stride())]
     assert normalizations() > before
     before = normalizations()
     with torch.nn.modules.module.register_module_forward_hook(lambda *_: None):
@@ -302,7 +303,7 @@ def test_a_hook_of_the_whole_part_and_of_all_modules() -> None:
 
 def test_copies_pickles_and_shared_blocks() -> None:
     block = Block()
-    stock, fused = pair(nn.Sequential(block, nn.Conv2d(8, 3, 1), block))
+    stock, fused = pair(nn.Sequential(block, nn.Conv2d(16, 3, 1), block))
     x = torch.randn(SIZE)
     file = io.BytesIO()
     torch.save(fused, file)
@@ -390,7 +391,7 @@ def test_a_part_that_computes_again_by_a_setting_of_any_name() -> None:
 
 
 def test_one_value_for_each_channel_is_the_stock_error() -> None:
-    _, fused = pair(nn.Sequential(nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 1)))
+    _, fused = pair(nn.Sequential(nn.Conv2d(3, 16, 1), nn.BatchNorm2d(16), nn.Conv2d(16, 16, 1)))
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         fused(torch.randn(1, 3, 1, 1))
 
@@ -534,7 +535,7 @@ def test_batch_norm_over_a_grid_of_arguments(dtype: torch.dtype, monkeypatch: py
 
 @pytest.mark.parametrize("weights", [torch.contiguous_format, torch.channels_last])
 def test_a_model_in_channels_last_stays_so_and_has_the_op(weights: torch.memory_format) -> None:
-    stock, fused = pair(nn.Sequential(Block(), nn.AvgPool2d(7), nn.Conv2d(8, 96, 3, padding=1), nn.Conv2d(96, 8, 1)))
+    stock, fused = pair(nn.Sequential(Block(), nn.AvgPool2d(7), nn.Conv2d(16, 96, 3, padding=1), nn.Conv2d(96, 16, 1)))
     for model in (stock, fused):
         model.to(memory_format=weights)
     x, before = torch.randn(SIZE).contiguous(memory_format=torch.channels_last), normalizations()

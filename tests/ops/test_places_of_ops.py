@@ -23,6 +23,7 @@ COUNTED = [name for name in native_status().calls if ":" not in name]
 OPS = [name for name in COUNTED if not name.endswith("_backward")]
 """Those that are called: a backward is run and tested by its forward."""
 IN_NO_CASE = {
+    "convolution_3x3": "of float32 alone, in channels of 16",
     "crc32": "of bytes, no floats",
     "decode_step": "of a whole model",
     "int8_linear": "of 8 bits, which a result in float64 is far from",
