@@ -133,10 +133,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward(
     const Element* x_data = data_of<Element>(x);
     const Element* y_data = y ? data_of<Element>(*y) : nullptr;
     Element* grad_x_data = mutable_data_of<Element>(grad_x);
+    Element* grad_residual_data = y ? mutable_data_of<Element>(grad_residual) : nullptr;
+    Element* kept_data = y ? grad_residual_data : grad_x_data;
     const int64_t width = gamma.size(0);
     const auto& table = kernels(element);
     const auto sums = sums_over_rows<Accumulate>(rows, 2 * width, [&](Accumulate* sum, int64_t begin, int64_t end) {
-      table.sums(grad_data, x_data, y_data, grad_x_data, sum, columns, begin, end, width);
+      table.sums(grad_data, x_data, y_data, kept_data, sum, columns, begin, end, width);
     });
     std::vector<Accumulate> of_gamma(width);
     for (int64_t column = 0; column < width; ++column) {
@@ -149,9 +151,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward(
     }
     store_values(of_gamma.data(), grad_gamma);
     store_values(sums.data(), grad_beta);
-    Element* grad_residual_data = y ? mutable_data_of<Element>(grad_residual) : nullptr;
     for_rows(rows, width, [&](int64_t begin, int64_t end) {
-      table.backward(grad_data, x_data, y_data, grad_x_data, grad_residual_data, columns, begin, end, width);
+      table.backward(grad_data, x_data, grad_residual_data, grad_x_data, columns, begin, end, width);
     });
   });
   return {grad_x, grad_gamma, grad_beta, grad_residual};

@@ -90,7 +90,10 @@ def _lazy_batch_norm(
         count = input.numel() // input.shape[1]
         with torch.no_grad():
             for running, new in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
-                running.copy_(running.to(wide).lerp(new, momentum))
+                if running.dtype == wide:
+                    running.lerp_(new, momentum)
+                else:
+                    running.copy_(running.to(wide).lerp(new, momentum))
     return lazy_norm(input, (weight, bias, mean, variance), eps, True)
 
 

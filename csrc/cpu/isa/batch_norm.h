@@ -32,15 +32,15 @@ struct BatchNormKernels {
       const Element* x, const Element* residual, Element* y, const Columns<Accumulate>& columns, int64_t begin,
       int64_t end, int64_t width);
 
-  // Adds to `sums` the gradient of each column, and behind these its products with the centered x. `grad_x` may get
-  // what `backward` needs there.
+  // Adds to `sums` the gradient of each column, and behind these its products with the centered x. `kept` gets what is
+  // behind the activation, for `backward`: it is the gradient of the residual, or else that of x for now.
   void (*sums)(
-      const Element* grad, const Element* x, const Element* y, Element* grad_x, Accumulate* sums,
+      const Element* grad, const Element* x, const Element* y, Element* kept, Accumulate* sums,
       const Columns<Accumulate>& columns, int64_t begin, int64_t end, int64_t width);
 
-  // `grad_residual` is null where it is `grad`, or there is none.
+  // `grad_residual`, which `sums` wrote, is null where there is no residual.
   void (*backward)(
-      const Element* grad, const Element* x, const Element* y, Element* grad_x, Element* grad_residual,
+      const Element* grad, const Element* x, const Element* grad_residual, Element* grad_x,
       const Columns<Accumulate>& columns, int64_t begin, int64_t end, int64_t width);
 };
 

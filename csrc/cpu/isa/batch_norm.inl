@@ -17,9 +17,9 @@ struct CenteredSquare {
   }
 };
 
-// With `kKeepsSlope` the first pass of the gradients leaves what is behind the activation in `grad_x`, as exp would
-// take longer than memory; in 16 bits it is rounded there, as torch rounds it. `slope_by_value` is the derivative where
-// the activation has this result, for those that a residual comes with.
+// With `kKeepsSlope` the first pass of the gradients leaves what is behind the activation in `grad_x`; in 16 bits it is
+// rounded there, as torch rounds it. `slope_by_value` is the derivative where the activation has this result, for those
+// that a residual comes with.
 struct NoChange {
   static constexpr bool kKeepsSlope = false;
 
@@ -158,23 +158,37 @@ inline Accumulate slope_of(Accumulate grad, Accumulate centered, Accumulate resu
   return Activation::slope(centered * scale + beta) * grad;
 }
 
+// Where the first pass of the gradients leaves what is behind the activation for the second: where exp would take longer
+// than memory, and where it is the gradient of a residual, too.
+template <class Activation, bool kByResult>
+constexpr bool kKeeps = kByResult || Activation::kKeepsSlope;
+
 // A function of its own, whose parameters GCC 12 knows to be apart: within a loop over rows it vectorizes few of them.
-template <class Activation, bool kByResult, class Element>
-__attribute__((noinline)) void gradient_sums_row(
+// The sum over its rows is one number that is added: the sums are read and written once for all of them.
+template <class Activation, bool kByResult, int kRows, class Element>
+__attribute__((noinline)) void gradient_sums_rows(
     const Element* __restrict__ grad, const Element* __restrict__ x, const Element* __restrict__ y,
     const accumulate_t<Element>* __restrict__ mean, const accumulate_t<Element>* __restrict__ scale,
     const accumulate_t<Element>* __restrict__ beta, accumulate_t<Element>* __restrict__ slopes,
     accumulate_t<Element>* __restrict__ products, Element* __restrict__ kept, int64_t width) {
   using Accumulate = accumulate_t<Element>;
   for (int64_t column = 0; column < width; ++column) {
-    const Accumulate centered = Accumulate(load(x[column])) - mean[column];
-    Accumulate result = 0;
-    if constexpr (kByResult) result = load(y[column]);
-    const Accumulate slope =
-        slope_of<Activation, kByResult>(Accumulate(load(grad[column])), centered, result, scale[column], beta[column]);
-    if constexpr (Activation::kKeepsSlope) kept[column] = store<Element>(slope);
-    slopes[column] += slope;
-    products[column] += slope * centered;
+    Accumulate slope_sum = 0;
+    Accumulate product_sum = 0;
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) {
+      const int64_t place = row * width + column;
+      const Accumulate centered = Accumulate(load(x[place])) - mean[column];
+      Accumulate result = 0;
+      if constexpr (kByResult) result = load(y[place]);
+      const Accumulate slope =
+          slope_of<Activation, kByResult>(Accumulate(load(grad[place])), centered, result, scale[column], beta[column]);
+      if constexpr (kKeeps<Activation, kByResult>) kept[place] = store<Element>(slope);
+      slope_sum += slope;
+      product_sum += slope * centered;
+    }
+    slopes[column] += slope_sum;
+    products[column] += product_sum;
   }
 }
 
@@ -182,27 +196,29 @@ template <class Activation, bool kByResult, class Element>
 inline void gradient_sums(
     const Element* grad, const Element* x, const Element* y, Element* kept, accumulate_t<Element>* sums,
     const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end, int64_t width) {
-  for (int64_t row = begin; row < end; ++row) {
+  const auto run = [&](auto function, int64_t row) {
     const int64_t place = row * width;
-    gradient_sums_row<Activation, kByResult>(
+    function(
         grad + place, x + place, kByResult ? y + place : y, columns.mean, columns.scale, columns.beta, sums,
         sums + width, kept + place, width);
-  }
+  };
+  int64_t row = begin;
+  for (; row + 4 <= end; row += 4) run(gradient_sums_rows<Activation, kByResult, 4, Element>, row);
+  for (; row < end; ++row) run(gradient_sums_rows<Activation, kByResult, 1, Element>, row);
 }
 
 template <class Activation, class Element>
 void batch_norm_sums(
-    const Element* grad, const Element* x, const Element* y, Element* grad_x, accumulate_t<Element>* sums,
+    const Element* grad, const Element* x, const Element* y, Element* kept, accumulate_t<Element>* sums,
     const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end, int64_t width) {
-  if (y != nullptr) return gradient_sums<Activation, true>(grad, x, y, grad_x, sums, columns, begin, end, width);
-  gradient_sums<Activation, false>(grad, x, y, grad_x, sums, columns, begin, end, width);
+  if (y != nullptr) return gradient_sums<Activation, true>(grad, x, y, kept, sums, columns, begin, end, width);
+  gradient_sums<Activation, false>(grad, x, y, kept, sums, columns, begin, end, width);
 }
 
 template <class Activation, bool kByResult, class Element>
 inline void gradient_rows(
-    const Element* grad_rows, const Element* x_rows, const Element* __restrict__ y, Element* grad_x_rows,
-    Element* __restrict__ grad_residual, const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end,
-    int64_t width) {
+    const Element* grad_rows, const Element* x_rows, const Element* kept_rows, Element* grad_x_rows,
+    const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end, int64_t width) {
   using Accumulate = accumulate_t<Element>;
   const Accumulate* __restrict__ mean = columns.mean;
   const Accumulate* __restrict__ scale = columns.scale;
@@ -212,19 +228,18 @@ inline void gradient_rows(
   for (int64_t row = begin; row < end; ++row) {
     const Element* __restrict__ grad = grad_rows + row * width;
     const Element* __restrict__ x = x_rows + row * width;
-    Element* __restrict__ grad_x = grad_x_rows + row * width;
+    const Element* kept = kept_rows + row * width;  // of a SiLU in the same memory as the result
+    Element* grad_x = grad_x_rows + row * width;
+#pragma GCC ivdep
     for (int64_t column = 0; column < width; ++column) {
       const Accumulate centered = Accumulate(load(x[column])) - mean[column];
-      Accumulate result = 0;
-      if constexpr (kByResult) result = load(y[row * width + column]);
       Accumulate slope;
-      if constexpr (Activation::kKeepsSlope) {
-        slope = load(grad_x[column]);
+      if constexpr (kKeeps<Activation, kByResult>) {
+        slope = load(kept[column]);
       } else {
-        slope = slope_of<Activation, kByResult>(
-            Accumulate(load(grad[column])), centered, result, scale[column], beta[column]);
+        slope = slope_of<Activation, false>(
+            Accumulate(load(grad[column])), centered, Accumulate(0), scale[column], beta[column]);
       }
-      if constexpr (kByResult) grad_residual[row * width + column] = store<Element>(slope);
       grad_x[column] = store<Element>(scale[column] * ((slope - mean_grad[column]) - centered * pull[column]));
     }
   }
@@ -232,12 +247,12 @@ inline void gradient_rows(
 
 template <class Activation, class Element>
 void batch_norm_backward(
-    const Element* grad, const Element* x, const Element* y, Element* grad_x, Element* grad_residual,
+    const Element* grad, const Element* x, const Element* grad_residual, Element* grad_x,
     const Columns<accumulate_t<Element>>& columns, int64_t begin, int64_t end, int64_t width) {
-  if (y != nullptr) {
-    return gradient_rows<Activation, true>(grad, x, y, grad_x, grad_residual, columns, begin, end, width);
+  if (grad_residual != nullptr) {
+    return gradient_rows<Activation, true>(grad, x, grad_residual, grad_x, columns, begin, end, width);
   }
-  gradient_rows<Activation, false>(grad, x, y, grad_x, grad_residual, columns, begin, end, width);
+  gradient_rows<Activation, false>(grad, x, grad_x, grad_x, columns, begin, end, width);
 }
 
 template <class Activation>
