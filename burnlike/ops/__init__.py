@@ -17,8 +17,8 @@ from .bernoulli_noise import bernoulli_noise_
 from .bias_gelu import bias_gelu, bias_gelu_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
-from .crc32 import crc32
 from .convolution_3x3 import convolution_3x3, convolution_3x3_reference
+from .crc32 import crc32
 from .cross_entropy import cross_entropy, cross_entropy_reference
 from .decode_step import decode_step
 from .dropout_add import dropout_add, dropout_add_reference
@@ -64,9 +64,9 @@ __all__ = [
     "convert_",
     "convert_reference",
     "convolution",
-    "crc32",
     "convolution_3x3",
     "convolution_3x3_reference",
+    "crc32",
     "cross_entropy",
     "cross_entropy_reference",
     "decode_step",

@@ -25,9 +25,8 @@ SIZE = (3, 3, 9, 7)
 
 @pytest.fixture(autouse=True)
 def gains(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on machines where channels_last and convolutions by tiles are faster, which is tried once in a process."""
-    for gains in ("gains", "convolution_gains"):
-        monkeypatch.setattr(images, gains, lambda: True)
+    """As on machines where channels_last is faster, which is tried once in a process."""
+    monkeypatch.setattr(images, "gains", lambda: True)
 
 
 class Block(nn.Module):

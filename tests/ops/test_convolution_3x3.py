@@ -116,9 +116,7 @@ def test_second_derivatives_are_those_of_the_reference() -> None:
         assert isinstance(total, Tensor)
         return list(torch.autograd.grad(total, leaves))
 
-    for actual, expected in zip(
-        second(ops.convolution_3x3, torch.float32), second(conv2d, torch.float64), strict=True
-    ):
+    for actual, expected in zip(second(ops.convolution_3x3, torch.float32), second(conv2d, torch.float64), strict=True):
         torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=1e-4)
 
 

@@ -29,6 +29,7 @@ from ..._torch_compat.fake_tensors import is_fake
 from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks, is_stock_convolution
 from ..._torch_compat.wrappers import without_overrides
 from ...ops._function import is_recorded, is_transformed
+from ...ops._library import cpu_isa
 from ...ops.convolution_3x3 import CHANNELS
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
@@ -117,45 +118,26 @@ def gains() -> bool:
     if not torch.backends.mkldnn.is_available():
         return False
 
-    def in_channels_last(x: Tensor, weight: Tensor, *columns: Tensor) -> Tensor:
-        rows = rows_of(F.conv2d(x, weight, None, 1, 1))
+    def in_channels_last(y: Tensor) -> Tensor:
+        rows = rows_of(y)
         return ops.batch_norm(rows, columns[0], columns[1], *ops.batch_moments(rows), activation="relu")
 
-    def stock(x: Tensor, weight: Tensor, *columns: Tensor) -> Tensor:
-        return F.relu(F.batch_norm(F.conv2d(x, weight, None, 1, 1), None, None, *columns, training=True))
+    def stock(y: Tensor) -> Tensor:
+        return F.relu(F.batch_norm(y, None, None, *columns, training=True))
 
-    stock_time = _shortest_time(stock, torch.contiguous_format)
-    return _shortest_time(in_channels_last, torch.channels_last) < stock_time
-
-
-@cache
-def convolution_gains() -> bool:
-    """True if `ops.convolution_3x3` takes less time than oneDNN on this machine, both in channels_last; tried once."""
-
-    def native(x: Tensor, weight: Tensor, *_: Tensor) -> Tensor:
-        return ops.convolution_3x3(rows_of(x), weight)
-
-    def stock(x: Tensor, weight: Tensor, *_: Tensor) -> Tensor:
-        return F.conv2d(x, weight, None, 1, 1)
-
-    return _shortest_time(native, torch.channels_last) < _shortest_time(stock, torch.channels_last)
-
-
-def _shortest_time(compute: Callable[..., Tensor], layout: torch.memory_format) -> float:
-    """The shortest time of both passes of an image, a weight and two columns."""
-    times: list[float] = []
+    times: dict[Any, float] = {}
     with untouched_state():
-        tensors = (
-            numbers(16, 32, 32, 32).contiguous(memory_format=layout),
-            *(torch.ones(*sizes, dtype=torch.float32) for sizes in ((32, 32, 3, 3), (32,), (32,))),
-        )
-        leaves = [it.requires_grad_() for it in tensors]
-        for _ in range(5):
-            begin = time.perf_counter()
-            y = compute(*leaves)
-            torch.autograd.grad(y, leaves, torch.ones_like(y), allow_unused=True)
-            times.append(time.perf_counter() - begin)
-    return min(times)
+        weight, x = torch.ones(32, 32, 3, 3, dtype=torch.float32).requires_grad_(), numbers(16, 32, 32, 32)
+        columns = [torch.ones(32, dtype=torch.float32).requires_grad_() for _ in range(2)]
+        for _ in range(8):  # in turn, as a new thread may have to share a core for some of the time
+            for after, layout in ((stock, torch.contiguous_format), (in_channels_last, torch.channels_last)):
+                leaves = (x.contiguous(memory_format=layout).requires_grad_(), weight, *columns)
+                begin = time.perf_counter()
+                y = after(F.conv2d(leaves[0], weight, None, 1, 1))
+                torch.autograd.grad(y, leaves, torch.ones_like(y))
+                taken = time.perf_counter() - begin
+                times[after] = min(times.get(after, taken), taken)
+    return times[in_channels_last] < times[stock]
 
 
 def image_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedForward:
@@ -330,13 +312,16 @@ def _convolved(module: Any, x: Any) -> Tensor | None:
 
 
 def _has_fewer_products(x: Tensor, weight: Tensor, options: tuple[Any, ...]) -> bool:
-    """True for a convolution that `ops.convolution_3x3` computes, and faster than oneDNN on this machine."""
+    """True for a convolution that `ops.convolution_3x3` computes, and faster than oneDNN.
+
+    By the instruction set and sizes alone, so that the bits are the same in each run.
+    """
     if options not in _OF_BORDER_ONE or weight.shape[2:] != (3, 3) or any(it % CHANNELS for it in weight.shape[:2]):
         return False
     if not x.dtype == weight.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
         return False
     pixels = x.numel() // x.shape[1]
-    return pixels * _CHANNELS_PER_PIXEL >= max(weight.shape[:2]) and convolution_gains()
+    return pixels * _CHANNELS_PER_PIXEL >= max(weight.shape[:2]) and cpu_isa() not in (None, "default")
 
 
 _OF_BORDER_ONE = (((1, 1), (1, 1), (1, 1)), ((1, 1), "same", (1, 1)))
