@@ -7,7 +7,7 @@ constexpr int kStepRows = kVector == 16 ? 6 : 3;
 constexpr int kStepVectors = 4;
 constexpr int64_t kStepPanel = kStepVectors * kVector;
 // Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near.
-constexpr int64_t kStepDepth = 512;
+constexpr int64_t kStepDepth = 128;
 
 // Panels [begin, end) of columns, each `[depth, kStepPanel]`, with zeros beyond the weight.
 template <class Element>
