@@ -348,11 +348,14 @@ Tensor lstm_weight_backward(const Tensor& grad_gates_any, const Tensor& x_any) {
     const Element* columns = data_of<Element>(grad_gates);
     Element* result = mutable_data_of<Element>(gradient);
     const Product<Element> product(x, 0, true);
-    const int64_t blocks = (gates + kOuterRows - 1) / kOuterRows;
+    // As many blocks for each thread, each of about as many rows.
+    const int64_t threads = torch::stable::get_num_threads();
+    const int64_t blocks = ((gates + kOuterRows - 1) / kOuterRows + threads - 1) / threads * threads;
     for_rows(blocks, kOuterRows * width * x.size(0), [&](int64_t begin, int64_t end) {
       std::vector<accumulate_t<Element>> sums(kOuterRows * product.stride());
-      for (int64_t first = begin * kOuterRows; first < std::min(end * kOuterRows, gates); first += kOuterRows) {
-        const int64_t count = std::min(kOuterRows, gates - first);
+      for (int64_t block = begin; block < end; ++block) {
+        const int64_t first = gates * block / blocks;
+        const int64_t count = gates * (block + 1) / blocks - first;
         product.run_outer(columns + first, gates, sums.data(), count);
         for (int64_t row = 0; row < count; ++row) {
           const auto* sum = sums.data() + row * product.stride();

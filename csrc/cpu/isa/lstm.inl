@@ -9,6 +9,20 @@ constexpr int64_t kStepPanel = kStepVectors * kVector;
 // Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near.
 constexpr int64_t kStepDepth = 128;
 
+// Rows of the weight that are packed together where they lie beside each other in memory: so many share its lines.
+constexpr int64_t kPackedRows = 16;
+
+template <class Element>
+inline void step_pack_rows(
+    const Element* source, int64_t down, int64_t right, accumulate_t<Element>* __restrict__ target, int64_t rows,
+    int64_t width) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < width; ++column) {
+      target[row * kStepPanel + column] = load(source[row * down + column * right]);
+    }
+  }
+}
+
 // Panels [begin, end) of columns, each `[depth, kStepPanel]`, with zeros beyond the weight.
 template <class Element>
 void step_pack(const StepWeight<Element>& weight, accumulate_t<Element>* packed, int64_t begin, int64_t end) {
@@ -18,10 +32,17 @@ void step_pack(const StepWeight<Element>& weight, accumulate_t<Element>* packed,
     const int64_t rest = weight.columns - first;
     const int64_t width = rest < kStepPanel ? rest : kStepPanel;
     Accumulate* target = packed + panel * kStepPanel * weight.depth;
-    for (int64_t row = 0; row < weight.depth; ++row, target += kStepPanel) {
+    for (int64_t place = 0; place < (width < kStepPanel ? weight.depth * kStepPanel : 0); ++place) target[place] = 0;
+    for (int64_t row = 0; row < weight.depth; row += kPackedRows, target += kPackedRows * kStepPanel) {
       const Element* source = weight.data + row * weight.down + first * weight.right;
-      for (int64_t column = 0; column < width; ++column) target[column] = load(source[column * weight.right]);
-      for (int64_t column = width; column < kStepPanel; ++column) target[column] = Accumulate(0);
+      const int64_t rows = row + kPackedRows < weight.depth ? kPackedRows : weight.depth - row;
+      if (weight.right == 1) {
+        step_pack_rows(source, weight.down, 1, target, rows, width);
+      } else {
+        for (int64_t column = 0; column < width; ++column) {
+          step_pack_rows(source + column * weight.right, weight.down, 0, target + column, rows, 1);
+        }
+      }
     }
   }
 }
@@ -203,7 +224,11 @@ void step_outer(const StepProduct<Element>& product) {
     for (int64_t index = 0; index < depth; ++index) {
       const Element* source = product.x.data + (first + index) * product.x.stride;
       Element* target = tile + index / together * width + index % together;
-      for (int64_t row = 0; row < product.rows; ++row) target[row * together] = source[row];
+      if (together == 1) {
+        __builtin_memcpy(target, source, product.rows * sizeof(Element));
+      } else {
+        for (int64_t row = 0; row < product.rows; ++row) target[row * 2] = source[row];
+      }
     }
     if (depth % together != 0) {
       for (int64_t row = 0; row < product.rows; ++row) tile[depth / 2 * width + 2 * row + 1] = Element{};
