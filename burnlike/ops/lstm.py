@@ -15,10 +15,10 @@ from .._torch_compat.transforms import is_batched_by_autograd
 from ._arguments import autocast_dtype, check_device, check_shape, check_tensor
 from ._function import is_recorded, is_transformed
 from ._library import WITHOUT_NATIVE, cpu_isa, fake, op
-from .linear import linear
+from .linear import linear, weight_backward
 
 _lstm = op("lstm_")
-_lstm_backward, _weight_backward = op("lstm_backward"), op("lstm_weight_backward")
+_lstm_backward = op("lstm_backward")
 _TYPES = (Tensor, torch.nn.Parameter)
 _ROWS_OF_THREAD = 4
 _LARGEST_WEIGHT = 2**25
@@ -224,7 +224,7 @@ def _weight_gradients(rows: Tensor, factors: list[Tensor], weight: Tensor) -> Se
         joint = linear(x.mT, rows.mT).mT if is_transposed else linear(rows.mT, x.mT)
     else:
         with below_autograd():
-            joint = _weight_backward(x, rows).mT if is_transposed else _weight_backward(rows, x)
+            joint = weight_backward(x, rows).mT if is_transposed else weight_backward(rows, x)
     return joint.split(sizes, 1)
 
 
@@ -279,8 +279,3 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor]:
     batch, size = cells.shape[1:]
     return gates.new_empty(batch, size), gates.new_empty(batch, size), gates.new_empty(4 * size)
-
-
-@fake("lstm_weight_backward")
-def _(grad_gates: Tensor, x: Tensor) -> Tensor:
-    return x.new_empty(grad_gates.shape[1], x.shape[1])

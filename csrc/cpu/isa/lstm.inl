@@ -6,7 +6,8 @@ namespace {
 constexpr int kStepRows = kVector == 16 ? 6 : 3;
 constexpr int kStepVectors = 4;
 constexpr int64_t kStepPanel = kStepVectors * kVector;
-// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near.
+// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near, and their sums
+// are added to those before, which rounds less than one long sum.
 constexpr int64_t kStepDepth = 128;
 
 // Rows of the weight that are packed together where they lie beside each other in memory: so many share its lines.
@@ -83,7 +84,7 @@ void step_strip(
   for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
     for (int part = 0; part < kStepVectors; ++part) {
-      sum[row][part] = adds ? load_vector(sums + row * sums_stride + part * kVector) : FloatVector{};
+      sum[row][part] = FloatVector{};
     }
   }
   for (int64_t index = 0; index < depth; ++index) {
@@ -105,7 +106,8 @@ void step_strip(
   for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
     for (int part = 0; part < kStepVectors; ++part) {
-      store_vector(sums + row * sums_stride + part * kVector, sum[row][part]);
+      float* target = sums + row * sums_stride + part * kVector;
+      store_vector(target, adds ? load_vector(target) + sum[row][part] : sum[row][part]);
     }
   }
 }
@@ -136,7 +138,7 @@ BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
   for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
     for (int part = 0; part < kStepVectors; ++part) {
-      sum[row][part] = adds ? _mm512_loadu_ps(sums + row * sums_stride + part * kVector) : _mm512_setzero_ps();
+      sum[row][part] = _mm512_setzero_ps();
     }
   }
   for (int64_t index = 0; index < depth; index += 2) {
@@ -160,7 +162,9 @@ BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
   for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
     for (int part = 0; part < kStepVectors; ++part) {
-      _mm512_storeu_ps(sums + row * sums_stride + part * kVector, sum[row][part]);
+      float* target = sums + row * sums_stride + part * kVector;
+      if (adds) sum[row][part] = _mm512_add_ps(_mm512_loadu_ps(target), sum[row][part]);
+      _mm512_storeu_ps(target, sum[row][part]);
     }
   }
 }
