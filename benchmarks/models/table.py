@@ -1,4 +1,4 @@
-"""A training step of a model of tables (forward, cross-entropy, backward, AdamW): Linear, BatchNorm1d, ReLU and Dropout.
+"""A training step of a model of tables (forward, cross-entropy, backward, AdamW): Linear, BatchNorm1d, ReLU, Dropout.
 
 Ours beside the model in torch.nn with torch's fused AdamW: `fuse` and TorchOptimizer on the same model, and `Mlp` with
 its optimizer. Two hidden layers of 256 over batches of 256 rows of 64 columns, and of 512 over 1024 rows of 128. Both

@@ -363,9 +363,7 @@ def test_dropout_is_torchs_bit_by_bit(dropout: Callable[..., Tensor], dtype: tor
         x = leaf(*sizes, dtype=dtype)
         x.data[..., 0] = torch.inf
         before = count()
-        (one, state), (other, stock_state) = (
-            drawn(partial(call, x, p), odd=odd) for call in (dropout, F.dropout)
-        )
+        (one, state), (other, stock_state) = (drawn(partial(call, x, p), odd=odd) for call in (dropout, F.dropout))
         assert count() == before + 1
         assert torch.equal(one.nan_to_num(7.0), other.nan_to_num(7.0))
         assert torch.equal(state, stock_state)

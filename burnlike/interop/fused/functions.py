@@ -19,8 +19,7 @@ from ..._torch_compat.wrappers import without_overrides
 from ...ops import half_products
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
-from ...ops.bernoulli_noise import FEWEST_DRAWS, draws_as_torch, dropout_noise
-from ...ops.bernoulli_noise import dropout as native_dropout
+from ...ops.bernoulli_noise import FEWEST_DRAWS, draws_as_torch, dropout as native_dropout, dropout_noise
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
 from ...ops.linear import multiplies_faster
 from .images import drawn, in_channels_last, is_channels_last

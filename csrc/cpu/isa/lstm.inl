@@ -6,8 +6,8 @@ namespace {
 constexpr int kStepRows = kVector == 16 ? 6 : 3;
 constexpr int kStepVectors = 4;
 constexpr int64_t kStepPanel = kStepVectors * kVector;
-// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near, and their sums
-// are added to those before, which rounds less than one long sum.
+// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near, and their
+// sums are added to those before, which rounds less than one long sum.
 constexpr int64_t kStepDepth = 128;
 
 // Rows of the weight that are packed together where they lie beside each other in memory: so many share its lines.
