@@ -19,7 +19,7 @@ from . import half_products
 from ._arguments import autocast_dtype, check_same_device, check_storage
 from ._divided import all_divided, are_divided
 from ._function import is_recorded, is_transformed
-from ._library import cpu_isa, fake, flops, op
+from ._library import WITHOUT_NATIVE, fake, flops, op
 
 # Below, a call takes longer than the product; longer sums oneDNN splits among threads, with other bits for each number.
 _FEWEST_PRODUCTS = 2**23
@@ -142,7 +142,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 def _weight_gradient(grad: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """grad^T x, in the order of memory of the weight y where the native op computes it."""
-    if "avx512" in (cpu_isa() or "") and not torch.is_grad_enabled() and not is_batched_by_autograd(grad):
+    if "cpu" not in WITHOUT_NATIVE and not torch.is_grad_enabled() and not is_batched_by_autograd(grad):
         with below_autograd():
             return weight_backward(x, grad).mT if y.stride(0) < y.stride(1) else weight_backward(grad, x)
     # oneDNN copies the first matrix to rows: the narrower one.
