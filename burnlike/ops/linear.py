@@ -25,6 +25,8 @@ from ._library import WITHOUT_NATIVE, fake, flops, op
 _FEWEST_PRODUCTS = 2**23
 _SMALLEST_SIZE = 16
 LONGEST_SUM = 2**14
+LARGEST_PACKED = 2**21
+"""Values of the side that `weight_backward` packs, and reads again for each block: more do not stay in the caches."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -142,15 +144,17 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 def _weight_gradient(grad: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """grad^T x, in the order of memory of the weight y where the native op computes it."""
-    if "cpu" not in WITHOUT_NATIVE and not torch.is_grad_enabled() and not is_batched_by_autograd(grad):
+    is_transposed = y.stride(0) < y.stride(1)
+    is_native = "cpu" not in WITHOUT_NATIVE and (grad if is_transposed else x).numel() <= LARGEST_PACKED
+    if is_native and not torch.is_grad_enabled() and not is_batched_by_autograd(grad):
         with below_autograd():
-            return weight_backward(x, grad).mT if y.stride(0) < y.stride(1) else weight_backward(grad, x)
+            return weight_backward(x, grad).mT if is_transposed else weight_backward(grad, x)
     # oneDNN copies the first matrix to rows: the narrower one.
     return _product(x.mT, grad.mT).mT if x.shape[1] < grad.shape[1] else _product(grad.mT, x.mT)
 
 
 weight_backward = op("weight_backward")
-"""grad^T x of two matrices of as many rows, without a derivative: in float32 the sums are of 128 products each."""
+"""grad^T x of two matrices of as many rows, of which x is packed; its sums are of 128 products each."""
 
 
 @fake("weight_backward")
