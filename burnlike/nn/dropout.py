@@ -6,6 +6,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from ..ops.bernoulli_noise import dropout
 from ..random.key import Key, normal, uniform
 from ..tensor.torch_bridge.torch_function import lift
 from .call_types import KeepsType
@@ -34,7 +35,7 @@ class Dropout(KeepsType, ConfiguredLayer, config=DropoutConfig):
             rng: equal keys draw the same, compiled or not. None draws by torch's global generator.
         """
         if rng is None or not self.training:
-            return functional.dropout(x, self.prob, self.training)
+            return dropout(x, self.prob, self.training)
         return torch.where(uniform(rng, x) >= self.prob, x / (1 - self.prob), 0.0)
 
 

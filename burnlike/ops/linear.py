@@ -12,17 +12,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._torch_compat import onednn
+from .._torch_compat.dispatch import below_autograd
+from .._torch_compat.transforms import is_batched_by_autograd
 from ..errors import ShapeError
 from . import half_products
 from ._arguments import autocast_dtype, check_same_device, check_storage
 from ._divided import all_divided, are_divided
 from ._function import is_recorded, is_transformed
-from ._library import flops
+from ._library import WITHOUT_NATIVE, fake, flops, op
 
 # Below, a call takes longer than the product; longer sums oneDNN splits among threads, with other bits for each number.
 _FEWEST_PRODUCTS = 2**23
 _SMALLEST_SIZE = 16
 LONGEST_SUM = 2**14
+LARGEST_PACKED = 2**21
+"""Values of the side that `weight_backward` packs, and reads again for each block: more do not stay in the caches."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -134,11 +138,33 @@ def _save(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, y = ctx.saved_tensors
     x_needed, y_needed, bias_needed = ctx.needs_input_grad
-    grad_y = None
-    if y_needed:  # torch copies the first matrix to rows: the narrower one
-        narrow = x.shape[1] < grad.shape[1] or (x.shape[1] == grad.shape[1] and y.stride(0) == 1)
-        grad_y = _product(x.mT, grad.mT).mT if narrow else _product(grad.mT, x.mT)
-    return _product(grad, y.mT) if x_needed else None, grad_y, grad.sum(0) if bias_needed else None
+    grad_x, grad_y = _product(grad, y.mT) if x_needed else None, _weight_gradient(grad, x, y) if y_needed else None
+    return grad_x, grad_y, grad.sum(0) if bias_needed else None
+
+
+def _weight_gradient(grad: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """grad^T x, in the order of memory of the weight y where the native op computes it."""
+    is_transposed = y.stride(0) < y.stride(1)
+    is_native = "cpu" not in WITHOUT_NATIVE and (grad if is_transposed else x).numel() <= LARGEST_PACKED
+    if is_native and not torch.is_grad_enabled() and not is_batched_by_autograd(grad):
+        with below_autograd():
+            return weight_backward(x, grad).mT if is_transposed else weight_backward(grad, x)
+    # oneDNN copies the first matrix to rows: the narrower one.
+    return _product(x.mT, grad.mT).mT if x.shape[1] < grad.shape[1] else _product(grad.mT, x.mT)
+
+
+weight_backward = op("weight_backward")
+"""grad^T x of two matrices of as many rows, of which x is packed; its sums are of 128 products each."""
+
+
+@fake("weight_backward")
+def _(grad: Tensor, x: Tensor) -> Tensor:
+    return x.new_empty((grad.shape[1], x.shape[1]))
+
+
+@flops("weight_backward")
+def _(grad: Sequence[int], x: Sequence[int], *_: object, **__: object) -> int:
+    return 2 * grad[0] * grad[1] * x[1]
 
 
 torch.library.register_autograd("burnlike::matrix_product", _backward, setup_context=_save, lib=_library)

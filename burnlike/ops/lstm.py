@@ -15,10 +15,10 @@ from .._torch_compat.transforms import is_batched_by_autograd
 from ._arguments import autocast_dtype, check_device, check_shape, check_tensor
 from ._function import is_recorded, is_transformed
 from ._library import WITHOUT_NATIVE, cpu_isa, fake, op
-from .linear import linear
+from .linear import LARGEST_PACKED, linear, weight_backward
 
 _lstm = op("lstm_")
-_lstm_backward, _weight_backward = op("lstm_backward"), op("lstm_weight_backward")
+_lstm_backward = op("lstm_backward")
 _TYPES = (Tensor, torch.nn.Parameter)
 _ROWS_OF_THREAD = 4
 _LARGEST_WEIGHT = 2**25
@@ -183,16 +183,18 @@ class _Lstm(torch.autograd.Function):
         grad_gates = gates.data  # without a note to autograd, which would refuse to give them again
         with below_autograd():
             grad_hidden, grad_cell, of_bias = _lstm_backward(*grads, grad_gates, cells, of_hidden, kept, reverse)
-        rows, of_weight = grad_gates.flatten(0, 1), None
+        rows, factors = grad_gates.flatten(0, 1), {}
+        if needed[3]:
+            factors[3] = x
         if needed[4]:
-            parts = [states[1:], hidden[None]] if reverse else [hidden[None], states[:-1]]
-            of_weight = _weight_gradient(rows, torch.cat(parts), of_hidden)
+            factors[4] = torch.cat([states[1:], hidden[None]] if reverse else [hidden[None], states[:-1]])
+        of_weights = dict(zip(factors, _weight_gradients(rows, [*factors.values()], of_hidden), strict=True))
         return (
             linear(rows, of_input.mT).view_as(x) if needed[0] else None,
             grad_hidden,
             grad_cell,
-            _weight_gradient(rows, x, of_input) if needed[3] else None,
-            of_weight,
+            of_weights.get(3),
+            of_weights.get(4),
             of_bias if needed[5] else None,
             of_bias.clone() if needed[5] and needed[6] else of_bias if needed[6] else None,
             None,
@@ -212,15 +214,18 @@ def _steps(
         return gates, *_lstm(gates, of_hidden, hidden, cell, kept, reverse)
 
 
-def _weight_gradient(rows: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """rows^T x, in the weight's order of memory; in bfloat16 torch's product is as fast."""
-    x = x.reshape(-1, x.shape[-1])
-    if weight.stride(0) < weight.stride(1):
-        return linear(x.mT, rows.mT).mT
-    if x.dtype == torch.bfloat16:
-        return linear(rows.mT, x.mT)
-    with below_autograd():
-        return _weight_backward(rows, x)
+def _weight_gradients(rows: Tensor, factors: list[Tensor], weight: Tensor) -> Sequence[Tensor]:
+    """rows^T x for each x of `factors` by one product, in the weight's order of memory; large ones are torch's."""
+    if not factors:
+        return ()
+    x, sizes = torch.cat(factors, -1).flatten(0, 1), [it.shape[-1] for it in factors]
+    is_transposed = weight.stride(0) < weight.stride(1)
+    if x.dtype == torch.bfloat16 or (rows if is_transposed else x).numel() > LARGEST_PACKED:
+        joint = linear(x.mT, rows.mT).mT if is_transposed else linear(rows.mT, x.mT)
+    else:
+        with below_autograd():
+            joint = weight_backward(x, rows).mT if is_transposed else weight_backward(rows, x)
+    return joint.split(sizes, 1)
 
 
 def _recorded_gradients(
@@ -274,8 +279,3 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor]:
     batch, size = cells.shape[1:]
     return gates.new_empty(batch, size), gates.new_empty(batch, size), gates.new_empty(4 * size)
-
-
-@fake("lstm_weight_backward")
-def _(grad_gates: Tensor, x: Tensor) -> Tensor:
-    return x.new_empty(grad_gates.shape[1], x.shape[1])

@@ -5,14 +5,13 @@
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <tuple>
 #include <vector>
 
 #include "burnlike/calls.h"
 #include "burnlike/tensors.h"
-#include "isa/lstm.h"
+#include "packed_product.h"
 #include "rows.h"
 
 namespace burnlike::cpu {
@@ -20,7 +19,6 @@ namespace {
 
 CallCounter forward_calls{"lstm_"};
 CallCounter backward_calls{"lstm_backward"};
-CallCounter weight_calls{"lstm_weight_backward"};
 
 // Rows of a batch below which another thread gains less than it reads of the weight.
 constexpr int64_t kRowsOfThread = 4;
@@ -108,52 +106,6 @@ void for_batch(const Sizes& sizes, const Run& run) {
   });
 }
 
-// A matrix `[depth, columns]` of any strides, packed for products with rows.
-template <class Element>
-class Product {
- public:
-  using Accumulate = accumulate_t<Element>;
-
-  // In pairs, sums are of an even depth: rows are read to their ends.
-  Product(const Tensor& matrix, int depth_dim, bool may_have_pairs)
-      : kernels_(lstm_kernels()(Element{})),
-        weight_{
-            data_of<Element>(matrix),
-            matrix.stride(depth_dim),
-            matrix.stride(1 - depth_dim),
-            matrix.size(depth_dim),
-            matrix.size(1 - depth_dim),
-            kind_of<Element> == ElementKind::kBFloat16 && isa() == Isa::kAvx512Bf16 && may_have_pairs},
-        panels_((weight_.columns + kernels_.panel - 1) / kernels_.panel),
-        packed_(new Accumulate[panels_ * kernels_.panel * weight_.depth]) {
-    for_rows(panels_, kernels_.panel * weight_.depth, [&](int64_t begin, int64_t end) {
-      kernels_.pack(weight_, packed_.get(), begin, end);
-    });
-  }
-
-  // Of a row of sums, which are of whole panels. Not a power of two, or rows would share lines of the caches.
-  int64_t stride() const { return panels_ * kernels_.panel + 16; }
-
-  void run(const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows) const {
-    kernels_.product(product(x, x_stride, sums, rows));
-  }
-
-  // Of columns of x, at most kOuterRows.
-  void run_outer(const Element* x, int64_t x_stride, Accumulate* sums, int64_t columns) const {
-    kernels_.outer(product(x, x_stride, sums, columns));
-  }
-
- private:
-  StepProduct<Element> product(const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows) const {
-    return {{x, x_stride}, packed_.get(), {sums, stride()}, rows, weight_.depth, weight_.columns, weight_.in_pairs};
-  }
-
-  const LstmKernels<Element>& kernels_;
-  StepWeight<Element> weight_;
-  int64_t panels_;
-  std::unique_ptr<Accumulate[]> packed_;
-};
-
 template <class Element>
 void copy_row(const Element* from, Element* to, int64_t size) {
   std::copy(from, from + size, to);
@@ -165,7 +117,7 @@ void run_forward(
     const Tensor& cells_any, const Kept& kept, bool reverse) {
   using Accumulate = accumulate_t<Element>;
   const auto& kernels = lstm_kernels()(Element{});
-  const Product<Element> product(weight, 1, sizes.size % 2 == 0);
+  const PackedProduct<Element> product(weight, 1, sizes.size % 2 == 0);
   const auto gates = sequence_of<Element>(gates_any);
   const auto states = sequence_of<Element>(states_any);
   const auto cells = sequence_of<Accumulate>(cells_any);
@@ -241,7 +193,7 @@ void run_backward(
     Element* grad_bias) {
   using Accumulate = accumulate_t<Element>;
   const auto& kernels = lstm_kernels()(Element{});
-  const Product<Element> product(weight, 0, true);
+  const PackedProduct<Element> product(weight, 0, true);
   const auto gates = sequence_of<Element>(gates_any);
   const auto cells = sequence_of<Accumulate>(cells_any);
   const int64_t size = sizes.size, stride = product.stride();
@@ -332,40 +284,6 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(
   return {grad_hidden, grad_cell, grad_bias};
 }
 
-// grad_gates^T x: the gradient of the weight that x was multiplied with.
-Tensor lstm_weight_backward(const Tensor& grad_gates_any, const Tensor& x_any) {
-  weight_calls.add();
-  STD_TORCH_CHECK(
-      grad_gates_any.dim() == 2 && x_any.dim() == 2 && grad_gates_any.size(0) == x_any.size(0),
-      "lstm: expected two matrices of as many rows");
-  check_like(x_any, {x_any.size(0), x_any.size(1)}, grad_gates_any, "x");
-  const Tensor grad_gates = as_contiguous(grad_gates_any), x = as_contiguous(x_any);
-  const int64_t gates = grad_gates.size(1), width = x.size(1);
-  const ElementKind kind = element_kind(grad_gates);
-  const Tensor gradient = new_contiguous({gates, width}, kind, x);
-  with_element_type(kind, [&](auto element) {
-    using Element = decltype(element);
-    const Element* columns = data_of<Element>(grad_gates);
-    Element* result = mutable_data_of<Element>(gradient);
-    const Product<Element> product(x, 0, true);
-    const int64_t blocks = (gates + kOuterRows - 1) / kOuterRows;
-    for_rows(blocks, kOuterRows * width * x.size(0), [&](int64_t begin, int64_t end) {
-      std::vector<accumulate_t<Element>> sums(kOuterRows * product.stride());
-      for (int64_t first = begin * kOuterRows; first < std::min(end * kOuterRows, gates); first += kOuterRows) {
-        const int64_t count = std::min(kOuterRows, gates - first);
-        product.run_outer(columns + first, gates, sums.data(), count);
-        for (int64_t row = 0; row < count; ++row) {
-          const auto* sum = sums.data() + row * product.stride();
-          for (int64_t column = 0; column < width; ++column) {
-            result[(first + row) * width + column] = store<Element>(sum[column]);
-          }
-        }
-      }
-    });
-  });
-  return gradient;
-}
-
 }  // namespace
 }  // namespace burnlike::cpu
 
@@ -377,11 +295,9 @@ STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
       "lstm_backward(Tensor? grad, Tensor? grad_hidden, Tensor? grad_cell, Tensor(a!) gates, Tensor cells, Tensor "
       "weight,"
       " Tensor? kept, bool reverse) -> (Tensor, Tensor, Tensor)");
-  library.def("lstm_weight_backward(Tensor grad_gates, Tensor x) -> Tensor");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("lstm_", TORCH_BOX(&burnlike::cpu::lstm));
   library.impl("lstm_backward", TORCH_BOX(&burnlike::cpu::lstm_backward));
-  library.impl("lstm_weight_backward", TORCH_BOX(&burnlike::cpu::lstm_weight_backward));
 }

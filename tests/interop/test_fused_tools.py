@@ -29,7 +29,9 @@ from burnlike.interop import fuse, kernel_mapping, write_kernels
 from burnlike.interop.fused import functions
 from burnlike.interop.fused.rotations import Rotation, rotating
 from burnlike.interop.hub_kernels import LAYERS
+from burnlike.nn import DropoutConfig
 from burnlike.ops import native_status
+from burnlike.ops.bernoulli_noise import draws_as_torch
 
 from .fused_calls import FLOATS, TOLERANCE, leaf
 
@@ -351,16 +353,17 @@ def count() -> int:
     return native_status().calls["bernoulli_noise_"]
 
 
-@pytest.mark.skipif(not functions.draws_as_torch(), reason="torch draws by another library on this machine")
+@pytest.mark.skipif(not draws_as_torch(), reason="torch draws by another library on this machine")
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_dropout_is_torchs_bit_by_bit(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    "dropout", [functions.dropout, lambda x, p: DropoutConfig(prob=p).init()(x)], ids=["fused", "layer"]
+)
+def test_dropout_is_torchs_bit_by_bit(dropout: Callable[..., Tensor], dtype: torch.dtype) -> None:
     for (p, odd), sizes in itertools.product(((0.1, 1), (0.5, 2), (1e-9, 0)), ((2, 3, 257), (625,), (40, 1, 64))):
         x = leaf(*sizes, dtype=dtype)
         x.data[..., 0] = torch.inf
         before = count()
-        (one, state), (other, stock_state) = (
-            drawn(partial(call, x, p), odd=odd) for call in (functions.dropout, F.dropout)
-        )
+        (one, state), (other, stock_state) = (drawn(partial(call, x, p), odd=odd) for call in (dropout, F.dropout))
         assert count() == before + 1
         assert torch.equal(one.nan_to_num(7.0), other.nan_to_num(7.0))
         assert torch.equal(state, stock_state)
@@ -368,7 +371,7 @@ def test_dropout_is_torchs_bit_by_bit(dtype: torch.dtype) -> None:
         torch.testing.assert_close(*gradients, rtol=0, atol=0)
 
 
-@pytest.mark.skipif(not functions.draws_as_torch(), reason="torch draws by another library on this machine")
+@pytest.mark.skipif(not draws_as_torch(), reason="torch draws by another library on this machine")
 @pytest.mark.parametrize(
     "call",
     [
@@ -400,7 +403,7 @@ def test_what_the_op_does_not_draw_torch_does(call: Callable[..., Any]) -> None:
         functions.dropout(x, 1.5)
 
 
-@pytest.mark.skipif(not functions.draws_as_torch(), reason="torch draws by another library on this machine")
+@pytest.mark.skipif(not draws_as_torch(), reason="torch draws by another library on this machine")
 def test_a_fused_model_draws_what_the_stock_one_does() -> None:
     def made() -> nn.Module:
         torch.manual_seed(0)
@@ -416,7 +419,7 @@ def test_a_fused_model_draws_what_the_stock_one_does() -> None:
         assert count() - before == training
 
 
-@pytest.mark.skipif(not functions.draws_as_torch(), reason="torch draws by another library on this machine")
+@pytest.mark.skipif(not draws_as_torch(), reason="torch draws by another library on this machine")
 @pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_attention_with_dropout(dtype: torch.dtype, autocast: bool) -> None:

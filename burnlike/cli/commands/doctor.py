@@ -15,7 +15,7 @@ _EXTRAS = ("rich", "numpy")
 _NOT_OF_STEPS = (
     *("batch_moments", "bernoulli_noise_", "convert_", "crc32", "decode_step"),
     *("int8_linear", "join_gates", "join_gates_backward", "read_values_"),
-    *("lstm_", "lstm_backward", "lstm_weight_backward"),
+    *("lstm_", "lstm_backward", "weight_backward"),
 )
 
 

@@ -7,7 +7,6 @@ tests compare both over a grid of arguments, errors included.
 
 import importlib
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -15,12 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
-from ..._torch_compat.fake_tensors import is_fake, with_values
+from ..._torch_compat.fake_tensors import is_fake
 from ..._torch_compat.wrappers import without_overrides
 from ...ops import half_products
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
-from ...ops._library import WITHOUT_NATIVE
+from ...ops.bernoulli_noise import FEWEST_DRAWS, draws_as_torch, dropout as native_dropout, dropout_noise
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
 from ...ops.linear import multiplies_faster
 from .images import drawn, in_channels_last, is_channels_last
@@ -156,7 +155,7 @@ def attention(
         with torch.autocast("cpu", enabled=False):
             dtype = torch.promote_types(query.dtype, torch.float32)
             weights = torch.empty(*query.shape[:-1], key.shape[-2], dtype=dtype)
-            noise = _dropout_noise(weights, dropout_p)
+            noise = dropout_noise(weights, dropout_p)
             return ops.attention(query, key, value, mask, is_causal, scale, noise=noise)
     if not takes_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
         return F.scaled_dot_product_attention(
@@ -174,7 +173,7 @@ def _takes_dropped(
     if not takes_attention(query, key, value, mask, 0.0, causal, scale, grouped, any_dtype=True):
         return False
     rows, columns = query.shape[-2], key.shape[-2]
-    if (causal and rows != columns) or query.shape[:-1].numel() * columns < _FEWEST_DRAWS:
+    if (causal and rows != columns) or query.shape[:-1].numel() * columns < FEWEST_DRAWS:
         return False
     # torch computes weights of attention in float32, and draws for these, unless it may reduce in 16 bits.
     is_wide = for_products(query).dtype.itemsize > 2 or not torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
@@ -365,76 +364,8 @@ def takes_attention(
     return for_products(mask).dtype in (query.dtype, torch.bool) and all(size in (1, full) for size, full in sizes)
 
 
-# Dropout with torch's own draws, number for number, made many at a time. On most CPUs torch takes one number after the
-# other from its generator. The native op gives the same ones and leaves the generator in the same state; all else of
-# dropout stays torch's: the product, its gradient and what is saved for it.
-_FEWEST_DRAWS = 512
-"""Values for which torch takes about as long as the op with the generator's state."""
-
-
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """`F.dropout`."""
     if (result := drawn(input, lambda it: F.dropout(it, p, training), in_place=inplace)) is not None:
         return result
-    if inplace or training is not True or not takes_dropout(input, p):
-        return F.dropout(input, p, training, inplace)
-    return dropped(input, p)
-
-
-def dropped(x: Tensor, p: float) -> Tensor:
-    """Dropout of what `takes_dropout` takes."""
-    return x * _dropout_noise(x, p)
-
-
-def takes_dropout(x: Any, p: Any) -> bool:
-    """True if the op draws what torch's dropout would for this tensor and probability."""
-    if not isinstance(p, float) or not 0.0 < p < 1.0 or torch.compiler.is_compiling() or not takes(x):
-        return False
-    is_here = x.is_cpu and not is_fake(x) and x.is_contiguous() and x.numel() >= _FEWEST_DRAWS
-    return is_here and not is_transformed() and draws_as_torch()
-
-
-def _dropout_noise(x: Tensor, p: float) -> Tensor:
-    return ops.bernoulli_noise_(torch.empty_like(x), 1 - p, _dropout_scale(x.dtype, p))
-
-
-@cache
-def _dropout_scale(dtype: torch.dtype, p: float) -> float:
-    # Rounded as torch rounds it, by a division in the tensor's dtype: 1 / (1 - p) in Python may differ in the last bit.
-    with with_values(), torch.inference_mode(False):
-        return torch.ones(1, dtype=dtype, device="cpu").div_(1 - p).item()
-
-
-@cache
-def draws_as_torch() -> bool:
-    """True if the op's numbers are those of torch's `bernoulli_` on this machine, and it leaves the same state.
-
-    It is tried once, since torch may call Intel's library here, whose numbers are others.
-    """
-    if "cpu" in WITHOUT_NATIVE:
-        return False
-    generator = torch.default_generator
-    before = generator.get_state()
-    try:
-        with with_values(), torch.device("cpu"), torch.inference_mode(False):
-            return all(_draws_alike(seed, odd) for seed in (0, 12345) for odd in (0, 1, 3))
-    finally:
-        generator.set_state(before)
-
-
-def _draws_alike(seed: int, odd: int) -> bool:
-    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
-        for p in (0.1, 0.5, 0.9):
-            draws: list[tuple[Tensor, Tensor]] = []
-            for is_native in (False, True):
-                torch.default_generator.manual_seed(seed)
-                torch.randint(0, 3, (odd,), dtype=torch.int64)  # the generator may stand in the middle of a block
-                noise = torch.empty(1500, dtype=dtype)
-                if is_native:
-                    ops.bernoulli_noise_(noise, 1 - p, _dropout_scale(dtype, p))
-                else:
-                    noise.bernoulli_(1 - p).div_(1 - p)
-                draws.append((noise, torch.default_generator.get_state()))
-            if not all(torch.equal(one, other) for one, other in zip(*draws, strict=True)):
-                return False
-    return True
+    return F.dropout(input, p, training, inplace) if inplace else native_dropout(input, p, training)

@@ -16,6 +16,7 @@ from ...errors import ArgumentError, ModuleTreeError
 from ...ops import linear, lora_linear
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
+from ...ops.bernoulli_noise import dropout
 from ..torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from ..tree.paths import listed
 from .configs import LoraConfig
@@ -107,7 +108,7 @@ class Lora(Reparameterization):
             result = lora_linear(x, weight, down, up, None, self.scale) * self._factor(base)
             return result if bias is None else result + bias
         result = frozen_linear(x, base, bias, outputs_first=outputs_first)
-        dropped = functional.dropout(x, self.dropout, training=is_dropped)
+        dropped = dropout(x, self.dropout, is_dropped)
         low = dropped.to(self.a.dtype) @ down @ up * self.scale
         if self.magnitude is None:
             return (result + low).to(result.dtype)

@@ -6,8 +6,23 @@ namespace {
 constexpr int kStepRows = kVector == 16 ? 6 : 3;
 constexpr int kStepVectors = 4;
 constexpr int64_t kStepPanel = kStepVectors * kVector;
-// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near.
-constexpr int64_t kStepDepth = 512;
+// Rows of the weight that are multiplied before the next rows of x are: their part of a panel stays near, and their
+// sums are added to those before, which rounds less than one long sum.
+constexpr int64_t kStepDepth = 128;
+
+// Rows of the weight that are packed together where they lie beside each other in memory: so many share its lines.
+constexpr int64_t kPackedRows = 16;
+
+template <class Element>
+inline void step_pack_rows(
+    const Element* source, int64_t down, int64_t right, accumulate_t<Element>* __restrict__ target, int64_t rows,
+    int64_t width) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < width; ++column) {
+      target[row * kStepPanel + column] = load(source[row * down + column * right]);
+    }
+  }
+}
 
 // Panels [begin, end) of columns, each `[depth, kStepPanel]`, with zeros beyond the weight.
 template <class Element>
@@ -18,10 +33,17 @@ void step_pack(const StepWeight<Element>& weight, accumulate_t<Element>* packed,
     const int64_t rest = weight.columns - first;
     const int64_t width = rest < kStepPanel ? rest : kStepPanel;
     Accumulate* target = packed + panel * kStepPanel * weight.depth;
-    for (int64_t row = 0; row < weight.depth; ++row, target += kStepPanel) {
+    for (int64_t place = 0; place < (width < kStepPanel ? weight.depth * kStepPanel : 0); ++place) target[place] = 0;
+    for (int64_t row = 0; row < weight.depth; row += kPackedRows, target += kPackedRows * kStepPanel) {
       const Element* source = weight.data + row * weight.down + first * weight.right;
-      for (int64_t column = 0; column < width; ++column) target[column] = load(source[column * weight.right]);
-      for (int64_t column = width; column < kStepPanel; ++column) target[column] = Accumulate(0);
+      const int64_t rows = row + kPackedRows < weight.depth ? kPackedRows : weight.depth - row;
+      if (weight.right == 1) {
+        step_pack_rows(source, weight.down, 1, target, rows, width);
+      } else {
+        for (int64_t column = 0; column < width; ++column) {
+          step_pack_rows(source + column * weight.right, weight.down, 0, target + column, rows, 1);
+        }
+      }
     }
   }
 }
@@ -62,7 +84,7 @@ void step_strip(
   for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
     for (int part = 0; part < kStepVectors; ++part) {
-      sum[row][part] = adds ? load_vector(sums + row * sums_stride + part * kVector) : FloatVector{};
+      sum[row][part] = FloatVector{};
     }
   }
   for (int64_t index = 0; index < depth; ++index) {
@@ -84,7 +106,8 @@ void step_strip(
   for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
     for (int part = 0; part < kStepVectors; ++part) {
-      store_vector(sums + row * sums_stride + part * kVector, sum[row][part]);
+      float* target = sums + row * sums_stride + part * kVector;
+      store_vector(target, adds ? load_vector(target) + sum[row][part] : sum[row][part]);
     }
   }
 }
@@ -115,7 +138,7 @@ BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
   for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
     for (int part = 0; part < kStepVectors; ++part) {
-      sum[row][part] = adds ? _mm512_loadu_ps(sums + row * sums_stride + part * kVector) : _mm512_setzero_ps();
+      sum[row][part] = _mm512_setzero_ps();
     }
   }
   for (int64_t index = 0; index < depth; index += 2) {
@@ -139,7 +162,9 @@ BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
   for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
     for (int part = 0; part < kStepVectors; ++part) {
-      _mm512_storeu_ps(sums + row * sums_stride + part * kVector, sum[row][part]);
+      float* target = sums + row * sums_stride + part * kVector;
+      if (adds) sum[row][part] = _mm512_add_ps(_mm512_loadu_ps(target), sum[row][part]);
+      _mm512_storeu_ps(target, sum[row][part]);
     }
   }
 }
@@ -203,7 +228,11 @@ void step_outer(const StepProduct<Element>& product) {
     for (int64_t index = 0; index < depth; ++index) {
       const Element* source = product.x.data + (first + index) * product.x.stride;
       Element* target = tile + index / together * width + index % together;
-      for (int64_t row = 0; row < product.rows; ++row) target[row * together] = source[row];
+      if (together == 1) {
+        __builtin_memcpy(target, source, product.rows * sizeof(Element));
+      } else {
+        for (int64_t row = 0; row < product.rows; ++row) target[row * 2] = source[row];
+      }
     }
     if (depth % together != 0) {
       for (int64_t row = 0; row < product.rows; ++row) tile[depth / 2 * width + 2 * row + 1] = Element{};
