@@ -5,10 +5,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..errors import ShapeError
-from ._arguments import Approximate, check_approximate, check_tensor
+from ._arguments import FLOATS, Approximate, check_approximate, check_tensor
 from ._example import Example
-from ._function import call, differentiate
-from ._library import fake, op
+from ._function import call, differentiate, is_recorded, is_transformed
+from ._library import WITHOUT_NATIVE, fake, op
 
 _bias_gelu = op("bias_gelu")
 
@@ -42,6 +42,22 @@ def bias_gelu_reference(x: Tensor, bias: Tensor, approximate: Approximate = "non
     """The same as `bias_gelu` in plain torch, on any device."""
     dtype = torch.promote_types(x.dtype, torch.float32)
     return functional.gelu(x.to(dtype) + bias.to(dtype), approximate=approximate).to(x.dtype)
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """`functional.gelu(x, approximate="tanh")`, by the op with a bias of 0 where torch's kernel takes longer.
+
+    On a CPU torch computes tanh to the last place: both passes take 2.2 to 2.5 times as long as the op's.
+    """
+    is_here = type(x) in (Tensor, torch.nn.Parameter) and x.is_cpu and x.dim() > 1 and x.is_contiguous()
+    is_kept = torch.compiler.is_compiling() or is_recorded() or is_transformed() or "cpu" in WITHOUT_NATIVE
+    if not is_here or is_kept or x.numel() < _FEWEST_VALUES or x.dtype not in FLOATS:
+        return functional.gelu(x, approximate="tanh")
+    return bias_gelu(x, x.new_zeros(x.shape[-1]), "tanh")
+
+
+_FEWEST_VALUES = 2**14
+"""Below, the call takes longer than the kernel saves."""
 
 
 def _check(x: Tensor, bias: Tensor, approximate: str) -> None:

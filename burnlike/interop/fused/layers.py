@@ -14,14 +14,15 @@ from torch.nn.parameter import is_lazy
 from ... import ops
 from ..._torch_compat.modules import is_stock_convolution
 from ...ops import half_products
+from ...ops.bias_gelu import gelu_tanh
 from ...ops.linear import machine_gains
 from ..torch_counterparts import torch_layers
 from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import draws_as_torch, dropped, takes, takes_dropout, takes_linear, takes_norm
-from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
+from .gated import GEGLU, GEGLU_TANH, SWIGLU, comparable, gated_forward, is_gated, kind_of, prove_gated
 from .images import IN_CHANNELS_LAST, convolved, drawn
-from .reading import methods_of, names_of, one_argument, read_otherwise
+from .reading import methods_of, names_of, one_argument, read_otherwise, reads_only
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
 Methods = tuple[tuple[str, types.FunctionType], ...]
@@ -77,7 +78,8 @@ def _same_proof(module: nn.Module) -> tuple[Any, ...]:
     # Settings by value, functions by identity.
     simple = (int, float, str, bool, type(None))
     settings = tuple((name, it) for name, it in vars(module).items() if isinstance(it, simple) and name != "training")
-    others = tuple(id(it) for name, it in vars(module).items() if callable(it))
+    functions = [it for it in vars(module).values() if callable(it)]
+    others = tuple(comparable(it) if isinstance(it, partial) else id(it) for it in functions)
     children = tuple((name, kind_of(child)) for name, child in module.named_children())
     return type(module), settings, others, children, tuple(it.shape for it in module.parameters(recurse=False))
 
@@ -163,19 +165,43 @@ def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
     return (), reason
 
 
-def _gelu_tanh(module: Any, x: Any) -> Tensor:
-    return F.gelu(x, approximate="tanh")
+def _is_gelu_tanh(module: nn.Module) -> bool:
+    """True for activations that call or write out GELU's approximation by tanh."""
+    of_transformers = ("GELUTanh", "NewGELU", "NewGELUActivation", "FastGELUActivation", "AccurateGELUActivation")
+    is_torchs = isinstance(module, nn.GELU) and module.approximate == "tanh"
+    return is_torchs or type(module).__name__ in of_transformers
 
 
 def _prove_gelu_tanh(module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
-    reason = read_otherwise(module, stock, frozenset())
-    return (None, reason) if reason else proven_dtypes(lambda: stand_in(module), stock, _gelu_tanh, 64)
+    if reason := read_otherwise(module, stock, frozenset(_GELU_SETTINGS)):
+        return None, reason
+    if not reads_only(vars(module).get("act", F.gelu)):
+        return None, "its code calls an `act` that is not torch's"
+
+    def native(_: object, x: Tensor) -> Tensor:  # the op by itself: `gelu_tanh` gives so few values to torch
+        return ops.bias_gelu(x, x.new_zeros(x.shape[-1]), "tanh")
+
+    proven, reason = proven_dtypes(lambda: stand_in(module), stock, native, 64)
+    return (_gelu_settings(module), proven), reason
 
 
-def gelu_tanh_forward(proven: Proven) -> Compute:
-    """Activations that write out GELU's approximation by tanh."""
+_GELU_SETTINGS = ("act", "approximate", "precomputed_constant")
+
+
+def _gelu_settings(module: nn.Module) -> tuple[Any, ...]:
+    return tuple(comparable(vars(module).get(name)) for name in _GELU_SETTINGS)
+
+
+def gelu_tanh_forward(details: tuple[tuple[Any, ...], Proven]) -> Compute:
+    """GELU's approximation by tanh, while the activation's settings are what they were."""
+    settings, proven = details
     dtypes = [x for (x, weights), _ in proven if weights == torch.float32]
-    return lambda module, x: _gelu_tanh(module, x) if takes(x) and x.dtype in dtypes else None
+
+    def compute(module: nn.Module, x: Any) -> Tensor | None:
+        is_same = takes(x) and x.dtype in dtypes and _gelu_settings(module) == settings
+        return gelu_tanh(x) if is_same else None
+
+    return compute
 
 
 Norm = Callable[[Tensor, Tensor, float], Tensor]
@@ -262,8 +288,8 @@ _RULES = (
     LayerRule("conv1d", "linear", _is_conv1d, _prove_conv1d, lambda _: conv1d_forward),
     LayerRule(
         "gelu_tanh",
-        "torch's gelu",
-        lambda module: type(module).__name__ in ("NewGELU", "NewGELUActivation", "FastGELUActivation"),
+        "bias_gelu",
+        _is_gelu_tanh,
         _prove_gelu_tanh,
         gelu_tanh_forward,
     ),
