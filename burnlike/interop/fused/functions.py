@@ -21,7 +21,7 @@ from ...ops import half_products
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import WITHOUT_NATIVE
-from ...ops.bias_gelu import gelu_tanh
+from ...ops.bias_gelu import approximate_gelu
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
 from ...ops.linear import multiplies_faster
 from .images import drawn, in_channels_last, is_channels_last
@@ -41,7 +41,8 @@ def takes_linear(x: Any, weight: Any, bias: Any) -> bool:
 
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """`F.gelu`: its approximation by tanh; exact, torch's is the faster one."""
-    return gelu_tanh(input) if approximate == "tanh" and takes(input) else F.gelu(input, approximate=approximate)
+    is_native = approximate == "tanh" and takes(input)
+    return approximate_gelu(input, "tanh") if is_native else F.gelu(input, approximate=approximate)
 
 
 def layer_norm(

@@ -44,8 +44,7 @@ def kind_of(activation: Any) -> Kind | None:
     attributes = activation.__dict__
     if _is_watched(activation) or any(attributes[name] for name in ("_parameters", "_buffers", "_modules")):
         return None
-    public = (name for name in attributes if not name.startswith("_") and name != "training")
-    values = {name: attributes[name] for name in public}
+    values = {name: attributes[name] for name in attributes if not name.startswith("_") and name != "training"}
     settings = tuple((name, comparable(value)) for name, value in values.items())
     try:
         hash(settings)  # the kind is a part of the key of a proof
@@ -57,12 +56,10 @@ def kind_of(activation: Any) -> Kind | None:
 
 
 def comparable(value: Any) -> Any:
-    """A value, or the parts of a `partial` of plain ones, which is not equal to its own copy."""
-    if not isinstance(value, partial) or not all(
-        isinstance(it, bool | int | float | str) for it in value.keywords.values()
-    ):
-        return value
-    return value if value.args else (value.func, *sorted(value.keywords.items()))
+    """A value; for a `partial` of plain keywords these and its function, as it is not equal to its own copy."""
+    is_partial = isinstance(value, partial) and not value.args
+    is_plain = is_partial and all(isinstance(it, bool | int | float | str) for it in value.keywords.values())
+    return (value.func, *sorted(value.keywords.items())) if is_plain else value
 
 
 def _is_watched(module: nn.Module) -> bool:

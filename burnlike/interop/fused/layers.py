@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 from ... import ops
 from ..._torch_compat.modules import is_stock_convolution
 from ...ops import half_products
-from ...ops.bias_gelu import gelu_tanh
+from ...ops.bias_gelu import approximate_gelu
 from ...ops.linear import machine_gains
 from ..torch_counterparts import torch_layers
 from .experts import experts_forward, is_experts, prove_experts
@@ -165,41 +165,41 @@ def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
     return (), reason
 
 
-def _is_gelu_tanh(module: nn.Module) -> bool:
-    """True for activations that call or write out GELU's approximation by tanh."""
-    of_transformers = ("GELUTanh", "NewGELU", "NewGELUActivation", "FastGELUActivation", "AccurateGELUActivation")
-    is_torchs = isinstance(module, nn.GELU) and module.approximate == "tanh"
-    return is_torchs or type(module).__name__ in of_transformers
-
-
-def _prove_gelu_tanh(module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
-    if reason := read_otherwise(module, stock, frozenset(_GELU_SETTINGS)):
-        return None, reason
-    if not reads_only(vars(module).get("act", F.gelu)):
-        return None, "its code calls an `act` that is not torch's"
-
-    def native(_: object, x: Tensor) -> Tensor:  # the op by itself: `gelu_tanh` gives so few values to torch
-        return ops.bias_gelu(x, x.new_zeros(x.shape[-1]), "tanh")
-
-    proven, reason = proven_dtypes(lambda: stand_in(module), stock, native, 64)
-    return (_gelu_settings(module), proven), reason
-
-
+_GELUS = {
+    "tanh": ("GELUTanh", "NewGELU", "NewGELUActivation", "FastGELUActivation", "AccurateGELUActivation"),
+    "sigmoid": ("QuickGELUActivation", "QuickGELU"),
+}
+"""By the form of an approximation of GELU, the activations that may call it or write it out."""
 _GELU_SETTINGS = ("act", "approximate", "precomputed_constant")
+
+
+def _is_gelu(form: Any, module: nn.Module) -> bool:
+    is_torchs = isinstance(module, nn.GELU) and module.approximate == form
+    return is_torchs or type(module).__name__ in _GELUS[form]
 
 
 def _gelu_settings(module: nn.Module) -> tuple[Any, ...]:
     return tuple(comparable(vars(module).get(name)) for name in _GELU_SETTINGS)
 
 
-def gelu_tanh_forward(details: tuple[tuple[Any, ...], Proven]) -> Compute:
-    """GELU's approximation by tanh, while the activation's settings are what they were."""
-    settings, proven = details
-    dtypes = [x for (x, weights), _ in proven if weights == torch.float32]
+def _prove_gelu(form: Any, module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
+    if reason := read_otherwise(module, stock, frozenset(_GELU_SETTINGS)):
+        return None, reason
+    if not reads_only(vars(module).get("act", F.gelu)):
+        return None, "its code calls an `act` that is not torch's"
+    bias = torch.zeros(64, dtype=torch.float32)
+    proven, reason = proven_dtypes(
+        lambda: stand_in(module), stock, lambda _, x: ops.bias_gelu(x, bias, form), len(bias)
+    )
+    return (_gelu_settings(module), frozenset(x for (x, _), _ in proven)), reason
+
+
+def _gelu_forward(form: Any, details: tuple[tuple[Any, ...], frozenset[torch.dtype]]) -> Compute:
+    settings, dtypes = details
 
     def compute(module: nn.Module, x: Any) -> Tensor | None:
         is_same = takes(x) and x.dtype in dtypes and _gelu_settings(module) == settings
-        return gelu_tanh(x) if is_same else None
+        return approximate_gelu(x, form) if is_same else None
 
     return compute
 
@@ -286,12 +286,15 @@ _RULES = (
         lambda _: _dropout,
     ),
     LayerRule("conv1d", "linear", _is_conv1d, _prove_conv1d, lambda _: conv1d_forward),
-    LayerRule(
-        "gelu_tanh",
-        "bias_gelu",
-        _is_gelu_tanh,
-        _prove_gelu_tanh,
-        gelu_tanh_forward,
+    *(
+        LayerRule(
+            f"gelu_{form}",
+            "bias_gelu",
+            partial(_is_gelu, form),
+            partial(_prove_gelu, form),
+            partial(_gelu_forward, form),
+        )
+        for form in _GELUS
     ),
     *(
         LayerRule(
