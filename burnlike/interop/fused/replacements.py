@@ -14,7 +14,7 @@ from ...ops import half_products
 from ...ops.linear import machine_gains
 from . import functions
 from .eager_attention import with_soft_cap
-from .forwards import fuse_code
+from .forwards import code_forward, mark, stock_forward
 from .rebinding import Use, codes_of, instead_of, rebound
 from .rotations import rotating, rotation_of
 
@@ -22,7 +22,8 @@ from .rotations import rotating, rotation_of
 def cross_entropy_loss(*arguments: Any, **keywords: Any) -> nn.CrossEntropyLoss:
     """`nn.CrossEntropyLoss(...)` in a model's code, whose own code calls the op."""
     loss = nn.CrossEntropyLoss(*arguments, **keywords)
-    fuse_code(loss, replacement)
+    if (forward := code_forward(stock_forward(nn.CrossEntropyLoss)[0], replacement)) is not None:
+        mark(loss, forward)
     return loss
 
 
