@@ -124,9 +124,10 @@ def note_written(tensors: Sequence[Tensor]) -> None:
         torch.autograd.graph.increment_version(tensors)  # inference tensors have no version
 
 
-def check_approximate(op: str, approximate: str) -> None:
-    if approximate not in ("none", "tanh"):
-        raise ArgumentError(f"{op}: expected approximate 'none' or 'tanh', got {approximate!r}")
+def check_approximate(op: str, approximate: str, forms: Sequence[str] = ("none", "tanh")) -> None:
+    if approximate not in forms:
+        expected = " or ".join(map(repr, forms))
+        raise ArgumentError(f"{op}: expected approximate {expected}, got {approximate!r}")
 
 
 # Asked here: torch.compile of torch 2.11 can't trace the question.

@@ -19,6 +19,7 @@ CallCounter forward_calls{"bias_gelu"};
 CallCounter backward_calls{"bias_gelu_backward"};
 
 const PerElement<BiasGeluKernels>& table(const std::string& approximate) {
+  if (is_sigmoid(approximate)) return sigmoid_bias_gelu_kernels();
   return is_tanh(approximate) ? tanh_bias_gelu_kernels() : bias_gelu_kernels();
 }
 

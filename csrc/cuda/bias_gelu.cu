@@ -77,10 +77,13 @@ __global__ void __launch_bounds__(kPackThreads) backward_kernel(
 
 // Calls `function` with values of the element types of x and of the bias, and of the form of gelu.
 template <class Function>
-void with_types(const Tensor& x, const Tensor& bias, bool by_tanh, Function&& function) {
+void with_types(const Tensor& x, const Tensor& bias, const std::string& approximate, Function&& function) {
+  const bool by_sigmoid = is_sigmoid(approximate);
+  const bool by_tanh = !by_sigmoid && is_tanh(approximate);
   const ElementKind kind = element_kind(x);
   const auto with_activation = [&](auto element, auto weight) {
     if (by_tanh) return function(element, weight, TanhGelu{});
+    if (by_sigmoid) return function(element, weight, SigmoidGelu{});
     function(element, weight, Gelu{});
   };
   with_element_type(kind, [&](auto element) {
@@ -91,14 +94,13 @@ void with_types(const Tensor& x, const Tensor& bias, bool by_tanh, Function&& fu
 
 Tensor bias_gelu(const Tensor& x_any, const Tensor& bias_any, const std::string& approximate) {
   forward_calls.add();
-  const bool by_tanh = is_tanh(approximate);
   const int64_t rows = weighted_rows(x_any, bias_any);
   const DeviceScope scope(x_any);
   const RowTensor x(x_any);
   const Tensor bias = as_contiguous(bias_any);
   const Tensor y = new_like(x_any);
   if (rows == 0) return y;
-  with_types(x_any, bias, by_tanh, [&](auto element, auto weight, auto activation) {
+  with_types(x_any, bias, approximate, [&](auto element, auto weight, auto activation) {
     using Element = decltype(element);
     using Weight = decltype(weight);
     const int64_t width = bias.size(0);
@@ -120,7 +122,6 @@ Tensor bias_gelu(const Tensor& x_any, const Tensor& bias_any, const std::string&
 std::tuple<Tensor, Tensor> bias_gelu_backward(
     const Tensor& grad_any, const Tensor& x_any, const Tensor& bias_any, const std::string& approximate) {
   backward_calls.add();
-  const bool by_tanh = is_tanh(approximate);
   const int64_t rows = weighted_rows(x_any, bias_any);
   check_alike(grad_any, x_any);
   const DeviceScope scope(x_any);
@@ -131,7 +132,7 @@ std::tuple<Tensor, Tensor> bias_gelu_backward(
   const Tensor grad_bias = new_like(bias);
   const int64_t width = bias.size(0);
   if (width == 0) return {grad_x, grad_bias};
-  with_types(x_any, bias, by_tanh, [&](auto element, auto weight, auto activation) {
+  with_types(x_any, bias, approximate, [&](auto element, auto weight, auto activation) {
     using Element = decltype(element);
     using Weight = decltype(weight);
     using Accumulate = accumulate_t<Element>;

@@ -1,5 +1,7 @@
 """A forward is replaced by an op only where it is proved to compute the same, now and later."""
 
+import copy
+import pickle
 import random
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import activations
 
 import burnlike as bl
 from burnlike.interop import fuse, unfuse
+from burnlike.ops import native_status
 
 READS_MORE = "its activation has hooks, or reads more than settings"
 OTHER = "its forward gives other results than the fused op"
@@ -473,6 +477,67 @@ def test_hooks_for_all_modules_see_the_activation() -> None:
         assert torch.equal(got, module(x))
     finally:
         hook.remove()
+
+
+class CallsGelu(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(x, approximate="tanh")
+
+
+GELUS = {
+    "GELU": lambda: nn.GELU("tanh"),
+    "CallsGelu": CallsGelu,
+    **{it: lambda it=it: getattr(activations, it)() for it in ("GELUTanh", "NewGELUActivation", "FastGELUActivation")},
+    "AccurateGELUActivation": activations.AccurateGELUActivation,
+    "QuickGELUActivation": activations.QuickGELUActivation,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("make", GELUS.values(), ids=list(GELUS))
+def test_an_approximated_gelu_is_native_also_in_copies(make: Callable[[], nn.Module], dtype: torch.dtype) -> None:
+    stock, module = make(), make()
+    assert [it.ops for it in fuse(module).fused] == [("bias_gelu",)]
+    x = torch.randn(64, 256, dtype=dtype, requires_grad=True)
+    precise = x.detach().double().requires_grad_()
+    exact = stock(precise)
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-2
+    grad = torch.randn_like(x)
+    (expected,) = torch.autograd.grad(exact, precise, grad.double())
+    for copied in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        before = native_status().calls.get("bias_gelu", 0)
+        result = copied(x)
+        assert native_status().calls["bias_gelu"] == before + 1
+        (gradient,) = torch.autograd.grad(result, x, grad)
+        for one, other in ((result, exact), (gradient, expected)):
+            torch.testing.assert_close(one, other.to(dtype), rtol=tolerance, atol=tolerance)
+    assert unfuse(module) == 1
+    assert torch.equal(module(x), stock(x))
+
+
+@pytest.mark.parametrize("make", [nn.GELU, activations.GELUActivation, lambda: activations.GELUTanh(True)])
+def test_another_gelu_is_kept(make: Callable[[], nn.Module]) -> None:
+    assert not fuse(make()).fused
+
+
+CHANGED_GELUS: list[tuple[Callable[[], nn.Module], Callable[[Any], None]]] = [
+    (lambda: nn.GELU("tanh"), lambda module: setattr(module, "approximate", "none")),
+    (activations.GELUTanh, lambda module: setattr(module, "act", F.relu)),
+    (activations.AccurateGELUActivation, lambda module: setattr(module, "precomputed_constant", 2.0)),
+    (activations.NewGELUActivation, lambda module: module.register_forward_hook(lambda module, inputs, y: y * 0)),
+]
+
+
+@pytest.mark.parametrize(("make", "change"), CHANGED_GELUS)
+def test_a_gelu_that_changes_later_computes_as_it_says(
+    make: Callable[[], nn.Module], change: Callable[[Any], None]
+) -> None:
+    module, x = make(), torch.randn(64, 256)
+    assert fuse(module).fused
+    change(module)
+    got = module(x)
+    unfuse(module)
+    assert torch.equal(got, module(x))
 
 
 def test_a_trial_runs_no_hooks_and_draws_no_numbers() -> None:

@@ -88,6 +88,32 @@ def test_norms(dtype: torch.dtype, autocast: bool) -> None:
             assert_same(F.layer_norm, functions.layer_norm, autocast, input=x, bias=bias, eps=1e-3, **case)
 
 
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_gelu(dtype: torch.dtype, autocast: bool) -> None:
+    many = leaf(2, 32, 256, dtype=dtype)
+    special = torch.tensor([torch.inf, -torch.inf, torch.nan, -0.0, 1e4, -1e4]).to(dtype).repeat(2**12, 1)
+    for case in grid(
+        input=(many, many.detach().mT, leaf(3, 5, dtype=dtype), leaf(2**14, dtype=dtype), leaf(0, 4), special),
+        approximate=("none", "tanh", "other"),
+    ):
+        if case["approximate"] == "tanh" or case["input"] is not special:  # of the exact one they depend on the CPU
+            assert_same(F.gelu, functions.gelu, autocast, **case)
+
+
+def test_gelu_by_tanh_is_native_for_many_values() -> None:
+    def calls(function: Callable[..., Any], x: Tensor, **options: Any) -> int:
+        before = native_status().calls.get("bias_gelu", 0)
+        function(x, **options)
+        return native_status().calls.get("bias_gelu", 0) - before
+
+    x = torch.randn(64, 256)
+    assert calls(functions.gelu, x, approximate="tanh") == 1
+    assert calls(functions.gelu, x) == calls(functions.gelu, x[:4], approximate="tanh") == 0
+    assert calls(functions.gelu, x.mT, approximate="tanh") == 0  # the result has these strides
+    assert calls(torch.func.vmap(lambda row: functions.gelu(row, approximate="tanh")), x.expand(3, 64, 256)) == 0
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64], ids=str)
 def test_cross_entropy(dtype: torch.dtype) -> None:
     logits = [leaf(*shape, dtype=dtype) if dtype.is_floating_point else torch.ones(shape, dtype=dtype)

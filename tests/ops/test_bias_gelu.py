@@ -7,16 +7,16 @@ from torch import Tensor
 
 from burnlike.errors import ArgumentError
 from burnlike.ops import bias_gelu
-from burnlike.ops._arguments import Approximate
+from burnlike.ops.bias_gelu import Form
 
 from .test_cuda_kernels import Kernels, kernels
 
 __all__ = ["kernels"]
 
-FORMS: tuple[Approximate, ...] = ("none", "tanh")
+FORMS: tuple[Form, ...] = ("none", "tanh", "sigmoid")
 
 
-def passes(grad: Tensor, x: Tensor, bias: Tensor, approximate: Approximate = "none") -> list[Tensor]:
+def passes(grad: Tensor, x: Tensor, bias: Tensor, approximate: Form = "none") -> list[Tensor]:
     """The result and the gradients."""
     leaves = [it.detach().requires_grad_() for it in (x, bias)]
     y = bias_gelu(leaves[0], leaves[1], approximate)
@@ -31,12 +31,13 @@ def test_known_values() -> None:
 
 
 @pytest.mark.parametrize("approximate", FORMS)
-def test_special_values_are_those_of_torch(approximate: Approximate) -> None:
+def test_special_values_are_those_of_torch(approximate: Form) -> None:
     # In float64, as torch's gelu of an infinite float32 is NaN on some CPUs.
     special = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 90.0, -90.0, 1e18, -1e18, 1e-40])
     x, bias = special[:, None].repeat(1, len(special)), special
     given = [it.double().requires_grad_() for it in (x, bias)]
-    expected = F.gelu(given[0] + given[1], approximate=approximate)
+    y = given[0] + given[1]
+    expected = y * torch.sigmoid(1.702 * y) if approximate == "sigmoid" else F.gelu(y, approximate=approximate)
     exact = [expected, *torch.autograd.grad(expected.sum(), given)]
     for one, other in zip(passes(torch.ones_like(x), x, bias, approximate), exact, strict=True):
         torch.testing.assert_close(one, other.float(), equal_nan=True, atol=1e-30, rtol=1e-6)
@@ -78,5 +79,5 @@ def test_more_columns_than_a_block_takes_on_cuda(kernels: Kernels) -> None:
 
 def test_wrong_arguments_are_named() -> None:
     x = torch.randn(3, 8)
-    with pytest.raises(ArgumentError, match="bias_gelu: expected approximate 'none' or 'tanh', got 'erf'"):
+    with pytest.raises(ArgumentError, match="bias_gelu: expected approximate 'none' or 'tanh' or 'sigmoid', got 'erf'"):
         bias_gelu(x, torch.ones(8), "erf")  # type: ignore[arg-type]

@@ -79,7 +79,7 @@ class TorchArithmeticOps:
 
     @staticmethod
     def powi(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
-        return torch.pow(lhs, rhs if isinstance(rhs, Tensor) else element(rhs, lhs.dtype))
+        return lhs.pow(rhs if isinstance(rhs, Tensor) else element(rhs, lhs.dtype))
 
     @staticmethod
     def clamp(tensor: Tensor, minimum: float | int, maximum: float | int, /) -> Tensor:

@@ -223,7 +223,7 @@ class TorchIndexOps:
 
     @staticmethod
     def mask_fill(tensor: Tensor, mask: Tensor, value: Scalar, /) -> Tensor:
-        return torch.where(mask, element(value, tensor.dtype), tensor)
+        return tensor.masked_fill(mask, element(value, tensor.dtype))
 
     @staticmethod
     def scatter(tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:

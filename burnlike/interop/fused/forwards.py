@@ -103,15 +103,6 @@ def code_forward(owner: type[nn.Module], replace: Replace) -> FusedForward | Non
     return fused_forward(owner, replace, lambda: (function, ops, (code_forward, owner, replace)))
 
 
-def fuse_code(module: nn.Module, replace: Replace) -> tuple[str, ...]:
-    """Mark a module to run its own code with native ops, and return these."""
-    forward = code_forward(stock_forward(type(module))[0], replace)
-    if forward is None:
-        return ()
-    mark(module, forward)
-    return forward.ops
-
-
 def mark(module: nn.Module, forward: FusedForward) -> None:
     module.__dict__[_MARK] = forward
 

@@ -20,6 +20,7 @@ from ...ops import half_products
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded, is_transformed
 from ...ops.bernoulli_noise import FEWEST_DRAWS, draws_as_torch, dropout as native_dropout, dropout_noise
+from ...ops.bias_gelu import approximate_gelu
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
 from ...ops.linear import multiplies_faster
 from .images import drawn, in_channels_last, is_channels_last
@@ -35,6 +36,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def takes_linear(x: Any, weight: Any, bias: Any) -> bool:
     """True if `ops.linear` takes these, and may multiply them faster than torch."""
     return takes(x, weight, bias) and multiplies_faster(weight.dtype)
+
+
+def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
+    """`F.gelu`: its approximation by tanh; exact, torch's is the faster one."""
+    is_native = approximate == "tanh" and takes(input)
+    return approximate_gelu(input, "tanh") if is_native else F.gelu(input, approximate=approximate)
 
 
 def layer_norm(

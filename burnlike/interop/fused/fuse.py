@@ -72,9 +72,9 @@ def fuse(model: nn.Module, *, lazy_logits: bool = False) -> FuseReport:
       values, gradients, dtypes and use of random numbers, in training and in evaluation, in float32, bfloat16 and
       float16, for tiny, usual and huge inputs. Code that reads more than the op does is kept.
     * Its forward calls functions that an op computes (`F.cross_entropy`, `F.scaled_dot_product_attention`,
-      `F.layer_norm`, `F.rms_norm`, `torch.lstm`, transformers' rotary embedding, attention and losses of language
-      models): its own code runs, with the op behind these calls. All other names are looked up where the code was
-      defined, at each call.
+      `F.layer_norm`, `F.rms_norm`, `F.gelu` by tanh, `torch.lstm`, transformers' rotary embedding, attention and
+      losses of language models): its own code runs, with the op behind these calls. All other names are looked up
+      where the code was defined, at each call.
 
     Results and gradients are equal within rounding. Call it before `torch.compile` (else it is a ModuleTreeError), DDP
     or FSDP wrap the model. On other devices, and for arguments that an op does not take, the stock code runs. Print

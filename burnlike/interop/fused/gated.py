@@ -44,15 +44,22 @@ def kind_of(activation: Any) -> Kind | None:
     attributes = activation.__dict__
     if _is_watched(activation) or any(attributes[name] for name in ("_parameters", "_buffers", "_modules")):
         return None
-    public = (name for name in attributes if not name.startswith("_") and name != "training")
-    settings = tuple((name, attributes[name]) for name in public)
+    values = {name: attributes[name] for name in attributes if not name.startswith("_") and name != "training"}
+    settings = tuple((name, comparable(value)) for name, value in values.items())
     try:
         hash(settings)  # the kind is a part of the key of a proof
     except TypeError:
         return None
-    is_alone = reads_only(activation, frozenset(name for name, _ in settings))
-    is_alone = is_alone and all(reads_only(value) for _, value in settings if callable(value))
+    is_alone = reads_only(activation, frozenset(values))
+    is_alone = is_alone and all(reads_only(value) for value in values.values() if callable(value))
     return (type(activation), *settings) if is_alone else None
+
+
+def comparable(value: Any) -> Any:
+    """A value; for a `partial` of plain keywords these and its function, as it is not equal to its own copy."""
+    is_partial = isinstance(value, partial) and not value.args
+    is_plain = is_partial and all(isinstance(it, bool | int | float | str) for it in value.keywords.values())
+    return (value.func, *sorted(value.keywords.items())) if is_plain else value
 
 
 def _is_watched(module: nn.Module) -> bool:
@@ -66,7 +73,7 @@ def is_still(activation: Any, kind: Kind) -> bool:
         return activation is kind[0]
     if type(activation) is not kind[0] or _is_watched(activation):
         return False
-    return all(getattr(activation, name, None) == value for name, value in kind[1:])
+    return all(comparable(getattr(activation, name, None)) == value for name, value in kind[1:])
 
 
 def is_gated(module: nn.Module) -> bool:

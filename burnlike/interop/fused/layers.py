@@ -15,14 +15,15 @@ from ... import ops
 from ..._torch_compat.modules import is_stock_convolution
 from ...ops import half_products
 from ...ops.bernoulli_noise import draws_as_torch, dropout
+from ...ops.bias_gelu import approximate_gelu
 from ...ops.linear import machine_gains
 from ..torch_counterparts import torch_layers
 from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import takes, takes_linear, takes_norm
-from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
+from .gated import GEGLU, GEGLU_TANH, SWIGLU, comparable, gated_forward, is_gated, kind_of, prove_gated
 from .images import IN_CHANNELS_LAST, convolved, drawn
-from .reading import methods_of, names_of, one_argument, read_otherwise
+from .reading import methods_of, names_of, one_argument, read_otherwise, reads_only
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
 Methods = tuple[tuple[str, types.FunctionType], ...]
@@ -78,7 +79,8 @@ def _same_proof(module: nn.Module) -> tuple[Any, ...]:
     # Settings by value, functions by identity.
     simple = (int, float, str, bool, type(None))
     settings = tuple((name, it) for name, it in vars(module).items() if isinstance(it, simple) and name != "training")
-    others = tuple(id(it) for name, it in vars(module).items() if callable(it))
+    functions = [it for it in vars(module).values() if callable(it)]
+    others = tuple(comparable(it) if isinstance(it, partial) else id(it) for it in functions)
     children = tuple((name, kind_of(child)) for name, child in module.named_children())
     return type(module), settings, others, children, tuple(it.shape for it in module.parameters(recurse=False))
 
@@ -162,19 +164,43 @@ def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
     return (), reason
 
 
-def _gelu_tanh(module: Any, x: Any) -> Tensor:
-    return F.gelu(x, approximate="tanh")
+_GELUS = {
+    "tanh": ("GELUTanh", "NewGELU", "NewGELUActivation", "FastGELUActivation", "AccurateGELUActivation"),
+    "sigmoid": ("QuickGELUActivation", "QuickGELU"),
+}
+"""By the form of an approximation of GELU, the activations that may call it or write it out."""
+_GELU_SETTINGS = ("act", "approximate", "precomputed_constant")
 
 
-def _prove_gelu_tanh(module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
-    reason = read_otherwise(module, stock, frozenset())
-    return (None, reason) if reason else proven_dtypes(lambda: stand_in(module), stock, _gelu_tanh, 64)
+def _is_gelu(form: Any, module: nn.Module) -> bool:
+    is_torchs = isinstance(module, nn.GELU) and module.approximate == form
+    return is_torchs or type(module).__name__ in _GELUS[form]
 
 
-def gelu_tanh_forward(proven: Proven) -> Compute:
-    """Activations that write out GELU's approximation by tanh."""
-    dtypes = [x for (x, weights), _ in proven if weights == torch.float32]
-    return lambda module, x: _gelu_tanh(module, x) if takes(x) and x.dtype in dtypes else None
+def _gelu_settings(module: nn.Module) -> tuple[Any, ...]:
+    return tuple(comparable(vars(module).get(name)) for name in _GELU_SETTINGS)
+
+
+def _prove_gelu(form: Any, module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
+    if reason := read_otherwise(module, stock, frozenset(_GELU_SETTINGS)):
+        return None, reason
+    if not reads_only(vars(module).get("act", F.gelu)):
+        return None, "its code calls an `act` that is not torch's"
+    bias = torch.zeros(64, dtype=torch.float32)
+    proven, reason = proven_dtypes(
+        lambda: stand_in(module), stock, lambda _, x: ops.bias_gelu(x, bias, form), len(bias)
+    )
+    return (_gelu_settings(module), frozenset(x for (x, _), _ in proven)), reason
+
+
+def _gelu_forward(form: Any, details: tuple[tuple[Any, ...], frozenset[torch.dtype]]) -> Compute:
+    settings, dtypes = details
+
+    def compute(module: nn.Module, x: Any) -> Tensor | None:
+        is_same = takes(x) and x.dtype in dtypes and _gelu_settings(module) == settings
+        return approximate_gelu(x, form) if is_same else None
+
+    return compute
 
 
 Norm = Callable[[Tensor, Tensor, float], Tensor]
@@ -259,12 +285,15 @@ _RULES = (
         lambda _: _dropout,
     ),
     LayerRule("conv1d", "linear", _is_conv1d, _prove_conv1d, lambda _: conv1d_forward),
-    LayerRule(
-        "gelu_tanh",
-        "torch's gelu",
-        lambda module: type(module).__name__ in ("NewGELU", "NewGELUActivation", "FastGELUActivation"),
-        _prove_gelu_tanh,
-        gelu_tanh_forward,
+    *(
+        LayerRule(
+            f"gelu_{form}",
+            "bias_gelu",
+            partial(_is_gelu, form),
+            partial(_prove_gelu, form),
+            partial(_gelu_forward, form),
+        )
+        for form in _GELUS
     ),
     *(
         LayerRule(

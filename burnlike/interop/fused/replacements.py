@@ -14,15 +14,16 @@ from ...ops import half_products
 from ...ops.linear import machine_gains
 from . import functions
 from .eager_attention import with_soft_cap
-from .forwards import fuse_code
-from .rebinding import Use, instead_of, rebound
+from .forwards import code_forward, mark, stock_forward
+from .rebinding import Use, codes_of, instead_of, rebound
 from .rotations import rotating, rotation_of
 
 
 def cross_entropy_loss(*arguments: Any, **keywords: Any) -> nn.CrossEntropyLoss:
     """`nn.CrossEntropyLoss(...)` in a model's code, whose own code calls the op."""
     loss = nn.CrossEntropyLoss(*arguments, **keywords)
-    fuse_code(loss, replacement)
+    if (forward := code_forward(stock_forward(nn.CrossEntropyLoss)[0], replacement)) is not None:
+        mark(loss, forward)
     return loss
 
 
@@ -30,6 +31,7 @@ def cross_entropy_loss(*arguments: Any, **keywords: Any) -> nn.CrossEntropyLoss:
 _STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
     F.cross_entropy: (functions.cross_entropy, "cross_entropy"),
     F.linear: (functions.linear, "linear"),
+    F.gelu: (functions.gelu, "bias_gelu"),
     F.batch_norm: (functions.batch_norm, "batch_norm"),
     F.layer_norm: (functions.layer_norm, "layer_norm"),
     F.rms_norm: (functions.rms_norm, "rms_norm"),
@@ -95,7 +97,7 @@ def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tup
     namespace = function.__globals__
     value: Any = namespace.get(name)
     if isinstance(value, types.ModuleType):
-        ops = _ops_of(value, uses) if value in _NAMESPACES else ()
+        ops = _ops_of(function, value, uses) if value in _NAMESPACES else ()
         return (Namespace(lambda: namespace[name]), ops) if ops else (None, ())
     if isinstance(value, Mapping):
         only_asked = all(use == Use(("get_interface",), called=True) for use in uses)
@@ -105,7 +107,7 @@ def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tup
         return table, table.ops
     if any(use.attributes or not use.called for use in uses):
         return None, ()
-    if _is_replaced(value):
+    if _is_replaced(function, value):
         new, op = _STAND_INS[value]
         return instead_of(function, name, new), (op,)
     if name == "apply_rotary_pos_emb" and (rotation := rotation_of(value)) is not None:
@@ -113,11 +115,13 @@ def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tup
     return None, ()
 
 
-def _is_replaced(value: Any) -> bool:
+def _is_replaced(function: types.FunctionType, value: Any) -> bool:
+    if value is F.gelu:  # exact, it is torch's: code that has no "tanh" calls no other
+        return any("tanh" in code.co_consts for code in codes_of(function.__code__))
     return isinstance(value, _CALLED) and value in _STAND_INS and (value is not F.linear or machine_gains())
 
 
-def _ops_of(value: Any, uses: list[Use]) -> tuple[str, ...]:
+def _ops_of(function: types.FunctionType, value: Any, uses: list[Use]) -> tuple[str, ...]:
     """The ops behind uses of a module of torch; none where one of their functions is more than called."""
     ops: set[str] = set()
     for use in uses:
@@ -126,7 +130,7 @@ def _ops_of(value: Any, uses: list[Use]) -> tuple[str, ...]:
             value_used = getattr(value_used, name, None)
         if any(value_used is it for it in _NAMESPACES):
             return ()
-        if _is_replaced(value_used):
+        if _is_replaced(function, value_used):
             if not use.called:
                 return ()
             ops.add(_STAND_INS[value_used][1])

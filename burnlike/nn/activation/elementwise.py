@@ -8,6 +8,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from ...module import Content, Module
+from ...ops.bias_gelu import approximate_gelu
 from ...random.key import Key, uniform
 from ...tensor.core.dtypes import largest_exponent
 from ...tensor.torch_bridge.torch_function import lift
@@ -203,7 +204,7 @@ class Gelu(KeepsType, FromConfig, Module):
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]`."""
-        return functional.gelu(x, approximate="tanh" if self.approximate else "none")
+        return approximate_gelu(x, "tanh") if self.approximate else functional.gelu(x)
 
 
 class SiLU(OfEachElement):

@@ -25,5 +25,6 @@ struct BiasGeluKernels {
 
 BURNLIKE_KERNELS(PerElement<BiasGeluKernels>, bias_gelu_kernels)
 BURNLIKE_KERNELS(PerElement<BiasGeluKernels>, tanh_bias_gelu_kernels)
+BURNLIKE_KERNELS(PerElement<BiasGeluKernels>, sigmoid_bias_gelu_kernels)
 
 }  // namespace burnlike::cpu

@@ -43,7 +43,13 @@ template <class Element>
 constexpr BiasGeluKernels<Element> tanh_bias_gelu_functions = {
     bias_gelu_forward_rows<TanhGelu, Element>, bias_gelu_backward_rows<TanhGelu, Element>};
 
+template <class Element>
+constexpr BiasGeluKernels<Element> sigmoid_bias_gelu_functions = {
+    bias_gelu_forward_rows<SigmoidGelu, Element>, bias_gelu_backward_rows<SigmoidGelu, Element>};
+
 }  // namespace
 
 constinit const PerElement<BiasGeluKernels> bias_gelu_kernels = BURNLIKE_PER_ELEMENT(bias_gelu_functions);
 constinit const PerElement<BiasGeluKernels> tanh_bias_gelu_kernels = BURNLIKE_PER_ELEMENT(tanh_bias_gelu_functions);
+constinit const PerElement<BiasGeluKernels> sigmoid_bias_gelu_kernels =
+    BURNLIKE_PER_ELEMENT(sigmoid_bias_gelu_functions);

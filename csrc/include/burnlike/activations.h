@@ -113,4 +113,28 @@ struct TanhGelu : ByDecay<TanhGelu> {
   }
 };
 
+// Its approximation x * sigmoid(k x) with k = 1.702 (Hendrycks & Gimpel 2016, section 2), whose derivative is
+// s + k * x * s * (1 - s) with s = sigmoid(k x).
+struct SigmoidGelu : ByDecay<SigmoidGelu> {
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate decayed(Accumulate x) {
+    return decay_of(Accumulate(kScale) * x);
+  }
+
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate value_by(Accumulate x, Accumulate small) {
+    return quotient(x < Accumulate(0) ? x * small : x, Accumulate(1) + small);
+  }
+
+  template <class Accumulate>
+  BURNLIKE_INLINE static ActivationParts<Accumulate> parts_by(Accumulate x, Accumulate small) {
+    const Sigmoids<Accumulate> at = sigmoids(Accumulate(kScale) * x, small);
+    const Accumulate value = value_by(x, small);
+    return {value, multiply_add(Accumulate(kScale) * value, at.rest, at.value)};
+  }
+
+ private:
+  static constexpr double kScale = 1.702;
+};
+
 }  // namespace burnlike

@@ -13,4 +13,7 @@ inline bool is_tanh(const std::string& approximate) {
   return approximate == "tanh";
 }
 
+// Whether it is the approximation by a sigmoid, which `bias_gelu` has besides.
+inline bool is_sigmoid(const std::string& approximate) { return approximate == "sigmoid"; }
+
 }  // namespace burnlike

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from burnlike import ops
 from burnlike.ops import bias_gelu, bias_gelu_reference
-from burnlike.ops._arguments import Approximate
+from burnlike.ops.bias_gelu import Form
 
 from ..hostile import SHAPES, Arguments, Call, both, special_values, with_gradients
 from ..op_case import FLOATS, ROWS, OpCase, dtype_name
@@ -18,7 +18,7 @@ def _case(
     name: str,
     dtype: torch.dtype,
     make_x: Callable[[torch.dtype], Tensor],
-    approximate: Approximate = "none",
+    approximate: Form = "none",
     bias_dtype: torch.dtype | None = None,
 ) -> OpCase:
     def inputs() -> list[Tensor]:
@@ -40,13 +40,18 @@ def _case(
 
 CASES = [
     *(_case(name, dtype, make) for name, make in ROWS.items() for dtype in FLOATS),
-    *(_case(name, dtype, ROWS[name], "tanh") for name in ("odd", "wide", "strided") for dtype in FLOATS),
+    *(
+        _case(name, dtype, ROWS[name], form)
+        for name in ("odd", "wide", "strided")
+        for dtype in FLOATS
+        for form in ("tanh", "sigmoid")
+    ),
     _case("768", torch.bfloat16, lambda dtype: torch.randn(40, 768, dtype=dtype)),
     *(_case("mixed", dtype, ROWS["wide"], bias_dtype=torch.float32) for dtype in FLOATS[1:]),
 ]
 
 
-FORMS: tuple[Approximate, ...] = ("none", "tanh")
+FORMS: tuple[Form, ...] = ("none", "tanh", "sigmoid")
 
 
 def random_bias_gelu(chance: random.Random) -> Call:
