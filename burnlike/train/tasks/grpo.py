@@ -21,6 +21,7 @@ from .answer_rows import AnswerReader, AnswerRows
 from .grpo_configs import GrpoConfig
 from .rewards import Answers, rewards_by
 from .task import PaddedTask
+from .token_batches import with_addition
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -167,10 +168,10 @@ class Grpo(PaddedTask):
             rows.counts[(~are_ended).to(device)] = False
         before = reference = None
         if config.updates > 1 or (config.loss == "rloo" and config.beta):
-            before = self._reader.log_probabilities(model, rows, config.temperature)
+            before, _ = self._reader.log_probabilities(model, rows, config.temperature)
         if config.beta:
             with evaluation_mode(model), adapters_off(unwrap(model)):  # dropout is no part of the reference
-                reference = self._reader.log_probabilities(model, rows, config.temperature)
+                reference, _ = self._reader.log_probabilities(model, rows, config.temperature)
         total = self._total(rewards)
         parts = self._parts(rewards, total)
         parts["length"] = torch.tensor([float(len(it)) for it in answers]).mean()
@@ -210,7 +211,7 @@ class Grpo(PaddedTask):
     def _output(self, model: nn.Module, samples: Samples) -> StepOutput:
         """The loss of answers, and parts of it for lines of metrics."""
         config = self.config
-        logs = self._reader.log_probabilities(model, samples.rows, config.temperature)
+        logs, addition = self._reader.log_probabilities(model, samples.rows, config.temperature)
         counts = samples.rows.counts
         before = logs.detach() if samples.before is None else samples.before
         ratio, advantages = logs - before, samples.advantages.to(logs.dtype)[:, None]
@@ -240,9 +241,8 @@ class Grpo(PaddedTask):
         else:
             loss = (losses * counts).sum() / n_tokens.clamp(min=1)
             size = n_answers if counts.is_meta else int(n_tokens)
-        return StepOutput(
-            loss, size, parts={name: it.to(loss.device) for name, it in parts.items()}, part_size=n_answers
-        )
+        parts = {name: it.to(loss.device) for name, it in parts.items()}
+        return StepOutput(with_addition(loss, addition), size, parts=parts, part_size=n_answers)
 
 
 def _writer(model: nn.Module) -> nn.Module:

@@ -19,7 +19,7 @@ from ..learner.steps import StepOutput
 from ..parallel.single_process import SingleProcess
 from .configs import LanguageModelConfig
 from .task import MeasuredTask
-from .token_batches import Packing, predicted
+from .token_batches import Packing, predicted, with_addition
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -174,7 +174,7 @@ def next_token_loss(model: nn.Module, batch: Any, label_smoothing: float = 0.0) 
         logits, targets, balance = predicted(model, batch)
     rows, goals = rows_of(logits), targets.flatten()
     loss = unrounded_loss(rows, goals, ignore_index=NO_TARGET, label_smoothing=label_smoothing)
-    loss = loss if balance is None else loss + balance
+    loss = with_addition(loss, balance)
     counts_all = (isinstance(batch, Tensor) and divided(unwrap(model)) is None) or targets.is_meta
     size = targets.numel() if counts_all else int((targets != NO_TARGET).sum())
     return StepOutput(loss, size, logits.detach(), targets, logits=True)

@@ -24,7 +24,7 @@ from ..learner.steps import StepOutput, autocast
 from ..parallel.single_process import SingleProcess
 from .configs import OrpoConfig, RewardConfig, SimPoConfig
 from .task import LoraFineTuning, PaddedTask, call, logits_of
-from .token_batches import Packing, predicted
+from .token_batches import Packing, predicted, with_addition
 
 if TYPE_CHECKING:
     from ..job.loaded_run import LoadedRun
@@ -62,13 +62,14 @@ def rows_of_pairs(batch: Any, task: str) -> dict[str, Tensor]:
 
 def token_log_probabilities(
     model: nn.Module, rows: Mapping[str, Tensor], temperature: float = 1.0
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """The log-probability of each token that has a label, `[n, length]` at the place of the one before it, in float32,
-    or float64 where the model's logits are; 0 elsewhere. And bool `[n, length]`, where there is one.
+    or float64 where the model's logits are; 0 elsewhere. And bool `[n, length]`, where there is one, and what a model
+    in training adds to its loss.
     """
     with divided_logits(), lazy_head(unwrap(model)):
-        logits, targets, _ = predicted(model, rows)
-    return log_probabilities_of(logits, targets, temperature), targets != NO_TARGET
+        logits, targets, addition = predicted(model, rows)
+    return log_probabilities_of(logits, targets, temperature), targets != NO_TARGET, addition
 
 
 def log_probabilities_of(logits: Tensor, targets: Tensor, temperature: float = 1.0) -> Tensor:
@@ -77,28 +78,24 @@ def log_probabilities_of(logits: Tensor, targets: Tensor, temperature: float = 1
     return -unrounded_loss_of(rows_of(logits), targets.flatten(), NO_TARGET, "none").view_as(targets)
 
 
-def answer_sums(model: nn.Module, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """The log-probabilities `[answers]` of answers by a language model, and how many tokens they have.
+def answer_sums(model: nn.Module, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The log-probabilities `[answers]` of answers by a language model, how many tokens they have, and what the model
+    in training adds to its loss.
 
     They are in the dtype of `token_log_probabilities`. Of packed rows they are of the documents, in order.
     """
-    logs, has_target = token_log_probabilities(model, rows)
+    logs, has_target, addition = token_log_probabilities(model, rows)
     if "position_ids" not in rows:
-        return logs.sum(1), has_target.sum(1)
+        return logs.sum(1), has_target.sum(1), addition
     if has_no_values(has_target):
-        return logs.sum().expand(2 * len(rows["margin"])), has_target.sum().expand(2 * len(rows["margin"]))
+        count = 2 * len(rows["margin"])
+        return logs.sum().expand(count), has_target.sum().expand(count), addition
     begins = (rows["position_ids"] == 0).flatten().nonzero()[:, 0].tolist()
     sizes = [end - begin for begin, end in pairwise([*begins, has_target.numel()])]
     of_documents = zip(logs.flatten().split(sizes), has_target.flatten().split(sizes), strict=True)
     sums, tokens = zip(*((log.sum(), count.sum()) for log, count in of_documents), strict=True)
     is_answer = torch.stack(tokens) > 0  # padding is a document of its own
-    return torch.stack(sums)[is_answer], torch.stack(tokens)[is_answer]
-
-
-def log_probabilities(model: nn.Module, rows: Mapping[str, Tensor]) -> LogProbabilities:
-    """The log-probabilities of pairs by a language model."""
-    sums, counts = answer_sums(model, rows)
-    return LogProbabilities(sums[0::2], sums[1::2], counts[0::2], counts[1::2])
+    return torch.stack(sums)[is_answer], torch.stack(tokens)[is_answer], addition
 
 
 def has_no_values(tensor: Tensor) -> bool:
@@ -131,9 +128,10 @@ class PairTask(AnswerTask):
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         self._packing.expect_apart(model, batch)
         rows = rows_of_pairs(batch, type(self).__name__)
-        policy = log_probabilities(model, rows)
+        sums, counts, addition = answer_sums(model, rows)
+        policy = LogProbabilities(sums[0::2], sums[1::2], counts[0::2], counts[1::2])
         loss, chosen, rejected = self.loss_of(policy, model, rows, batch)
-        return StepOutput(loss, len(chosen), parts=parts_of(chosen, rejected))
+        return StepOutput(with_addition(loss, addition), len(chosen), parts=parts_of(chosen, rejected))
 
     @abstractmethod
     def loss_of(

@@ -20,6 +20,7 @@ from ..learner.steps import StepOutput, evaluation_mode
 from ..parallel.single_process import SingleProcess
 from .configs import DpoConfig, KtoConfig
 from .preferences import AnswerTask, LogProbabilities, PairTask, answer_sums, has_no_values, rows_of_pairs
+from .token_batches import with_addition
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -175,7 +176,7 @@ class Kto(ReferenceTask):
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         rows, desirable, kept = rows_of_answers(batch)
         config = self.config
-        policy = answer_sums(model, rows)[0]
+        policy, _, addition = answer_sums(model, rows)
         ratios = policy - self.reference_sums(model, rows, kept)
         divergence = torch.zeros_like(ratios[0]).detach()
         if config.loss == "kto":
@@ -186,7 +187,8 @@ class Kto(ReferenceTask):
         share = desirable.to(policy.dtype)  # 1 or 0
         weights = share * config.desirable_weight + (1 - share) * config.undesirable_weight
         loss = (weights * (1 - torch.sigmoid(config.beta * (2 * share - 1) * (ratios - divergence)))).mean()
-        return StepOutput(loss, len(ratios), parts=self._parts(config.beta * ratios.detach(), desirable, divergence))
+        parts = self._parts(config.beta * ratios.detach(), desirable, divergence)
+        return StepOutput(with_addition(loss, addition), len(ratios), parts=parts)
 
     @staticmethod
     def _parts(rewards: Tensor, desirable: Tensor, divergence: Tensor) -> dict[str, Tensor]:

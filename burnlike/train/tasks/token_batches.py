@@ -152,6 +152,11 @@ _SAME = {torch.float64: 1e-9, torch.float32: 1e-5}
 """How far logits may change, relative to the largest of them, that depend on nothing which was changed."""
 
 
+def with_addition(loss: Tensor, addition: Tensor | None) -> Tensor:
+    """A loss with the model's own addition to it, if there is one."""
+    return loss if addition is None else loss + addition
+
+
 class Predicted(NamedTuple):
     """Logits `[n, length, vocab_size]`, their target tokens `[n, length]`, and the model's own addition to the loss."""
 

@@ -181,7 +181,7 @@ def test_losses_and_gradients_are_those_of_trl(options: dict[str, Any]) -> None:
 
 def test_probabilities_are_of_the_temperature_of_the_draws() -> None:
     model = llama()
-    logs = AnswerReader().log_probabilities(model, AnswerRows.of(*prompts_and_answers()), 0.7)
+    logs, _ = AnswerReader().log_probabilities(model, AnswerRows.of(*prompts_and_answers()), 0.7)
     for row, (prompt, answer) in zip(logs, whole_rows(), strict=True):
         logits = model(input_ids=torch.cat((prompt, answer))[None]).logits[0, len(prompt) - 1 : -1]
         expected = (logits / 0.7).log_softmax(-1).gather(-1, answer[:, None])[:, 0]
@@ -453,7 +453,7 @@ def test_dropout_is_no_part_of_the_reference() -> None:
     options = {"rewards": [{"type": "evens"}], "answers": 2, "beta": 0.1}
     samples = Grpo(GrpoConfig.from_dict(options))._samples_of(model, prompts, answers, torch.ones(4, 1), ())
     plain = llama().eval()
-    expected = AnswerReader().log_probabilities(plain, samples.rows)
+    expected, _ = AnswerReader().log_probabilities(plain, samples.rows)
     torch.testing.assert_close(samples.reference, expected, rtol=1e-9, atol=1e-9)
 
 
