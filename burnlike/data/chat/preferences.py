@@ -302,20 +302,20 @@ def answered_rows(
             `truncate`.
     """
     for piece in pieces(rows, AT_ONCE):
-        read = [(place, *_answered(place, config, row)) for place, row in piece]
+        read = [(place, *_answered(place, row)) for place, row in piece]
         encoded = iter(template.encode([*chain.from_iterable(it for _, _, it in read)], "last_answer"))
         for place, columns, _ in read:
             yield place, (columns, [_whole(place, config, next(encoded)) for _ in columns])
 
 
-def _answered(place: str, config: PreferencesConfig, row: Any) -> tuple[tuple[str, ...], Sequence[Conversation]]:
+def _answered(place: str, row: Any) -> tuple[tuple[str, ...], Sequence[Conversation]]:
     """The names of the rewards of a row, and its conversations."""
     try:
         if isinstance(row, str):
             raise WrongRow("expected a JSON object with a conversation, such as its messages, got plain text")
         if any(name in row for name in ANSWERS):
             return ANSWERS, format_of_answers(row).read(row)
-        conversation = format_for(config, row).read(row)
+        conversation = format_for(row).read(row)
         expect_texts(conversation)
         if conversation.messages[-1]["role"] != "assistant":
             raise WrongRow("expected an answer of the assistant at its end")

@@ -9,8 +9,6 @@ import torch
 
 from ...errors import DataError
 from ..sources.rows import pieces
-from ..sources.splits import Unlabeled
-from .codec import prompts
 from .configs import PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .files import Source
@@ -49,11 +47,6 @@ def format_of_prompts(row: Mapping[str, Any]) -> PromptFormat:
     if (column := next((name for name in PROMPTS if name in row), None)) is None:
         raise DataError(f"expected rows with one of {', '.join(PROMPTS)}, got {', '.join([*row][:30])}")
     return PromptFormat(column)
-
-
-def new_prompts(config: PromptsConfig, sources: Sequence[Any], directory: Path) -> Unlabeled:
-    """Prompts to answer, in rows like those of the training."""
-    return prompts(config, sources, directory, lambda row: format_of_prompts(row).read(row))
 
 
 class PromptTokens(ConversationTokens):
