@@ -271,6 +271,9 @@ class FitLoop:
         if text := left_out_of(valid, learner.parallel, skipped_before):
             self._note(f"validation of epoch {learner.epoch + 1}: {text}")
         loss, best = values["loss"], learner.last["best_valid"]
+        if math.isnan(loss):
+            nothing = getattr(learner.task, "uncounted", "no target counted")
+            self._note(f"validation of epoch {learner.epoch + 1}: {nothing}, so there is no loss to show")
         learner.last["valid"] = loss
         learner.last["best_valid"] = loss if best is None or math.isnan(best) else min(best, loss)
         self._log({"step": learner.step, "epoch": learner.epoch, "split": "valid", **values})

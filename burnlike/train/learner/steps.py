@@ -145,9 +145,9 @@ class LossWindow:
 
     def add(self, output: StepOutput) -> None:
         self._add(output.loss, output.size)
-        part_size = output.size if output.part_size is None or not output.size else output.part_size
         for name, part in output.parts.items():
-            self.parts.setdefault(name, LossWindow(self._device))._add(part, part_size)
+            size = output.part_sizes.get(name, output.size)
+            self.parts.setdefault(name, LossWindow(self._device))._add(part, size)
 
     def _add(self, loss: Tensor, size: float) -> None:
         # That of nothing is NaN, and has no weight.
@@ -199,6 +199,10 @@ def autocast(device: torch.device, precision: ComputePrecision) -> AbstractConte
 _SHOWN_REASONS = 3
 
 
+_MARGIN = ("margins", "rewards_chosen", "rewards_rejected")
+"""A part that is a difference of two, which may be means of different numbers of values: no mean of differences."""
+
+
 def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float]:
     """The means of the parts of a loss over all processes, as `loss.name`."""
     names = sorted({name for of_rank in parallel.gather([*window.parts]) for name in of_rank})
@@ -207,7 +211,11 @@ def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float
     local_sums = [window.parts[name].sums() if name in window.parts else (0.0, 0) for name in names]
     sums = parallel.sums([it for pair in local_sums for it in pair])
     totals = zip(names, sums[::2], sums[1::2], strict=True)
-    return {f"loss.{name}": total / size for name, total, size in totals if size}
+    means = {name: total / size for name, total, size in totals if size}
+    difference, *terms = _MARGIN
+    if {*terms} <= {*means}:
+        means[difference] = means[terms[0]] - means[terms[1]]
+    return {f"loss.{name}": means[name] for name in sorted(means)}
 
 
 def left_out_of(loader: Any, parallel: "SingleProcess", skipped_before: int) -> str:

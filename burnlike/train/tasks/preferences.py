@@ -146,7 +146,6 @@ def parts_of(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
     return {
         "rewards_chosen": chosen.mean(),
         "rewards_rejected": rejected.mean(),
-        "margins": (chosen - rejected).mean(),
         "accuracies": (chosen > rejected).to(chosen.dtype).mean(),
     }
 

@@ -187,19 +187,14 @@ class Kto(ReferenceTask):
         share = desirable.to(policy.dtype)  # 1 or 0
         weights = share * config.desirable_weight + (1 - share) * config.undesirable_weight
         loss = (weights * (1 - torch.sigmoid(config.beta * (2 * share - 1) * (ratios - divergence)))).mean()
-        parts = self._parts(config.beta * ratios.detach(), desirable, divergence)
-        return StepOutput(with_addition(loss, addition), len(ratios), parts=parts)
-
-    @staticmethod
-    def _parts(rewards: Tensor, desirable: Tensor, divergence: Tensor) -> dict[str, Tensor]:
-        """Means of the rewards of both kinds of answers, of which a batch may have none, for lines of metrics."""
+        loss = with_addition(loss, addition)
+        rewards = config.beta * ratios.detach()
         if has_no_values(rewards):
-            return {}
-        chosen, rejected = rewards[desirable > 0], rewards[desirable == 0]
-        parts = {"rewards_chosen": chosen, "rewards_rejected": rejected}
-        means = {name: it.mean() for name, it in parts.items() if len(it)}
-        margins = {"margins": chosen.mean() - rejected.mean()} if len(means) == len(parts) else {}
-        return {"kl": divergence, **means, **margins}
+            return StepOutput(loss, len(ratios))
+        # Of which a batch may have none.
+        kinds = {"rewards_chosen": rewards[desirable > 0], "rewards_rejected": rewards[desirable == 0]}
+        parts = {"kl": divergence} | {name: it.mean() for name, it in kinds.items()}
+        return StepOutput(loss, len(ratios), parts=parts, part_sizes={name: len(it) for name, it in kinds.items()})
 
 
 def rows_of_answers(batch: Any) -> tuple[dict[str, Tensor], Tensor, Tensor | None]:
