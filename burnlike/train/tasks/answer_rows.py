@@ -17,7 +17,7 @@ from ...module.torch_objects.wrappers import unwrap
 from ...nn.attention.shared_prompts import SharedPrompts, prompts_shared
 from ..learner.computing import CheckpointedForward
 from ..learner.steps import evaluation_mode
-from ..parallel.transformers_attention import sharing_prompts
+from ..parallel.transformers_attention import dependence_on_length, sharing_prompts
 from .preferences import has_no_values, log_probabilities_of, token_log_probabilities
 from .token_batches import logits_and_addition, logits_tolerance
 
@@ -98,13 +98,15 @@ class AnswerReader:
 
 def _may_share(module: nn.Module) -> bool:
     """True for a model whose attention can be asked to, and which no wrapper calls again in its backward pass."""
+    config: Any = getattr(module, "config", None)
     is_ours = isinstance(module, DecoderLm)
-    if not is_ours and not hasattr(module, "get_output_embeddings"):
+    if not is_ours and not hasattr(config, "get_text_config"):
         return False
-    config: Any = module.config
     text = config if is_ours else config.get_text_config()
     # What they add to the loss is of all tokens, of a prompt as often as it has answers.
     if getattr(module, "has_balance", False) or getattr(text, "output_router_logits", False):
+        return False
+    if not is_ours and dependence_on_length(module):
         return False
     return not any(
         is_compiled(it)

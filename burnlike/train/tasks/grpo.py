@@ -19,11 +19,12 @@ from ...module import materialize, valid
 from ...module.adapters.layers import adapters_off
 from ...module.torch_objects.wrappers import parametrizations_of, unwrap
 from ..learner.steps import StepOutput, evaluation_mode
+from ..parallel.single_process import SingleProcess
 from .answer_rows import AnswerReader, AnswerRows
 from .grpo_configs import GrpoConfig
 from .rewards import Answers, rewards_by
 from .task import PaddedTask
-from .token_batches import with_addition
+from .token_batches import expect_positions, longest_of, with_addition
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -69,6 +70,7 @@ class Grpo(PaddedTask):
         self.uncounted = f"no answer got a reward from {' or '.join(config.reward_names)}"
         self._functions = {name: it.init() for name, it in zip(config.reward_names, config.rewards, strict=True)}
         self._codec: Any = None
+        self._longest = 0
         self._step = 0
         self._samples: Samples | None = None
         self._reader = AnswerReader()
@@ -78,6 +80,11 @@ class Grpo(PaddedTask):
 
     def take_data(self, data: Any) -> None:
         self._codec = getattr(data, "codec", None)
+        self._longest = longest_of(data)
+
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
+        """Refuse a model that does not read the longest prompt with an answer of `max_tokens`."""
+        expect_positions(model, self._longest, self.config.max_tokens)
 
     def training_state(self) -> dict[str, Any]:
         """The answers that the next steps still learn from; empty where they write new ones."""

@@ -9,6 +9,7 @@ those of images, of any shape.
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -212,6 +213,37 @@ def expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
         )
 
 
+def expect_positions(model: nn.Module, longest: int, answer: int = 0) -> None:
+    """Refuse a model that reads fewer tokens of a sequence than the longest one has, with those of its `answer`."""
+    most = _most_positions(unwrap(model))
+    if most is None or longest + answer <= most:
+        return
+    if answer:
+        raise ConfigError(
+            f"task.max_tokens: expected a prompt and its answer of at most {most} tokens together, which"
+            f" {type_text(model)} reads, got {longest} and {answer}; take fewer, or data.max_length:"
+            f" {max(most - answer, 1)} with data.on_long: drop"
+        )
+    raise ConfigError(f"data.max_length: expected at most {most} tokens, which {type_text(model)} reads, got {longest}")
+
+
+def _most_positions(module: nn.Module) -> int | None:
+    """How many positions a model has: of ours, or of one of transformers with a table of them; None for any number."""
+    config: Any = getattr(module, "config", None)
+    if not callable(getattr(config, "get_text_config", None)):
+        return getattr(config, "max_sequence_length", None)
+    longest = getattr(config.get_text_config(), "max_position_embeddings", None)
+    tables = [it.shape for name, it in (*module.named_parameters(), *module.named_buffers()) if _POSITIONS.search(name)]
+    has_table = any(len(it) == 2 and longest and 0 <= it[0] - longest <= _MORE_ROWS for it in tables)
+    return longest if has_table else None
+
+
+_POSITIONS = re.compile(r"(wpe|pos(ition)?s?_|_pos).*(?<!\.weights)$")
+"""The names that models of transformers give to tables of positions; those of sines, `weights`, grow."""
+_MORE_ROWS = 2
+"""Rows of such a table before that of the first position, as OPT has them."""
+
+
 def _expect_tokens(value: Any, what: str, least: int) -> None:
     if not isinstance(value, Tensor) or value.is_floating_point() or value.dim() != 2 or value.shape[1] < least:
         got = f"{value.dtype}{list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
@@ -308,6 +340,7 @@ class Packing:
         """Refuse a model that does not keep the documents of the data's first item apart, or takes no such images."""
         if self._data is None or not len(self._data.train):
             return
+        expect_positions(model, longest_of(self._data))
         item = self._data.train[0]
         if isinstance(item, Mapping) and "pictured" in item:
             expect_inputs(model, self._data.batcher.batch([item], torch.device("cpu")))
@@ -322,6 +355,13 @@ class Packing:
             return
         if unwrap(model) not in self._apart and expect_apart(model, batch, parallel):
             self._apart.add(unwrap(model))
+
+
+def longest_of(data: Any) -> int:
+    """How many tokens the longest item to train on or to validate on has; 0 where no lengths are known."""
+    parts = [getattr(it, "conversations", it) for it in (data.train, data.valid)]  # of packed ones
+    lengths = [it.lengths for it in parts if getattr(it, "lengths", None) is not None and len(it)]
+    return max((int(torch.as_tensor(it).max()) for it in lengths), default=0)
 
 
 _MIXED = "what one document of a row says changes with another"
