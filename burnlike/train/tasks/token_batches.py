@@ -359,9 +359,9 @@ class Packing:
 
 def longest_of(data: Any) -> int:
     """How many tokens the longest item to train on or to validate on has; 0 where no lengths are known."""
-    parts = [getattr(it, "conversations", it) for it in (data.train, data.valid)]  # of packed ones
-    lengths = [it.lengths for it in parts if getattr(it, "lengths", None) is not None and len(it)]
-    return max((int(torch.as_tensor(it).max()) for it in lengths), default=0)
+    parts = (getattr(data, name, None) for name in ("train", "valid"))
+    lengths = (getattr(getattr(it, "conversations", it), "lengths", None) for it in parts)  # of packed ones
+    return max((int(torch.as_tensor(it).max()) for it in lengths if it is not None and len(it)), default=0)
 
 
 _MIXED = "what one document of a row says changes with another"
