@@ -290,9 +290,6 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
         past = getattr(output, "past_key_values", None)
         return output.logits[:, -new.shape[1] :]
 
-    def next_logits(new: Tensor) -> Tensor:
-        return every_logits(new)[:, -1]
-
     def rewind(count: int) -> None:
         nonlocal past, seen
         seen = seen[:, :-count]
@@ -312,7 +309,7 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
 
     return Reader(
         tokens,
-        next_logits,
+        lambda new: every_logits(new)[:, -1],
         longest if isinstance(longest, int) and longest > 0 else None,
         reorder,
         every_logits,

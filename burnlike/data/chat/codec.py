@@ -94,8 +94,7 @@ def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory:
     """The prompts of files (`.txt`: one a line) and streams, as tokens, with the codec that decodes the answers."""
     run_codec = codec(config, directory)
     rows = [it for source in sources for it in read_prompts(run_codec, source)]
-    dataset: Dataset[Any] = InMemDataset([{"input_ids": tokens} for _, tokens in rows])
-    return Unlabeled(dataset, [place for place, _ in rows], PromptBatcher(run_codec))
+    return _unlabeled(rows, PromptBatcher(run_codec))
 
 
 def read_prompts(run_codec: Any, source: Any, **options: Any) -> Iterator[tuple[str, Tensor]]:
@@ -138,15 +137,14 @@ def prompt_tokens(run_codec: Any, row: Any, *, continues: bool = False, system: 
 
 def beginnings(run_codec: Any, sources: Sequence[Any]) -> Unlabeled:
     """The lines of text files and streams as tokens, which a language model of plain text goes on with."""
-    names: list[str] = []
-    items: list[dict[str, Any]] = []
-    for source in sources:
-        for place, line in _lines_of(source):
-            if text := line.rstrip("\r\n"):
-                names.append(place)
-                items.append({"input_ids": run_codec.encode(text)})
-    dataset: Dataset[Any] = InMemDataset(items)
-    return Unlabeled(dataset, names, PromptBatcher(run_codec, continues=True))
+    lines = [(place, line.rstrip("\r\n")) for source in sources for place, line in _lines_of(source)]
+    rows = [(place, run_codec.encode(text)) for place, text in lines if text]
+    return _unlabeled(rows, PromptBatcher(run_codec, continues=True))
+
+
+def _unlabeled(rows: Sequence[tuple[str, Tensor]], batcher: "PromptBatcher") -> Unlabeled:
+    dataset: Dataset[Any] = InMemDataset([{"input_ids": tokens} for _, tokens in rows])
+    return Unlabeled(dataset, [place for place, _ in rows], batcher)
 
 
 def prompt_rows(source: Any) -> Iterator[tuple[str, Any]]:

@@ -94,10 +94,6 @@ class ImageReader:
 
         Images of a column stand where parts without a file are; else at `<image>` in the texts of the user; else before
         the first text. Paths are relative to the directory of the rows.
-
-        Raises:
-            WrongRow: a path names no image of the data, or there are more or fewer than places for them.
-            DataError: there is such a column, and the directory has no processor.
         """
         column = next((it for it in _COLUMNS if row.get(it)), "")
         if column and not self.is_in(self._directory):
@@ -246,12 +242,8 @@ class PicturedBatcher(ConversationBatcher):
         shape, length = inputs["input_ids"].shape, batch["input_ids"].shape[1]
         for name, value in inputs.items():
             if name not in (*batch, "labels"):
-                is_of_tokens = value.shape[:2] == shape  # a cut conversation has fewer, one with an end added has more
-                batch[name] = (_with_length(value, length) if is_of_tokens else value).to(device, non_blocking=True)
+                if value.shape[:2] == shape:  # of tokens: a cut conversation has fewer, one with an end added has more
+                    missing = value.new_zeros(len(value), max(length - shape[1], 0), *value.shape[2:])
+                    value = torch.cat((value[:, :length], missing), 1)
+                batch[name] = value.to(device, non_blocking=True)
         return batch
-
-
-def _with_length(values: Tensor, length: int) -> Tensor:
-    """Values `[n, length, ...]` of tokens: cut, or filled up with 0."""
-    missing = values.new_zeros(len(values), max(length - values.shape[1], 0), *values.shape[2:])
-    return torch.cat((values[:, :length], missing), 1)

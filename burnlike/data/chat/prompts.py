@@ -19,24 +19,20 @@ from .templates import Encoded
 
 
 class PromptFormat(NamedTuple):
-    """The way to read rows: the column of the prompt."""
+    """The way to read rows, by the name of the column of the prompt."""
 
-    column: str
-
-    @property
-    def name(self) -> str:
-        return self.column
+    name: str
 
     def read(self, row: Mapping[str, Any]) -> Conversation:
         """The messages before the answer; answers at the end of a conversation are left out."""
-        if row.get(self.column) is None:
-            raise WrongRow(f"expected a prompt in the column {self.column}, got none")
-        messages = [*PROMPTS[self.column](row)]
-        messages[:0] = system_beside(self.column, row, messages)
+        if row.get(self.name) is None:
+            raise WrongRow(f"expected a prompt in the column {self.name}, got none")
+        messages = [*PROMPTS[self.name](row)]
+        messages[:0] = system_beside(self.name, row, messages)
         while messages and messages[-1]["role"] == "assistant":
             messages.pop()
         if not messages:
-            raise WrongRow(f"{self.column}: expected a message before the answer")
+            raise WrongRow(f"{self.name}: expected a message before the answer")
         conversation = Conversation(messages, tools_of(row))
         expect_texts(conversation)
         return conversation
@@ -63,9 +59,7 @@ class Prompts(Conversations):
     rows: PromptTokens
 
     def __getitem__(self, index: int, /) -> dict[str, Any]:
-        if not 0 <= index < len(self):
-            raise IndexError(f"item {index} of {len(self)}")
-        place = self.indices[index]
+        place = self.row_of(index)
         messages, row = self.rows.sources[place]
         return {"input_ids": self.rows[place][0], "messages": messages, "row": row}
 

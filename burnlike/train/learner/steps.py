@@ -199,10 +199,6 @@ def autocast(device: torch.device, precision: ComputePrecision) -> AbstractConte
 _SHOWN_REASONS = 3
 
 
-_MARGIN = ("margins", "rewards_chosen", "rewards_rejected")
-"""A part that is a difference of two, which may be means of different numbers of values: no mean of differences."""
-
-
 def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float]:
     """The means of the parts of a loss over all processes, as `loss.name`."""
     names = sorted({name for of_rank in parallel.gather([*window.parts]) for name in of_rank})
@@ -212,9 +208,9 @@ def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float
     sums = parallel.sums([it for pair in local_sums for it in pair])
     totals = zip(names, sums[::2], sums[1::2], strict=True)
     means = {name: total / size for name, total, size in totals if size}
-    difference, *terms = _MARGIN
-    if {*terms} <= {*means}:
-        means[difference] = means[terms[0]] - means[terms[1]]
+    # A difference of means of different numbers of answers is no mean of differences.
+    if {"rewards_chosen", "rewards_rejected"} <= {*means}:
+        means["margins"] = means["rewards_chosen"] - means["rewards_rejected"]
     return {f"loss.{name}": means[name] for name in sorted(means)}
 
 
@@ -281,6 +277,7 @@ def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
             " StepOutput(loss, size, predictions, targets), or use a task such as Classification"
         )
     predictions = whole(output.predictions) if comparing else output.predictions  # logits may be divided
+    predictions = predictions.detach() if isinstance(predictions, Tensor) else predictions  # metrics keep no graph
     for metric in metrics.values():
         facts: Any = {name: getattr(output, name) for name in getattr(metric, "knows", ())}
         metric.update(predictions, output.targets, **facts)
@@ -336,8 +333,3 @@ def put_states(metric: Any, states: Any) -> None:
         restore_metric(metric, states)
     else:
         metric.load_state_dict(states)
-
-
-def detached(output: StepOutput) -> StepOutput:
-    predictions = output.predictions
-    return output._replace(predictions=predictions.detach()) if isinstance(predictions, Tensor) else output

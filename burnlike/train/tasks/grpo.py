@@ -23,7 +23,7 @@ from ..parallel.single_process import SingleProcess
 from .answer_rows import AnswerReader, AnswerRows
 from .grpo_configs import GrpoConfig
 from .rewards import Answers, rewards_by
-from .task import PaddedTask
+from .task import PaddedTask, batch_text
 from .token_batches import expect_positions, longest_of, with_addition
 
 if TYPE_CHECKING:
@@ -140,8 +140,7 @@ class Grpo(PaddedTask):
 
     def _prompts(self, batch: Any) -> list[Tensor]:
         if not isinstance(batch, Mapping) or not {"input_ids", "messages", "rows"} <= {*batch}:
-            got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
-            raise DataError(f"Grpo: expected batches of prompts, of data `type: Prompts`, got {got}")
+            raise DataError(f"Grpo: expected batches of prompts, of data `type: Prompts`, got {batch_text(batch)}")
         return batch["input_ids"]
 
     def _answers(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any, count: int, **options: Any) -> Answers:

@@ -21,13 +21,16 @@ from ...interop.fused.heads import lazy_head
 from ...module.torch_objects.wrappers import unwrap
 from ...ops._divided import divided_logits, rows_of
 from ..learner.steps import StepOutput, autocast
-from ..parallel.single_process import SingleProcess
 from .configs import OrpoConfig, RewardConfig, SimPoConfig
-from .task import LoraFineTuning, PaddedTask, call, logits_of
-from .token_batches import Packing, predicted, with_addition
+from .task import LoraFineTuning, PaddedTask, batch_text, call, logits_of
+from .token_batches import PackedTask, predicted, with_addition
 
 if TYPE_CHECKING:
     from ..job.loaded_run import LoadedRun
+
+
+Rows = Mapping[str, Tensor]
+PairLosses = tuple[Tensor, Tensor, Tensor]
 
 
 class LogProbabilities(NamedTuple):
@@ -54,9 +57,10 @@ def rows_of_pairs(batch: Any, task: str) -> dict[str, Tensor]:
     names = ("input_ids", "labels", "attention_mask")
     shapes = {name: getattr(batch.get(name), "shape", ()) for name in names} if isinstance(batch, Mapping) else {}
     if not shapes or any(len(shape) != 3 or shape[1] != 2 for shape in shapes.values()):
-        got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
         of_kto = "; answers with a label are for Kto" if isinstance(batch, Mapping) and "desirable" in batch else ""
-        raise DataError(f"{task}: expected batches of pairs, of data `type: Preferences`, got {got}{of_kto}")
+        raise DataError(
+            f"{task}: expected batches of pairs, of data `type: Preferences`, got {batch_text(batch)}{of_kto}"
+        )
     return {name: batch[name].flatten(0, 1) for name in names}
 
 
@@ -102,17 +106,8 @@ def has_no_values(tensor: Tensor) -> bool:
     return tensor.is_meta or is_fake(tensor)
 
 
-class AnswerTask(PaddedTask):
+class AnswerTask(PackedTask, PaddedTask):
     """A task of answers to prompts, which may be packed."""
-
-    def __init__(self) -> None:
-        self._packing = Packing()
-
-    def take_data(self, data: Any) -> None:
-        self._packing.take_data(data)
-
-    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
-        self._packing.try_out(model, parallel)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise ConfigError(
@@ -126,7 +121,7 @@ class PairTask(AnswerTask):
     unit = "pairs"
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        self._packing.expect_apart(model, batch)
+        self.expect_apart(model, batch)
         rows = rows_of_pairs(batch, type(self).__name__)
         sums, counts, addition = answer_sums(model, rows)
         policy = LogProbabilities(sums[0::2], sums[1::2], counts[0::2], counts[1::2])
@@ -134,9 +129,7 @@ class PairTask(AnswerTask):
         return StepOutput(with_addition(loss, addition), len(chosen), parts=parts_of(chosen, rejected))
 
     @abstractmethod
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def loss_of(self, policy: LogProbabilities, model: nn.Module, rows: Rows, batch: Rows) -> PairLosses:
         """The loss of a batch, scalar, and the rewards of the chosen and of the rejected answers, `[n]` each."""
 
 
@@ -160,9 +153,7 @@ class Orpo(PairTask):
         super().__init__()
         self.config = config or OrpoConfig()
 
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def loss_of(self, policy: LogProbabilities, model: nn.Module, rows: Rows, batch: Rows) -> PairLosses:
         means = policy.means()
         odds = [it - torch.log1p(-it.exp()) for it in (means.chosen, means.rejected)]
         loss = policy.cross_entropy() - self.config.weight * functional.logsigmoid(odds[0] - odds[1]).mean()
@@ -176,9 +167,7 @@ class SimPo(PairTask):
         super().__init__()
         self.config = config or SimPoConfig()
 
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def loss_of(self, policy: LogProbabilities, model: nn.Module, rows: Rows, batch: Rows) -> PairLosses:
         config, means = self.config, policy.means()
         chosen, rejected = config.beta * means.chosen, config.beta * means.rejected
         loss = -functional.logsigmoid(chosen - rejected - config.gamma).mean()

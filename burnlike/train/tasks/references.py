@@ -19,7 +19,17 @@ from ...record import Record, SafetensorsRecorder
 from ..learner.steps import StepOutput, evaluation_mode
 from ..parallel.single_process import SingleProcess
 from .configs import DpoConfig, KtoConfig
-from .preferences import AnswerTask, LogProbabilities, PairTask, answer_sums, has_no_values, rows_of_pairs
+from .preferences import (
+    AnswerTask,
+    LogProbabilities,
+    PairLosses,
+    PairTask,
+    Rows,
+    answer_sums,
+    has_no_values,
+    rows_of_pairs,
+)
+from .task import batch_text
 from .token_batches import with_addition
 
 if TYPE_CHECKING:
@@ -129,9 +139,7 @@ class Dpo(PairTask, ReferenceTask):
         super().__init__()
         self.config = config or DpoConfig()
 
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def loss_of(self, policy: LogProbabilities, model: nn.Module, rows: Rows, batch: Rows) -> PairLosses:
         config = self.config
         sums = self.reference_sums(model, rows, batch.get("reference"))
         reference = policy._replace(chosen=sums[0::2], rejected=sums[1::2])
@@ -211,8 +219,9 @@ def rows_of_answers(batch: Any) -> tuple[dict[str, Tensor], Tensor, Tensor | Non
         return {name: it[order] for name, it in rows.items()}, desirable, kept
     names = ("input_ids", "labels", "attention_mask", "desirable")
     if not (isinstance(batch, Mapping) and {*names} <= {*batch}):
-        got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
-        raise DataError(f"Kto: expected batches of answers with labels, of data `type: Preferences`, got {got}")
+        raise DataError(
+            f"Kto: expected batches of answers with labels, of data `type: Preferences`, got {batch_text(batch)}"
+        )
     return {name: batch[name] for name in names[:3]}, batch["desirable"], batch.get("reference")
 
 

@@ -139,6 +139,11 @@ class PaddedTask(Task):
         return model
 
 
+def batch_text(batch: Any) -> str:
+    """The kind of a batch, in an error."""
+    return f"a mapping of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else type(batch).__name__
+
+
 def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
     """The two parts of a batch: a pair, or a mapping in which the target has a name of its own."""
     if isinstance(batch, Mapping):

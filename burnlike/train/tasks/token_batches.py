@@ -28,7 +28,7 @@ from ...optim.core.sharded import whole as gathered
 from ..learner.steps import evaluation_mode
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import StepOutput
-from .task import added_loss, logits_of
+from .task import Task, added_loss, batch_text, logits_of
 
 _LONGEST_PROOF = 256
 """Of how many tokens of a sequence the proof is."""
@@ -184,10 +184,9 @@ def _inputs_and_targets(model: nn.Module, batch: Any) -> tuple[Mapping[str, Tens
         _expect_tokens(batch, "batches", 2)
         return {"input_ids": batch[:, :-1]}, batch[:, 1:]
     if not isinstance(batch, Mapping) or not {"input_ids", "labels"} <= {*batch}:
-        names = f" of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else ""
         raise DataError(
             "LanguageModel: expected batches that are mappings of `input_ids` and `labels`, or [n, length + 1] integer"
-            f" tokens, got {type(batch).__name__}{names}"
+            f" tokens, got {batch_text(batch)}"
         )
     labels = batch["labels"]
     for name in ("input_ids", "labels"):
@@ -203,7 +202,7 @@ def _inputs_and_targets(model: nn.Module, batch: Any) -> tuple[Mapping[str, Tens
     return {name: it for name, it in batch.items() if name in taken and isinstance(it, Tensor)}, targets
 
 
-def expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
+def _expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
     """Refuse a model that does not take what a processor of images gives."""
     taken = _parameters_of(own_class(unwrap(model)).forward)
     if missing := [it for it in names if it not in ("labels", *taken)]:
@@ -218,13 +217,11 @@ def expect_positions(model: nn.Module, longest: int, answer: int = 0) -> None:
     most = _most_positions(unwrap(model))
     if most is None or longest + answer <= most:
         return
-    if answer:
-        raise ConfigError(
-            f"task.max_tokens: expected a prompt and its answer of at most {most} tokens together, which"
-            f" {type_text(model)} reads, got {longest} and {answer}; take fewer, or data.max_length:"
-            f" {max(most - answer, 1)} with data.on_long: drop"
-        )
-    raise ConfigError(f"data.max_length: expected at most {most} tokens, which {type_text(model)} reads, got {longest}")
+    more = f" and {answer} of an answer (task.max_tokens)" if answer else ""
+    raise ConfigError(
+        f"data.max_length: expected texts of at most {most} tokens, which {type_text(model)} reads, got {longest}{more}"
+        "; leave out longer ones by data.on_long: drop"
+    )
 
 
 def _most_positions(module: nn.Module) -> int | None:
@@ -326,8 +323,8 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any], parallel: SinglePro
     return True
 
 
-class Packing:
-    """The proofs that the models of a task keep packed documents apart, each made once, and take what batches have."""
+class PackedTask(Task):
+    """A task whose batches may have packed documents: proofs, each made once, that its models keep these apart."""
 
     def __init__(self) -> None:
         self._data: Any = None
@@ -343,7 +340,7 @@ class Packing:
         expect_positions(model, longest_of(self._data))
         item = self._data.train[0]
         if isinstance(item, Mapping) and "pictured" in item:
-            expect_inputs(model, self._data.batcher.batch([item], torch.device("cpu")))
+            _expect_inputs(model, self._data.batcher.batch([item], torch.device("cpu")))
         if isinstance(item, Mapping) and "position_ids" in item:
             device = next((it.device for it in model.parameters()), torch.device("cpu"))
             batch = {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()}

@@ -21,7 +21,7 @@ from burnlike.data.sources.images import read_image, read_picture
 from burnlike.errors import ConfigError, DataError
 from burnlike.models import PretrainedConfig
 from burnlike.train.tasks.language_model import next_token_loss
-from burnlike.train.tasks.token_batches import Packing
+from burnlike.train.tasks.token_batches import PackedTask
 
 from .image_models import FAMILIES, image_model_in, images_in, paligemma, picture, shown
 from .samples import tokenizer_in, turns, write_lines
@@ -279,7 +279,7 @@ def test_a_processor_that_writes_more_is_refused() -> None:
 def test_a_model_of_another_processor_is_refused() -> None:
     image_model_in(Path("base"), FAMILIES["idefics3"])
     image_model_in(Path("other"), FAMILIES["llava"])
-    packing = Packing()
+    packing = PackedTask()
     packing.take_data(data(images_in(Path(), 2)))
     packing.try_out(PretrainedConfig(path="base").init("cpu"))
     with pytest.raises(ConfigError, match="LlavaForConditionalGeneration takes no pixel_attention_mask"):
