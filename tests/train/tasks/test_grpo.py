@@ -489,8 +489,10 @@ def test_parts_of_a_training_are_weighed_by_what_they_are_means_of() -> None:
 def test_rewards_that_say_nothing_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     sets = ["task.rewards=[{type: of_none}]", "training.epochs=1"]
     assert main(["train", "job.yaml", *(f"--set={it}" for it in sets)]) == 0
+    assert main(["evaluate", "runs/job"]) == 0
     shown = capsys.readouterr()
     text = shown.out + shown.err
+    assert "loss             -\n" in text
     assert "validation of epoch 1: no answer got a reward from of_none, so there is no loss to show" in text
     assert "validation loss  -\n" in text
     assert "nan" not in text
