@@ -266,7 +266,10 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
     longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     past: Any = None
     seen, options, mask = tokens[:, :0], {}, None if mask_pad is None else ~mask_pad
-    takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+    parameters = inspect.signature(model.forward).parameters
+    always: dict[str, Any] = {"use_cache": True}
+    if "output_router_logits" in parameters:  # the balance of experts fails where a mask is longer than the new tokens
+        always["output_router_logits"] = False
     if model.config.is_encoder_decoder:
         tokens, options = (
             torch.full_like(tokens[:, :1], _start_token(model)),
@@ -281,19 +284,16 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
         if not options:
             if mask is not None:
                 masks["attention_mask"] = mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]), value=True)
-                if takes_positions:
+                if "position_ids" in parameters:
                     masks["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -shown.shape[1] :]
-            output = model(input_ids=shown, past_key_values=past, use_cache=True, **masks)
+            output = model(input_ids=shown, past_key_values=past, **always, **masks)
         else:
             if options["encoder_outputs"] is None:
                 options["encoder_outputs"] = model.get_encoder()(options["tokens"], **masks)
             masks["encoder_outputs"] = options["encoder_outputs"]
-            output = model(decoder_input_ids=shown, past_key_values=past, use_cache=True, **masks)
+            output = model(decoder_input_ids=shown, past_key_values=past, **always, **masks)
         past = getattr(output, "past_key_values", None)
         return output.logits[:, -new.shape[1] :]
-
-    def next_logits(new: Tensor) -> Tensor:
-        return every_logits(new)[:, -1]
 
     def rewind(count: int) -> None:
         nonlocal past, seen
@@ -313,7 +313,7 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
             past = None  # all is read again
 
     longest = longest if isinstance(longest, int) and longest > 0 else None
-    reader = Reader(tokens, next_logits, longest, reorder)
+    reader = Reader(tokens, lambda new: every_logits(new)[:, -1], longest, reorder)
     # A draft's text begins with its prompt, a second sequence doesn't.
     return reader if options else reader._replace(every_logits=every_logits, rewind=rewind)
 

@@ -24,7 +24,7 @@ from ..nn.embedding import Embedding
 from ..nn.linear import Linear
 from ..nn.norm.norm import LayerNorm, RmsNorm
 from ..nn.transformer.feed_forward import PositionWiseFeedForward
-from ..ops.decode_step import ACTIVATIONS, DecodeForm, can_decode
+from ..ops.decode_step import ACTIVATIONS, MOST_HEAD_WIDTH, DecodeForm, can_decode
 
 _DTYPES = (torch.float32, torch.bfloat16)
 Model = TypeVar("Model", bound=nn.Module)
@@ -159,7 +159,9 @@ def read(
         form, weights = form_of(model), [*weights_of(model)]
     except (OtherModelError, AttributeError, IndexError):  # of parts that were replaced: forward says what is wrong
         return None
-    is_usable = all(it.device.type == "cpu" and it.layout == torch.strided and not it.is_neg() for it in weights)
+    is_usable = form.d_head <= MOST_HEAD_WIDTH and all(
+        it.device.type == "cpu" and it.layout == torch.strided and not it.is_neg() for it in weights
+    )
     return (form, weights) if is_usable else None
 
 

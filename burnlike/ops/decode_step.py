@@ -26,6 +26,10 @@ ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
 """In the order of DecodeActivation of csrc/cpu/isa/decode_step.h."""
 
 
+MOST_HEAD_WIDTH = 1024
+"""kMostHeadWidth of csrc/cpu/isa/decode_step.h."""
+
+
 class DecodeForm(NamedTuple):
     """The form of a decoder's blocks, in the order of DecodeForm of csrc/cpu/decode_tensors.h.
 

@@ -41,11 +41,12 @@ def test_the_answer_is_that_of_transformers(
     written = capsys.readouterr().out
 
     rows = [{"messages": [{"role": "user", "content": question}]}, {"prompt": question}]
+    rows += [{"instruction": question, "output": "7"}, {"messages": turns(question, "7")}]  # rows of `predict`, too
     write_lines(Path("prompts.jsonl"), rows)
     several = ("generate", "chat", "--chat", "--prompts", "prompts.jsonl", "--max-tokens", "20")
     assert main([*several]) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [it["text"] for it in answers] == [written.removesuffix("\n")] * 2
+    assert [it["text"] for it in answers] == [written.removesuffix("\n")] * 4
 
     model, tokenizer = AutoModelForCausalLM.from_pretrained("merged"), AutoTokenizer.from_pretrained("merged")
     prompt = tokenizer.apply_chat_template(

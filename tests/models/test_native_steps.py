@@ -199,6 +199,11 @@ OTHERS: dict[str, tuple[DecoderLmConfig, torch.dtype, Callable[[Any], None]]] = 
     "another class": (BASE, torch.float32, _own_class),
     "float64": (BASE, torch.float64, lambda model: None),
     "experts": (BASE.replace(feed_forward=models.ExpertsPart(n_experts=2)), torch.float32, lambda model: None),
+    "heads wider than the op has room for": (
+        BASE.replace(d_model=2056, n_heads=2, n_layers=1),
+        torch.float32,
+        lambda model: None,
+    ),
     "frequencies by length": (
         BASE.replace(positions=models.RotaryPositions(scaling=DynamicScaling(factor=2.0, original_length=24))),
         torch.float32,

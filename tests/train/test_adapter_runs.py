@@ -522,3 +522,26 @@ def test_a_run_answers_as_it_was_taught(directory):
     codec = loaded.config.data.codec(loaded.facts, loaded.directory)
     prompts: Any = {"codec": codec, "input_ids": [codec.chat(turns(it)) for it in ("how are you", "hello")]}
     assert [it["answer"] for it in loaded.task.predict(loaded.model, prompts, {})] == ["fine", "it is"]
+
+
+@pytest.mark.slow  # compiles a model
+def test_adapters_are_compiled_after_a_training_that_has_fused_the_class_of_their_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    llama(Path("base"), vocab_size=300)
+    tokenizer_in(Path("base"))
+    write_lines(Path("chat.jsonl"), [{"messages": turns(f"what is {it}", "it is fine")} for it in range(12)])
+    base = "{type: Pretrained, path: base, fuse: FUSE}"
+    adapters = f"{{type: LoRA, of: {base}, rank: 2, alpha: 4, dropout: 0}}".replace("FUSE", "false")
+    data = "data: {type: Chat, path: chat.jsonl, tokenizer: base, max_length: 32}"
+    rest = "\n".join([*YAML.splitlines()[3:6], "training: {epochs: 1, batch_size: 4, compile: COMPILE}", "device: cpu"])
+    for name, model, compiles in (
+        ("fused", base.replace("FUSE", "true"), "false"),
+        ("plain", adapters, "false"),
+        ("compiled", adapters, "true"),
+    ):
+        Path(f"{name}.yaml").write_text(f"{data}\nmodel: {model}\n{rest}\n".replace("COMPILE", compiles))
+        assert main(["train", f"{name}.yaml"]) == 0
+    losses = [[it["loss"] for it in metrics_of(Path("runs", name))] for name in ("plain", "compiled")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

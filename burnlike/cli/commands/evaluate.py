@@ -1,6 +1,7 @@
 """`burnlike evaluate RUN`: measures the model of a run."""
 
 import argparse
+import math
 from pathlib import Path
 
 from burnlike.errors import ArgumentError
@@ -41,6 +42,6 @@ def run(args: argparse.Namespace) -> int:
     for reason in evaluation.left_out:
         say(f"left out: {reason}")
     for name, value in evaluation.values.items():
-        say(f"{name:<16} {value:.4f}")
+        say(f"{name:<16} {'-' if math.isnan(value) else f'{value:.4f}'}")
     say(f"kept in {evaluation.file}")
     return 0

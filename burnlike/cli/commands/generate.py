@@ -3,13 +3,13 @@
 import argparse
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from burnlike._outputs import Output
 from burnlike._terminal import harmless
-from burnlike.errors import ArgumentError, DataError
+from burnlike.errors import ArgumentError
 
 from ..options import add_force_option, add_repeated, add_run_options, opened, place_of
 from .predict import write_predictions
@@ -90,7 +90,17 @@ def run(args: argparse.Namespace) -> int:
     loaded = opened(args)
     writer = _Writer(loaded, args)
     if _is_several(args):
-        count = write_predictions(out, writer.rows(_prompts(writer.codec, prompt, args)), is_csv=False)
+        from burnlike.data.chat.codec import prompt_tokens, read_prompts
+
+        options = {"continues": not args.chat, "system": args.system}
+        if args.prompts is None:
+            prompts = [("--prompt", prompt_tokens(writer.codec, prompt, **options))]
+        else:
+            source = sys.stdin if args.prompts == "-" else Path(args.prompts)
+            prompts = [*read_prompts(writer.codec, source, **options)]
+        if not prompts:
+            raise ArgumentError(f"--prompts {args.prompts}: expected at least one prompt, got none")
+        count = write_predictions(out, writer.rows(prompts), is_csv=False)
         if out is not None:
             print(f"{count:,} texts are in {args.out}")
         return 0
@@ -113,36 +123,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _is_several(args: argparse.Namespace) -> bool:
     return any(it is not None for it in (args.prompts, args.samples, args.num_beams))
-
-
-def _prompts(codec: Any, prompt: str | None, args: argparse.Namespace) -> list[tuple[str, "Tensor"]]:
-    """The name and the tokens of each prompt: that of the line, or those of a file."""
-    from burnlike.data.chat.codec import prompt_rows
-
-    def tokens_of(row: Any) -> "Tensor":
-        texts = row
-        if isinstance(row, Mapping):
-            texts = next((row[name] for name in ("prompt", "messages") if row.get(name) is not None), None)
-        if isinstance(texts, Sequence) and not isinstance(texts, str):
-            return codec.chat(texts)
-        if not isinstance(texts, str) or not texts:
-            raise DataError(f"expected a text, or a row with `prompt` or `messages`, got {[*row] if row else row!r}")
-        if not args.chat:
-            return codec.encode(texts)
-        system = [] if args.system is None else [{"role": "system", "content": args.system}]
-        return codec.chat([*system, {"role": "user", "content": texts}])
-
-    if args.prompts is None:
-        return [("--prompt", tokens_of(prompt))]
-    prompts: list[tuple[str, Tensor]] = []
-    for place, row in prompt_rows(sys.stdin if args.prompts == "-" else Path(args.prompts)):
-        try:
-            prompts.append((place, tokens_of(row)))
-        except DataError as error:
-            raise DataError(f"{place}: {error}") from error
-    if not prompts:
-        raise ArgumentError(f"--prompts {args.prompts}: expected at least one prompt, got none")
-    return prompts
 
 
 class _Writer:

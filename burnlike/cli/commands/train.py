@@ -1,6 +1,7 @@
 """`burnlike train CONFIG`: trains a model, or resumes a run that was stopped."""
 
 import argparse
+import math
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -282,6 +283,7 @@ def _summary(config: TrainConfig, task: "Task", directory: RunDir, result: "RunR
         lines.append(f"training loss    {learning.train_loss:.4f}")
     for split, values in result.values.items():
         name = {"valid": "validation"}.get(split, split)
-        lines += [f"{f'{name} {metric}':<16} {value:.4f}" for metric, value in values.items()]
+        shown = {metric: "-" if math.isnan(value) else f"{value:.4f}" for metric, value in values.items()}
+        lines += [f"{f'{name} {metric}':<16} {value}" for metric, value in shown.items()]
     lines += ["", *str(LearnerSummary.of_run(directory.path)).splitlines()]
     return [*lines, "", *task.describe(result.values, result.task_notes)]

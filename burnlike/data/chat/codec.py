@@ -26,10 +26,16 @@ class ChatCodec:
         vocab_size: number of different tokens.
         context_length: how many of them a model was trained to see at once.
         template: what writes conversations.
+        prompt_in: reads the messages before the answer from a row.
     """
 
-    def __init__(self, template: ChatTemplate, context_length: int | None = None) -> None:
-        self.template = template
+    def __init__(
+        self,
+        template: ChatTemplate,
+        context_length: int | None = None,
+        prompt_in: Callable[[Mapping[str, Any]], Conversation] = lambda row: format_for(row).prompt(row),
+    ) -> None:
+        self.template, self.prompt_in = template, prompt_in
         self.vocab_size = len(template.tokenizer)
         self.context_length = context_length
 
@@ -68,7 +74,7 @@ class ChatCodec:
 
 def codec(config: ConversationsConfig[Any], directory: Path) -> ChatCodec:
     """The codec of the tokenizer and template that a run keeps in `directory`; else of those that are named."""
-    return ChatCodec(template_of(config, directory), config.max_length)
+    return ChatCodec(template_of(config, directory), config.max_length, config.prompt_in)
 
 
 def template_of(config: ConversationsConfig[Any], directory: Path | None = None) -> ChatTemplate:
@@ -84,46 +90,61 @@ def template_of(config: ConversationsConfig[Any], directory: Path | None = None)
 _TEXT = ".txt"
 
 
-def prompts(
-    config: ConversationsConfig[Any],
-    sources: Sequence[Any],
-    directory: Path,
-    prompt_in: Callable[[Mapping[str, Any]], Conversation] | None = None,
-) -> Unlabeled:
-    """The prompts of files (`.txt`: one a line) and streams, as tokens, with the codec that decodes the answers.
-
-    `prompt_in` reads a row; None: as of a file of conversations.
-    """
+def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory: Path) -> Unlabeled:
+    """The prompts of files (`.txt`: one a line) and streams, as tokens, with the codec that decodes the answers."""
     run_codec = codec(config, directory)
-    names: list[str] = []
-    items: list[dict[str, Any]] = []
-    for source in sources:
-        for place, row in prompt_rows(source):
-            try:
-                if isinstance(row, str):
-                    conversation = Conversation([{"role": "user", "content": row}])
-                else:
-                    conversation = prompt_in(row) if prompt_in is not None else format_for(config, row).prompt(row)
-                expect_texts(conversation)
-                items.append({"input_ids": torch.tensor(run_codec.template.prompt(conversation))})
-            except (WrongRow, DataError) as error:
-                raise DataError(f"{place}: {error}") from error
-            names.append(place)
-    dataset: Dataset[Any] = InMemDataset(items)
-    return Unlabeled(dataset, names, PromptBatcher(run_codec))
+    rows = [it for source in sources for it in read_prompts(run_codec, source)]
+    return _unlabeled(rows, PromptBatcher(run_codec))
+
+
+def read_prompts(run_codec: Any, source: Any, **options: Any) -> Iterator[tuple[str, Tensor]]:
+    """The place and the tokens of each prompt of a file or a stream; options of `prompt_tokens`."""
+    for place, row in prompt_rows(source):
+        try:
+            yield place, prompt_tokens(run_codec, row, **options)
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from error
+
+
+def prompt_tokens(run_codec: Any, row: Any, *, continues: bool = False, system: str | None = None) -> Tensor:
+    """The tokens `[n]` int64 of a prompt: a text, or a row of a file.
+
+    Args:
+        continues: whether a text, also that of the column `prompt`, is gone on with as it is, in place of answered.
+        system: the message that a conversation without one begins with.
+    """
+    text = row if isinstance(row, str) else row.get("prompt") if continues else None
+    if isinstance(text, str) and continues:
+        if not text:
+            raise DataError("prompt: expected a text of at least one character, got an empty one")
+        return run_codec.encode(text)
+    if not isinstance(run_codec, ChatCodec):
+        if isinstance(row, str):
+            return run_codec.chat([row])  # refuses it
+        raise DataError(f"expected a text, or a row with a text as `prompt`, got {', '.join(row)}")
+    try:
+        if isinstance(row, str):
+            conversation = Conversation([{"role": "user", "content": row}])
+        else:
+            conversation = run_codec.prompt_in(row)
+        if system is not None and not any(it["role"] == "system" for it in conversation.messages[:1]):
+            conversation.messages.insert(0, {"role": "system", "content": system})
+        expect_texts(conversation)
+        return torch.tensor(run_codec.template.prompt(conversation))
+    except WrongRow as error:
+        raise DataError(str(error)) from error
 
 
 def beginnings(run_codec: Any, sources: Sequence[Any]) -> Unlabeled:
     """The lines of text files and streams as tokens, which a language model of plain text goes on with."""
-    names: list[str] = []
-    items: list[dict[str, Any]] = []
-    for source in sources:
-        for place, line in _lines_of(source):
-            if text := line.rstrip("\r\n"):
-                names.append(place)
-                items.append({"input_ids": run_codec.encode(text)})
-    dataset: Dataset[Any] = InMemDataset(items)
-    return Unlabeled(dataset, names, PromptBatcher(run_codec, continues=True))
+    lines = [(place, line.rstrip("\r\n")) for source in sources for place, line in _lines_of(source)]
+    rows = [(place, run_codec.encode(text)) for place, text in lines if text]
+    return _unlabeled(rows, PromptBatcher(run_codec, continues=True))
+
+
+def _unlabeled(rows: Sequence[tuple[str, Tensor]], batcher: "PromptBatcher") -> Unlabeled:
+    dataset: Dataset[Any] = InMemDataset([{"input_ids": tokens} for _, tokens in rows])
+    return Unlabeled(dataset, [place for place, _ in rows], batcher)
 
 
 def prompt_rows(source: Any) -> Iterator[tuple[str, Any]]:
@@ -149,9 +170,8 @@ def _lines_of(source: Any) -> Iterator[tuple[str, str]]:
         yield f"{name}:{number}", line
 
 
-def format_for(config: ConversationsConfig[Any], row: Mapping[str, Any]) -> Format:
-    """The format that the config names; else the one whose first column, before the answer's, the row has."""
-    wanted = getattr(config, "format", None)
+def format_for(row: Mapping[str, Any], wanted: str | ChatFormatConfig | None = None) -> Format:
+    """The format that a config names; else the one whose first column, before the answer's, the row has."""
     if isinstance(wanted, ChatFormatConfig):
         return format_named(wanted)
     first_columns = {name: columns[0] for name, columns in COLUMNS.items()}

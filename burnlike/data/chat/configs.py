@@ -15,6 +15,7 @@ from .tokenizers import tokenizer_problem
 if TYPE_CHECKING:
     from ..sources.splits import Unlabeled
     from .codec import ChatCodec
+    from .formats import Conversation
     from .preferences import PreferenceData
     from .prompts import PromptData
     from .splits import ChatData
@@ -86,14 +87,37 @@ def columns_of(text: str) -> list[str]:
 
 
 class ConversationsConfig(DatasetConfig[Built]):
-    """Role of conversations that the chat template of a tokenizer writes."""
+    """Role of conversations that the chat template of a tokenizer writes.
+
+    Attributes:
+        tokenizer: a directory with the files of a tokenizer of transformers, such as that of a model.
+        chat_template: `chatml`, `alpaca`, `plain` (the messages, one after the other) or the path of a Jinja template,
+            in place of the tokenizer's.
+        system: what a conversation begins with that has no system message.
+        thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
+        max_length: tokens of a conversation.
+        new_tokens: texts that are one token each, which the tokenizer gets if it lacks them; besides those of
+            `model.new_tokens`.
+        path: a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`), or a directory: of such files, as the Hub has them
+            (`train-00000-of-00001.parquet`, `test.jsonl`, ...), or one that `save_to_disk` of `datasets` has written.
+        validation_path: a file or directory for validation; None takes the part `validation` of `path`, or a share.
+        validation_fraction: how large that share is.
+        train_split, valid_split: names of the parts of a directory.
+        split_seed: by which the share is drawn, and conversations are packed.
+    """
 
     tokenizer: FilePath
-    chat_template: Annotated[str, file_or(*TEMPLATES)] | None
-    system: Name | None
-    thoughts: Thoughts
-    max_length: Size
-    new_tokens: tuple[Name, ...]
+    chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
+    system: Name | None = None
+    thoughts: Thoughts = "train"
+    max_length: Size = 1024
+    new_tokens: tuple[Name, ...] = ()
+    path: FilePath
+    validation_path: FilePath | None = None
+    validation_fraction: Fraction = 0.1
+    train_split: Name = "train"
+    valid_split: Name = "validation"
+    split_seed: Seed = 0
 
     def file_problems(self) -> Iterable[tuple[str, str]]:
         if problem := tokenizer_problem(self.tokenizer):
@@ -108,6 +132,12 @@ class ConversationsConfig(DatasetConfig[Built]):
         from .codec import prompts
 
         return prompts(self._with_tokens(facts), sources, directory)
+
+    def prompt_in(self, row: Mapping[str, Any]) -> "Conversation":
+        """The messages of a row before its answer; a WrongRow or a DataError where it has none."""
+        from .prompts import format_of_prompts
+
+        return format_of_prompts(row).read(row)
 
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "ChatCodec":
         from .codec import codec
@@ -132,19 +162,8 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     then `[n, length]` with `desirable`, `[n]` float32. It needs the extra `transformers`.
 
     Attributes:
-        path: a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`), or a directory, as of `Chat`.
-        tokenizer: a directory with the files of a tokenizer of transformers, such as that of a model.
-        chat_template: `chatml`, `alpaca`, `plain` or the path of a Jinja template, in place of the tokenizer's.
-        system: what a conversation begins with that has no system message.
-        thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
-        max_length: tokens of a conversation.
         on_long: whether a longer pair is cut at its ends (`truncate`), left out (`drop`), or an error.
         packing: whether a row of twice `max_length` has several pairs, whose conversations don't see each other.
-        validation_path: a file or directory for validation; None takes the part `validation` of `path`, or a share.
-        validation_fraction: how large that share is.
-        train_split, valid_split: names of the parts of a directory.
-        split_seed: by which the share is drawn, and pairs are packed.
-        new_tokens: as of `Chat`.
 
     Raises:
         DataError: by `init`: a file is missing or damaged, a row is no pair, or nothing is left to learn.
@@ -153,20 +172,8 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
     format: ClassVar[None] = None
     loss: ClassVar[Loss] = "last_answer"
 
-    path: FilePath
-    tokenizer: FilePath
-    chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
-    system: Name | None = None
-    thoughts: Thoughts = "train"
-    max_length: Size = 1024
     on_long: OnLong = "truncate"
     packing: bool = False
-    validation_path: FilePath | None = None
-    validation_fraction: Fraction = 0.1
-    train_split: Name = "train"
-    valid_split: Name = "validation"
-    split_seed: Seed = 0
-    new_tokens: tuple[Name, ...] = ()
 
     def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
         from .preferences import whole_conversations
@@ -182,10 +189,8 @@ class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".p
     are mappings of lists: `input_ids`, int64 `[n]` each, `messages` and `rows`. It needs the extra `transformers`.
 
     Attributes:
-        path, tokenizer, chat_template, system, thoughts, new_tokens: as of `Preferences`.
         max_length: tokens of a prompt.
         on_long: whether a longer one is left out (`drop`), or an error.
-        validation_path, validation_fraction, train_split, valid_split, split_seed: as of `Preferences`.
 
     Raises:
         DataError: by `init`: a file is missing or damaged, a row has no prompt, or none is left.
@@ -195,24 +200,7 @@ class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".p
     loss: ClassVar[Loss] = "answers"
     packing: ClassVar[bool] = False
 
-    path: FilePath
-    tokenizer: FilePath
-    chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
-    system: Name | None = None
-    thoughts: Thoughts = "train"
-    max_length: Size = 1024
     on_long: Literal["drop", "error"] = "error"
-    validation_path: FilePath | None = None
-    validation_fraction: Fraction = 0.1
-    train_split: Name = "train"
-    valid_split: Name = "validation"
-    split_seed: Seed = 0
-    new_tokens: tuple[Name, ...] = ()
-
-    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
-        from .prompts import new_prompts
-
-        return new_prompts(self._with_tokens(facts), sources, directory)
 
 
 class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:ChatData"):
@@ -223,44 +211,24 @@ class ChatConfig(ConversationsConfig["ChatData"], tag="Chat", builds=".splits:Ch
     of the tokenizer gives, such as `pixel_values`. It needs the extra `transformers`.
 
     Attributes:
-        path: a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`), or a directory: of such files, as the Hub has them
-            (`train-00000-of-00001.parquet`, `test.jsonl`, ...), or one that `save_to_disk` of `datasets` has written.
-        tokenizer: a directory with the files of a tokenizer of transformers, such as that of a model.
         format: `messages`, `prompt_completion`, `alpaca` (instruction, input, output), `sharegpt`
             (conversations of from and value), or one of your own. None finds it by the columns.
-        chat_template: `chatml`, `alpaca`, `plain` (the messages, one after the other) or the path of a Jinja template,
-            in place of the tokenizer's.
-        system: what a conversation begins with that has no system message.
-        thoughts: whether what is thought before an answer is learned (`train`), or left out of the text (`leave_out`).
         loss: on which tokens: of the `answers`, `all` of them, or of the `last_answer`.
         max_length: tokens of a conversation, and of a row of several.
         on_long: whether a longer one is cut at its end (`truncate`), left out (`drop`), or an error.
         packing: whether a row has several conversations, which don't see each other; else each has a row, padded.
-        validation_path: a file or directory for validation; None takes the part `validation` of `path`, or a share.
-        validation_fraction: how large that share is.
-        train_split, valid_split: names of the parts of a directory.
-        split_seed: by which the share is drawn, and conversations are packed.
-        new_tokens: texts that are one token each, which the tokenizer gets if it lacks them; besides those of
-            `model.new_tokens`.
 
     Raises:
         DataError: by `init`: a file is missing or damaged, a row is not of the format, the tokenizer has no template,
             or nothing is left to learn.
     """
 
-    path: FilePath
-    tokenizer: FilePath
     format: RowFormat | ChatFormatConfig | None = None
-    chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
-    system: Name | None = None
     loss: Loss = "answers"
-    thoughts: Thoughts = "train"
-    max_length: Size = 1024
     on_long: OnLong = "truncate"
     packing: bool = False
-    validation_path: FilePath | None = None
-    validation_fraction: Fraction = 0.1
-    train_split: Name = "train"
-    valid_split: Name = "validation"
-    split_seed: Seed = 0
-    new_tokens: tuple[Name, ...] = ()
+
+    def prompt_in(self, row: Mapping[str, Any]) -> "Conversation":
+        from .codec import format_for
+
+        return format_for(row, self.format).prompt(row)

@@ -120,10 +120,17 @@ class Conversations(Fingerprinted):
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, index: int, /) -> dict[str, Any]:
+    def row_of(self, index: int) -> int:
+        """The row that an item is."""
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
-        tokens, counts = self.rows[self.indices[index]]
+        return self.indices[index]
+
+    def __getitem__(self, index: int, /) -> dict[str, Any]:
+        return self.tokens_of(self.row_of(index))
+
+    def tokens_of(self, row: int) -> dict[str, Tensor]:
+        tokens, counts = self.rows[row]
         labels = tokens.where(counts, NO_TARGET)
         labels[0] = NO_TARGET  # nothing is before it
         return {"input_ids": tokens, "labels": labels}

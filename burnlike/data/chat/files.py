@@ -21,10 +21,16 @@ _PARTS = {
 
 
 class Source:
-    """A file of rows, or a part of a data set; `files` is what is read, for the fingerprint."""
+    """A file of rows, or a part of a data set.
 
-    def __init__(self, rows: RowFile, files: list[Path]) -> None:
+    Attributes:
+        files: what is read, for the fingerprint.
+        root: the folder of the data, out of which no path in a row leads.
+    """
+
+    def __init__(self, rows: RowFile, files: list[Path], root: Path | None = None) -> None:
         self.rows, self.files = rows, files
+        self.root = self.directory if root is None else root
 
     @property
     def directory(self) -> Path:
@@ -56,16 +62,16 @@ def sources_of(path: str, field: str) -> dict[str, list[Source]]:
     by_split: dict[str, list[Source]] = {}
     for file in visible(root):
         if file.is_file() and file.suffix.lower() in SUFFIXES and file.name not in _NOT_ROWS:
-            by_split.setdefault(_part_of(file.relative_to(root)), []).append(file_source(file))
+            by_split.setdefault(_part_of(file.relative_to(root)), []).append(file_source(file, root))
     if not by_split:
         raise DataError(f"{field}: the directory {root} has no file of {', '.join(SUFFIXES)}")
     return by_split
 
 
-def file_source(path: Path) -> Source:
+def file_source(path: Path, root: Path | None = None) -> Source:
     is_list = path.suffix.lower() == ".json" and _begins_with(path, b"[")
     rows: RowFile = JsonListFile(path) if is_list else row_file(path, kind="json" if path.suffix == ".json" else None)
-    return Source(rows, [path])
+    return Source(rows, [path], root)
 
 
 class JsonListFile:

@@ -5,6 +5,7 @@ in one) writes as many tokens as the image has in its place. Pixels are read aga
 """
 
 import copy
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -15,8 +16,9 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
-from ..sources.images import pil_image, read_image
+from ..sources.images import pil_image, read_picture
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
+from .files import Source
 from .formats import Conversation, Messages, WrongRow, image_parts
 from .templates import Encoded, Pictured, Row, WrongConversation
 
@@ -24,28 +26,6 @@ _COLUMNS = ("images", "image")
 _MARK = "<image>"
 """The mark of an image in the texts of LLaVA's and LLaMA-Factory's rows, whatever the template writes."""
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json")
-
-
-def with_images(conversation: Conversation, row: Mapping[str, Any], directory: Path) -> Conversation:
-    """The conversation with a file for each image: of its part, or else the next of the column `images` or `image`.
-
-    Images of a column stand where parts without a file are; else at `<image>` in the texts of the user; else before the
-    first text. Paths are relative to `directory`.
-    """
-    column = next((it for it in _COLUMNS if row.get(it)), "")
-    listed: Any = row[column] if column else []
-    files = listed if isinstance(listed, list) else [listed]
-    messages = _placed(conversation.messages, len(files)) if files else conversation.messages
-    empty = [it for it in image_parts(messages) if it["image"] is None]
-    if len(files) != len(empty):
-        where = f"parts of type image without a file or {_MARK} in texts of the user"
-        raise WrongRow(
-            f"{column or 'images'}: expected {len(empty)} images, one for each of the {where}, got {len(files)}"
-        )
-    remaining = iter(files)
-    for part in image_parts(messages):
-        part["image"] = _file(next(remaining) if part["image"] is None else part["image"], directory)
-    return Conversation(messages, conversation.tools)
 
 
 def _placed(messages: Messages, count: int) -> Messages:
@@ -74,7 +54,7 @@ def _split(text: str) -> list[dict[str, Any]]:
     return [it for it in parts if it["type"] == "image" or it["text"]]
 
 
-def _file(value: Any, directory: Path) -> Path:
+def _file(value: Any, source: Source) -> Path:
     if not isinstance(value, str):
         raise WrongRow(
             f"image: expected the path of a file, got {type(value).__name__}; save the images of the rows as files"
@@ -83,7 +63,12 @@ def _file(value: Any, directory: Path) -> Path:
         raise WrongRow(
             f"image: expected the path of a file, got {value!r:.60}; nothing is downloaded: save it as a file"
         )
-    path = directory / value
+    path = source.directory / value
+    if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(source.root)):
+        raise WrongRow(
+            f"image: expected a path within the folder of the data, {source.root}, got {value!r:.200}; put images, or a"
+            " link to their folder, beside the conversations"
+        )
     try:
         if path.is_file():
             return path
@@ -103,6 +88,33 @@ class ImageReader:
     def is_in(directory: Path) -> bool:
         """True if a directory has a processor."""
         return any((directory / it).is_file() for it in _PROCESSORS)
+
+    def with_images(self, conversation: Conversation, row: Mapping[str, Any], source: Source) -> Conversation:
+        """The conversation with a file for each image: of its part, or else the next of the column `images` or `image`.
+
+        Images of a column stand where parts without a file are; else at `<image>` in the texts of the user; else before
+        the first text. Paths are relative to the directory of the rows.
+        """
+        column = next((it for it in _COLUMNS if row.get(it)), "")
+        if column and not self.is_in(self._directory):
+            raise DataError(
+                f"data: rows have images in the column '{column}', and data.tokenizer: {self._directory} has no"
+                f" processor of images ({', '.join(_PROCESSORS)}): its model sees none. Leave out the column, or rename"
+                " it where it has no images"
+            )
+        listed: Any = row[column] if column else []
+        files = listed if isinstance(listed, list) else [listed]
+        messages = _placed(conversation.messages, len(files)) if files else conversation.messages
+        empty = [it for it in image_parts(messages) if it["image"] is None]
+        if len(files) != len(empty):
+            where = f"parts of type image without a file or {_MARK} in texts of the user"
+            raise WrongRow(
+                f"{column or 'images'}: expected {len(empty)} images, one for each of the {where}, got {len(files)}"
+            )
+        remaining = iter(files)
+        for part in image_parts(messages):
+            part["image"] = _file(next(remaining) if part["image"] is None else part["image"], source)
+        return Conversation(messages, conversation.tools)
 
     @cached_property
     def _marks(self) -> list[str]:
@@ -151,12 +163,15 @@ class ImageReader:
                 " such marks out of the texts, or name the model's own template by data.chat_template"
             )
         try:
-            return [self._expanded(row, files[:count]) for row, count in zip(rows, counts, strict=True)]
+            pictures = [read_picture(it) for it in files]
+            return [
+                self._expanded(row, files[:count], pictures[:count]) for row, count in zip(rows, counts, strict=True)
+            ]
         except Exception as error:  # processors of many kinds raise errors of many kinds
             raise WrongConversation(" ".join(str(error).split())) from error
 
-    def _expanded(self, row: Row, files: Sequence[Path]) -> Row:
-        inputs = self._processed([row.text], [files], return_text_replacement_offsets=True)
+    def _expanded(self, row: Row, files: Sequence[Path], pictures: Sequence[Any]) -> Row:
+        inputs = self._processed([row.text], [pictures], return_text_replacement_offsets=True)
         marks = next(iter(inputs.get("text_replacement_offsets", ())), [])
         parts, end = [], 0
         for mark in marks:
@@ -176,18 +191,12 @@ class ImageReader:
 
     def inputs(self, texts: Sequence[str], images: Sequence[Sequence[Path]]) -> Mapping[str, Tensor]:
         """The inputs of the model for texts with marks, padded on the right."""
-        return self._processed(texts, images, padding=True, padding_side="right", return_tensors="pt")
+        pictures = [[read_picture(it) for it in files] for files in images]
+        return self._processed(texts, pictures, padding=True, padding_side="right", return_tensors="pt")
 
-    def _processed(self, texts: Sequence[str], images: Sequence[Sequence[Path]], **options: Any) -> Mapping[str, Any]:
-        pictures = [[_picture(it) for it in files] for files in images]
+    def _processed(self, texts: Sequence[str], pictures: Sequence[Sequence[Any]], **options: Any) -> Mapping[str, Any]:
         options |= {"images": pictures} if any(pictures) else {}
         return self.processor(text=[*texts], add_special_tokens=False, **options)
-
-
-def _picture(path: Path) -> Any:
-    """An image as transformers' processors take it."""
-    pixels = (read_image(path, "RGB", None) * 255).round().byte()
-    return pil_image().fromarray(pixels.permute(1, 2, 0).contiguous().numpy())
 
 
 class PicturedTokens(ConversationTokens):
@@ -233,12 +242,8 @@ class PicturedBatcher(ConversationBatcher):
         shape, length = inputs["input_ids"].shape, batch["input_ids"].shape[1]
         for name, value in inputs.items():
             if name not in (*batch, "labels"):
-                is_of_tokens = value.shape[:2] == shape  # a cut conversation has fewer, one with an end added has more
-                batch[name] = (_with_length(value, length) if is_of_tokens else value).to(device, non_blocking=True)
+                if value.shape[:2] == shape:  # of tokens: a cut conversation has fewer, one with an end added has more
+                    missing = value.new_zeros(len(value), max(length - shape[1], 0), *value.shape[2:])
+                    value = torch.cat((value[:, :length], missing), 1)
+                batch[name] = value.to(device, non_blocking=True)
         return batch
-
-
-def _with_length(values: Tensor, length: int) -> Tensor:
-    """Values `[n, length, ...]` of tokens: cut, or filled up with 0."""
-    missing = values.new_zeros(len(values), max(length - values.shape[1], 0), *values.shape[2:])
-    return torch.cat((values[:, :length], missing), 1)

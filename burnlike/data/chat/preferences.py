@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
-from ..configs import NO_TARGET
 from ..dataset import Dataset, InMemDataset
 from ..sources.rows import pieces
 from ..sources.splits import Unlabeled, drawn
@@ -147,17 +146,12 @@ class Answers(Conversations):
     reference: Tensor | None = None
 
     def __getitem__(self, index: int, /) -> dict[str, Any]:
-        if not 0 <= index < len(self):
-            raise IndexError(f"item {index} of {len(self)}")
-        return self.answers(index)[0] | {"desirable": self.rows.values[self.indices[index]]} | self.kept(index)
+        return self.answers(index)[0] | {"desirable": self.rows.values[self.row_of(index)]} | self.kept(index)
 
     def answers(self, index: int) -> list[dict[str, Tensor]]:
         """The tokens of each answer of an item, and labels, of its conversation."""
-        first = self.indices[index] * self.rows.n_answers
-        answers = [self.rows[place] for place in range(first, first + self.rows.n_answers)]
-        for _, counts in answers:
-            counts[0] = False  # nothing is before it
-        return [{"input_ids": tokens, "labels": tokens.where(counts, NO_TARGET)} for tokens, counts in answers]
+        first = self.row_of(index) * self.rows.n_answers
+        return [self.tokens_of(row) for row in range(first, first + self.rows.n_answers)]
 
     def kept(self, index: int) -> dict[str, Tensor]:
         return {} if self.reference is None else {"reference": self.reference[index]}
@@ -167,10 +161,8 @@ class Pairs(Answers):
     """Items are mappings of `chosen` and `rejected`, each with `input_ids` and `labels`, int64 `[n]`, and `margin`."""
 
     def __getitem__(self, index: int, /) -> dict[str, Any]:
-        if not 0 <= index < len(self):
-            raise IndexError(f"item {index} of {len(self)}")
         answers = dict(zip(ANSWERS, self.answers(index), strict=True))
-        return answers | {"margin": self.rows.values[self.indices[index]]} | self.kept(index)
+        return answers | {"margin": self.rows.values[self.row_of(index)]} | self.kept(index)
 
     @property
     def sizes(self) -> Tensor:
@@ -302,20 +294,20 @@ def answered_rows(
             `truncate`.
     """
     for piece in pieces(rows, AT_ONCE):
-        read = [(place, *_answered(place, config, row)) for place, row in piece]
+        read = [(place, *_answered(place, row)) for place, row in piece]
         encoded = iter(template.encode([*chain.from_iterable(it for _, _, it in read)], "last_answer"))
         for place, columns, _ in read:
             yield place, (columns, [_whole(place, config, next(encoded)) for _ in columns])
 
 
-def _answered(place: str, config: PreferencesConfig, row: Any) -> tuple[tuple[str, ...], Sequence[Conversation]]:
+def _answered(place: str, row: Any) -> tuple[tuple[str, ...], Sequence[Conversation]]:
     """The names of the rewards of a row, and its conversations."""
     try:
         if isinstance(row, str):
             raise WrongRow("expected a JSON object with a conversation, such as its messages, got plain text")
         if any(name in row for name in ANSWERS):
             return ANSWERS, format_of_answers(row).read(row)
-        conversation = format_for(config, row).read(row)
+        conversation = format_for(row).read(row)
         expect_texts(conversation)
         if conversation.messages[-1]["role"] != "assistant":
             raise WrongRow("expected an answer of the assistant at its end")

@@ -9,8 +9,6 @@ import torch
 
 from ...errors import DataError
 from ..sources.rows import pieces
-from ..sources.splits import Unlabeled
-from .codec import prompts
 from .configs import PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .files import Source
@@ -21,24 +19,20 @@ from .templates import Encoded
 
 
 class PromptFormat(NamedTuple):
-    """The way to read rows: the column of the prompt."""
+    """The way to read rows, by the name of the column of the prompt."""
 
-    column: str
-
-    @property
-    def name(self) -> str:
-        return self.column
+    name: str
 
     def read(self, row: Mapping[str, Any]) -> Conversation:
         """The messages before the answer; answers at the end of a conversation are left out."""
-        if row.get(self.column) is None:
-            raise WrongRow(f"expected a prompt in the column {self.column}, got none")
-        messages = [*PROMPTS[self.column](row)]
-        messages[:0] = system_beside(self.column, row, messages)
+        if row.get(self.name) is None:
+            raise WrongRow(f"expected a prompt in the column {self.name}, got none")
+        messages = [*PROMPTS[self.name](row)]
+        messages[:0] = system_beside(self.name, row, messages)
         while messages and messages[-1]["role"] == "assistant":
             messages.pop()
         if not messages:
-            raise WrongRow(f"{self.column}: expected a message before the answer")
+            raise WrongRow(f"{self.name}: expected a message before the answer")
         conversation = Conversation(messages, tools_of(row))
         expect_texts(conversation)
         return conversation
@@ -49,11 +43,6 @@ def format_of_prompts(row: Mapping[str, Any]) -> PromptFormat:
     if (column := next((name for name in PROMPTS if name in row), None)) is None:
         raise DataError(f"expected rows with one of {', '.join(PROMPTS)}, got {', '.join([*row][:30])}")
     return PromptFormat(column)
-
-
-def new_prompts(config: PromptsConfig, sources: Sequence[Any], directory: Path) -> Unlabeled:
-    """Prompts to answer, in rows like those of the training."""
-    return prompts(config, sources, directory, lambda row: format_of_prompts(row).read(row))
 
 
 class PromptTokens(ConversationTokens):
@@ -70,9 +59,7 @@ class Prompts(Conversations):
     rows: PromptTokens
 
     def __getitem__(self, index: int, /) -> dict[str, Any]:
-        if not 0 <= index < len(self):
-            raise IndexError(f"item {index} of {len(self)}")
-        place = self.indices[index]
+        place = self.row_of(index)
         messages, row = self.rows.sources[place]
         return {"input_ids": self.rows[place][0], "messages": messages, "row": row}
 

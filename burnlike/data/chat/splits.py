@@ -20,7 +20,7 @@ from .configs import ChatConfig, PreferencesConfig, PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens, PackedConversations
 from .files import Source, sources_of
 from .formats import Conversation, Format, WrongRow, expect_texts, format_of
-from .images import ImageReader, PicturedBatcher, PicturedConversations, PicturedTokens, with_images
+from .images import ImageReader, PicturedBatcher, PicturedConversations, PicturedTokens
 from .templates import Encoded, WrongConversation
 
 AT_ONCE = 512
@@ -151,12 +151,12 @@ class ChatData(Splits):
 
     def _read(self, sources: Sequence[Source]) -> ConversationTokens:
         rows = PicturedTokens() if ImageReader.is_in(self.template.directory) else ConversationTokens()
-        for piece in pieces(((it.directory, *row) for it in sources for row in it), AT_ONCE):
+        for piece in pieces(((it, *row) for it in sources for row in it), AT_ONCE):
             self.counts["read"] += len(piece)
             read = [
                 (place, conversation)
-                for directory, place, row in piece
-                if (conversation := self._conversation(directory, place, row)) is not None
+                for source, place, row in piece
+                if (conversation := self._conversation(source, place, row)) is not None
             ]
             encoded = self.template.encode([it for _, it in read], self._config.loss, self._reader)
             for (place, _), result in zip(read, encoded, strict=True):
@@ -167,9 +167,9 @@ class ChatData(Splits):
                     rows.append_all(kept for it in result if (kept := self._kept(place, it)) is not None)
         return rows
 
-    def _conversation(self, directory: Path, place: str, row: Mapping[str, Any]) -> Conversation | None:
+    def _conversation(self, source: Source, place: str, row: Mapping[str, Any]) -> Conversation | None:
         try:
-            conversation = with_images(self.format.read(row), row, directory)
+            conversation = self._reader.with_images(self.format.read(row), row, source)
             expect_texts(conversation)
             self._count_left_out(conversation)
             return conversation

@@ -71,18 +71,33 @@ def read_image(path: Path, mode: str, size: tuple[int, int] | None) -> Tensor:
             _check_unsigned(path, image)
             shown = _resized(_in_eight_bits(image, mode), size, pillow.Resampling.BILINEAR)
             return _pixels(shown, torch.uint8).permute(2, 0, 1).float() / 255
-        largest = _largest(path, image)
-        values = _pixels(image.convert("F"), torch.float32)
-        if not ((values >= 0) & (values <= largest)).all():
-            raise DataError(
-                f"{path}: expected pixels in 0..{largest:g}, got {values.min().item():g}..{values.max().item():g}"
-                f" (the mode {image.mode})"
-            )
-        grey = _pixels(_resized(image.convert("F"), size, pillow.Resampling.BILINEAR), torch.float32) / largest
-        # 0 is white, which Pillow minds only in images of up to 8 bits.
-        is_inverted = getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO
-        grey = 1 - grey if is_inverted else grey
-        return grey.permute(2, 0, 1).clamp(0, 1).repeat(3 if mode == "RGB" else 1, 1, 1)
+        grey = _grey(path, image, size, pillow.Resampling.BILINEAR)
+        return grey.permute(2, 0, 1).repeat(3 if mode == "RGB" else 1, 1, 1)
+
+
+def read_picture(path: Path) -> Any:
+    """An image of Pillow, upright, in RGB of 8 bits: what `read_image` gives, as other libraries take it."""
+    with _opened(path) as (pillow, image, _):
+        if image.mode in _EIGHT_BITS or image.mode in _PREMULTIPLIED:
+            _check_unsigned(path, image)
+            return _in_eight_bits(image, "RGB")
+        grey = _grey(path, image, None, None)[..., 0]
+        return pillow.fromarray((grey * 255).round().byte().numpy()).convert("RGB")
+
+
+def _grey(path: Path, image: Any, size: tuple[int, int] | None, resample: Any) -> Tensor:
+    """An image of one channel with more than 8 bits as `[height, width, 1]` in 0..1."""
+    largest = _largest(path, image)
+    values = _pixels(image.convert("F"), torch.float32)
+    if not ((values >= 0) & (values <= largest)).all():
+        raise DataError(
+            f"{path}: expected pixels in 0..{largest:g}, got {values.min().item():g}..{values.max().item():g}"
+            f" (the mode {image.mode})"
+        )
+    grey = _pixels(_resized(image.convert("F"), size, resample), torch.float32) / largest
+    # 0 is white, which Pillow minds only in images of up to 8 bits.
+    is_inverted = getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO
+    return (1 - grey if is_inverted else grey).clamp(0, 1)
 
 
 def read_mask(path: Path, size: tuple[int, int] | None) -> Tensor:

@@ -19,7 +19,7 @@ from .computing import computing
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
 from .saving import Saving, not_finite
-from .steps import detached, left_out_of, part_means, put_states, states_of, update_metrics, values_of
+from .steps import left_out_of, part_means, put_states, states_of, update_metrics, values_of
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class FitLoop:
                 is_last = epoch_done or train.position % training.accumulation_steps == 0
                 output = learner.backward(batch, is_last=is_last, counts=not getattr(train, "is_padding", False))
                 if training.train_metrics and learner.parallel.has_predictions:
-                    update_metrics(self.train_metrics, detached(output))
+                    update_metrics(self.train_metrics, output)
                 if is_last:
                     callbacks.call("on_backward_end", learner)
                     lr = learner.take_step()
@@ -271,6 +271,9 @@ class FitLoop:
         if text := left_out_of(valid, learner.parallel, skipped_before):
             self._note(f"validation of epoch {learner.epoch + 1}: {text}")
         loss, best = values["loss"], learner.last["best_valid"]
+        if math.isnan(loss):
+            nothing = getattr(learner.task, "uncounted", "no target counted")
+            self._note(f"validation of epoch {learner.epoch + 1}: {nothing}, so there is no loss to show")
         learner.last["valid"] = loss
         learner.last["best_valid"] = loss if best is None or math.isnan(best) else min(best, loss)
         self._log({"step": learner.step, "epoch": learner.epoch, "split": "valid", **values})

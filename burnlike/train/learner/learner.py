@@ -203,7 +203,7 @@ class Learner(Generic[Batch]):
         with self.autocast(), add_batch_to_errors(batch, lambda: f"step {self.step + 1}, epoch {self.epoch + 1}"):
             result = self.parallel.train_step(self.task.train_step, self.model, batch)
         output = output_of(result, batch, is_training=torch.is_grad_enabled())
-        return output if counts else output._replace(size=0)
+        return output if counts else output._replace(size=0, parts={})
 
     def _weighed(self, output: StepOutput) -> Tensor | None:
         """The loss to differentiate, by the batch's weight in the step and the scaler's; None for one of no items."""

@@ -145,9 +145,9 @@ class LossWindow:
 
     def add(self, output: StepOutput) -> None:
         self._add(output.loss, output.size)
-        part_size = output.size if output.part_size is None or not output.size else output.part_size
         for name, part in output.parts.items():
-            self.parts.setdefault(name, LossWindow(self._device))._add(part, part_size)
+            size = output.part_sizes.get(name, output.size)
+            self.parts.setdefault(name, LossWindow(self._device))._add(part, size)
 
     def _add(self, loss: Tensor, size: float) -> None:
         # That of nothing is NaN, and has no weight.
@@ -207,7 +207,11 @@ def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float
     local_sums = [window.parts[name].sums() if name in window.parts else (0.0, 0) for name in names]
     sums = parallel.sums([it for pair in local_sums for it in pair])
     totals = zip(names, sums[::2], sums[1::2], strict=True)
-    return {f"loss.{name}": total / size for name, total, size in totals if size}
+    means = {name: total / size for name, total, size in totals if size}
+    # A difference of means of different numbers of answers is no mean of differences.
+    if {"rewards_chosen", "rewards_rejected"} <= {*means}:
+        means["margins"] = means["rewards_chosen"] - means["rewards_rejected"]
+    return {f"loss.{name}": means[name] for name in sorted(means)}
 
 
 def left_out_of(loader: Any, parallel: "SingleProcess", skipped_before: int) -> str:
@@ -273,6 +277,7 @@ def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
             " StepOutput(loss, size, predictions, targets), or use a task such as Classification"
         )
     predictions = whole(output.predictions) if comparing else output.predictions  # logits may be divided
+    predictions = predictions.detach() if isinstance(predictions, Tensor) else predictions  # metrics keep no graph
     for metric in metrics.values():
         facts: Any = {name: getattr(output, name) for name in getattr(metric, "knows", ())}
         metric.update(predictions, output.targets, **facts)
@@ -328,8 +333,3 @@ def put_states(metric: Any, states: Any) -> None:
         restore_metric(metric, states)
     else:
         metric.load_state_dict(states)
-
-
-def detached(output: StepOutput) -> StepOutput:
-    predictions = output.predictions
-    return output._replace(predictions=predictions.detach()) if isinstance(predictions, Tensor) else output

@@ -23,7 +23,7 @@ class StepOutput(NamedTuple):
         logits: whether the predictions are scores of classes that no softmax or sigmoid was taken of.
         class_dim: the dimension of the classes in the predictions; None: the last.
         parts: what the loss consists of, scalars by name, for the lines of metrics.
-        part_size: how many values these are means of; None: `size`.
+        part_sizes: how many values a part is the mean of, by its name, where that is not `size`.
     """
 
     loss: Tensor
@@ -33,7 +33,7 @@ class StepOutput(NamedTuple):
     logits: bool = False
     class_dim: int | None = None
     parts: Mapping[str, Tensor] = MappingProxyType({})
-    part_size: float | None = None
+    part_sizes: Mapping[str, float] = MappingProxyType({})
 
 
 def items_of(batch: Any) -> int:

@@ -34,7 +34,7 @@ def use_divided_attention(model: Any) -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
-    if problem := _dependence_on_length(model):
+    if problem := dependence_on_length(model):
         raise _refusal(model, problem)
     AttentionInterface.register(_DIVIDED, _attention)
     AttentionMaskInterface.register(_DIVIDED, sdpa_mask)
@@ -43,15 +43,11 @@ def use_divided_attention(model: Any) -> None:
 
 @contextmanager
 def sharing_prompts(model: Any, layout: SharedPrompts) -> Iterator[None]:
-    """Let a PreTrainedModel take its rows for prompts with their answers within the `with` block.
-
-    Raises:
-        ConfigError: its attention depends on the length of a sequence.
+    """Let a PreTrainedModel whose attention does not depend on the length of a sequence take its rows for prompts with
+    their answers within the `with` block.
     """
     from transformers import AttentionInterface
 
-    if problem := _dependence_on_length(model):
-        raise _refusal(model, problem)
     AttentionInterface.register(_SHARED, _attention)  # without a kind of mask: the model makes none
     configs = {id(it.config): it.config for it in model.modules() if hasattr(it, "config")}.values()
     before = [(it, it._attn_implementation) for it in configs if hasattr(it, "_attn_implementation")]
@@ -65,7 +61,7 @@ def sharing_prompts(model: Any, layout: SharedPrompts) -> Iterator[None]:
             config._attn_implementation_internal = name  # of it alone, not of those within it
 
 
-def _dependence_on_length(model: Any) -> str:
+def dependence_on_length(model: Any) -> str:
     """How a model's attention depends on the length of a sequence; empty where it does not."""
     config = model.config.get_text_config()
     for kind in _rope_types(getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)):
@@ -117,4 +113,6 @@ def _attention(
 
 
 def _refusal(model: Any, problem: str) -> ConfigError:
+    if shared_prompts() is not None:
+        return ConfigError(f"{type_text(model)} can't read a prompt once for all of its answers: {problem}")
     return ConfigError(f"distributed.context: {type_text(model)} can't take parts of sequences: {problem}")

@@ -17,7 +17,7 @@ from ...module.torch_objects.wrappers import unwrap
 from ...nn.attention.shared_prompts import SharedPrompts, prompts_shared
 from ..learner.computing import CheckpointedForward
 from ..learner.steps import evaluation_mode
-from ..parallel.transformers_attention import sharing_prompts
+from ..parallel.transformers_attention import dependence_on_length, sharing_prompts
 from .preferences import has_no_values, log_probabilities_of, token_log_probabilities
 from .token_batches import logits_and_addition, logits_tolerance
 
@@ -66,6 +66,9 @@ class AnswerRows(NamedTuple):
         return {"input_ids": tokens, "labels": labels, "attention_mask": (places < ends).long()}
 
 
+AnswerLogs = tuple[Tensor, Tensor | None]
+
+
 class AnswerReader:
     """Reads answers by language models: each prompt once where that is found to give what a model gives for each
     answer behind a prompt of its own, which is tried on a few tokens.
@@ -74,8 +77,10 @@ class AnswerReader:
     def __init__(self) -> None:
         self._share: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
-    def log_probabilities(self, model: nn.Module, rows: AnswerRows, temperature: float = 1.0) -> Tensor:
-        """The log-probability of each token that counts, `[n, longest]`, 0 of others; see `token_log_probabilities`."""
+    def log_probabilities(self, model: nn.Module, rows: AnswerRows, temperature: float = 1.0) -> AnswerLogs:
+        """The log-probability of each token that counts, `[n, longest]`, 0 of others, and what a model in training adds
+        to its loss; see `token_log_probabilities`.
+        """
         if self._shares(model, rows):
             return _shared_log_probabilities(model, rows, temperature)
         return _repeated_log_probabilities(model, rows, temperature)
@@ -93,10 +98,15 @@ class AnswerReader:
 
 def _may_share(module: nn.Module) -> bool:
     """True for a model whose attention can be asked to, and which no wrapper calls again in its backward pass."""
+    config: Any = getattr(module, "config", None)
     is_ours = isinstance(module, DecoderLm)
-    if not is_ours and not hasattr(module, "get_output_embeddings"):
+    if not is_ours and not hasattr(config, "get_text_config"):
         return False
-    if getattr(module, "has_balance", False):
+    text = config if is_ours else config.get_text_config()
+    # What they add to the loss is of all tokens, of a prompt as often as it has answers.
+    if getattr(module, "has_balance", False) or getattr(text, "output_router_logits", False):
+        return False
+    if not is_ours and dependence_on_length(module):
         return False
     return not any(
         is_compiled(it)
@@ -116,8 +126,8 @@ def _gives_the_same(module: Any, rows: AnswerRows) -> bool:
     layout = _layout_of(some)
     with evaluation_mode(module), torch.autocast(tokens.device.type, enabled=False):
         try:
-            expected = _repeated_log_probabilities(module, some, 1.0)
-            logs = _shared_log_probabilities(module, some, 1.0, layout)
+            expected, _ = _repeated_log_probabilities(module, some, 1.0)
+            logs, _ = _shared_log_probabilities(module, some, 1.0, layout)
         except (BurnlikeError, RuntimeError, ValueError, TypeError):  # of a model that takes other arguments
             return False
     config = module.config
@@ -127,12 +137,12 @@ def _gives_the_same(module: Any, rows: AnswerRows) -> bool:
     return layout.calls == blocks and apart <= logits_tolerance(dtype) * expected.abs().max().item()
 
 
-def _repeated_log_probabilities(model: nn.Module, rows: AnswerRows, temperature: float) -> Tensor:
-    logs, _ = token_log_probabilities(model, rows.repeated(), temperature)
+def _repeated_log_probabilities(model: nn.Module, rows: AnswerRows, temperature: float) -> AnswerLogs:
+    logs, _, addition = token_log_probabilities(model, rows.repeated(), temperature)
     copies = len(rows.answers) // len(rows.prompts)
     places = rows.prompt_lengths.repeat_interleave(copies)[:, None] - 1
     places = places + torch.arange(rows.answers.shape[1], device=places.device)
-    return logs.gather(1, places.clamp(max=logs.shape[1] - 1)).where(rows.counts, 0.0)
+    return logs.gather(1, places.clamp(max=logs.shape[1] - 1)).where(rows.counts, 0.0), addition
 
 
 def _layout_of(rows: AnswerRows) -> SharedPrompts:
@@ -142,7 +152,7 @@ def _layout_of(rows: AnswerRows) -> SharedPrompts:
 
 def _shared_log_probabilities(
     model: nn.Module, rows: AnswerRows, temperature: float, layout: SharedPrompts | None = None
-) -> Tensor:
+) -> AnswerLogs:
     layout = _layout_of(rows) if layout is None else layout
     copies = len(rows.answers) // len(rows.prompts)
     last = rows.prompts.gather(1, rows.prompt_lengths[:, None] - 1).repeat_interleave(copies, 0)
@@ -155,6 +165,6 @@ def _shared_log_probabilities(
         prompts_shared(layout) if isinstance(module, DecoderLm) else sharing_prompts(module, layout)
     )
     with lazy_head(module), sharing:
-        logits, _ = logits_and_addition(model, {"input_ids": tokens, "position_ids": layout.positions})
+        logits, addition = logits_and_addition(model, {"input_ids": tokens, "position_ids": layout.positions})
     logs = log_probabilities_of(logits, targets, temperature)
-    return logs[0, len(prompts) :].view(rows.answers.shape)
+    return logs[0, len(prompts) :].view(rows.answers.shape), addition

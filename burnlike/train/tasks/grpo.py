@@ -1,7 +1,9 @@
 """Grpo: a model answers prompts while it trains, and answers with more reward than others become likelier."""
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -17,10 +19,12 @@ from ...module import materialize, valid
 from ...module.adapters.layers import adapters_off
 from ...module.torch_objects.wrappers import parametrizations_of, unwrap
 from ..learner.steps import StepOutput, evaluation_mode
+from ..parallel.single_process import SingleProcess
 from .answer_rows import AnswerReader, AnswerRows
 from .grpo_configs import GrpoConfig
 from .rewards import Answers, rewards_by
-from .task import PaddedTask
+from .task import PaddedTask, batch_text
+from .token_batches import expect_positions, longest_of, with_addition
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -40,6 +44,7 @@ class Samples(NamedTuple):
             of this step.
         reference: the same by the model with its adapters off; None without `beta`.
         parts: means for lines of metrics.
+        part_sizes: the numbers of answers with a reward that some are means of.
     """
 
     rows: AnswerRows
@@ -47,6 +52,7 @@ class Samples(NamedTuple):
     before: Tensor | None
     reference: Tensor | None
     parts: dict[str, Tensor]
+    part_sizes: Mapping[str, float] = MappingProxyType({})
 
 
 class Grpo(PaddedTask):
@@ -61,8 +67,10 @@ class Grpo(PaddedTask):
     def __init__(self, config: GrpoConfig) -> None:
         self.config = config
         self.unit = "tokens" if config.loss == "dapo" else "answers"
+        self.uncounted = f"no answer got a reward from {' or '.join(config.reward_names)}"
         self._functions = {name: it.init() for name, it in zip(config.reward_names, config.rewards, strict=True)}
         self._codec: Any = None
+        self._longest = 0
         self._step = 0
         self._samples: Samples | None = None
         self._reader = AnswerReader()
@@ -72,6 +80,11 @@ class Grpo(PaddedTask):
 
     def take_data(self, data: Any) -> None:
         self._codec = getattr(data, "codec", None)
+        self._longest = longest_of(data)
+
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
+        """Refuse a model that does not read the longest prompt with an answer of `max_tokens`."""
+        expect_positions(model, self._longest, self.config.max_tokens)
 
     def training_state(self) -> dict[str, Any]:
         """The answers that the next steps still learn from; empty where they write new ones."""
@@ -98,9 +111,8 @@ class Grpo(PaddedTask):
             return StepOutput(loss, len(prompts))
         answers = self._answers(model, prompts, batch, 1, temperature=0.0)
         rewards = rewards_by(self._functions, answers)
-        total = self._total(rewards)
-        n_rewarded = int((~total.isnan()).sum())
-        return StepOutput(-total.nanmean(), n_rewarded, parts=self._parts(rewards, total))
+        parts, part_sizes = self._parts(rewards)
+        return StepOutput(-parts["reward"], part_sizes["reward"], parts=parts, part_sizes=part_sizes)
 
     @torch.no_grad()
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -120,15 +132,15 @@ class Grpo(PaddedTask):
         notes: dict[str, Any] = {}
         for number, (prompt, text) in enumerate(zip(answers.messages, answers.texts, strict=True), start=1):
             shown = ", ".join(
-                f"{name} {it:g}" for name, it in zip(self._functions, rewards[number - 1].tolist(), strict=True)
+                f"{name} {'-' if math.isnan(it) else f'{it:g}'}"
+                for name, it in zip(self._functions, rewards[number - 1].tolist(), strict=True)
             )
             notes[f"sample {number}"] = f"{prompt[-1]['content']}\n---\n{text}\n---\n{shown}"
         return notes
 
     def _prompts(self, batch: Any) -> list[Tensor]:
         if not isinstance(batch, Mapping) or not {"input_ids", "messages", "rows"} <= {*batch}:
-            got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
-            raise DataError(f"Grpo: expected batches of prompts, of data `type: Prompts`, got {got}")
+            raise DataError(f"Grpo: expected batches of prompts, of data `type: Prompts`, got {batch_text(batch)}")
         return batch["input_ids"]
 
     def _answers(self, model: nn.Module, prompts: Sequence[Tensor], batch: Any, count: int, **options: Any) -> Answers:
@@ -167,18 +179,18 @@ class Grpo(PaddedTask):
             rows.counts[(~are_ended).to(device)] = False
         before = reference = None
         if config.updates > 1 or (config.loss == "rloo" and config.beta):
-            before = self._reader.log_probabilities(model, rows, config.temperature)
+            before, _ = self._reader.log_probabilities(model, rows, config.temperature)
         if config.beta:
             with evaluation_mode(model), adapters_off(unwrap(model)):  # dropout is no part of the reference
-                reference = self._reader.log_probabilities(model, rows, config.temperature)
-        total = self._total(rewards)
-        parts = self._parts(rewards, total)
+                reference, _ = self._reader.log_probabilities(model, rows, config.temperature)
+        parts, part_sizes = self._parts(rewards)
         parts["length"] = torch.tensor([float(len(it)) for it in answers]).mean()
         parts["ended"] = are_ended.float().mean()
-        total = total.to(device)
+        total = self._total(rewards).to(device)
         if config.loss == "rloo" and before is not None and reference is not None:
             total = total - config.beta * (before - reference).sum(1)
-        return Samples(rows, self._advantages(total), before if config.updates > 1 else None, reference, parts)
+        before = before if config.updates > 1 else None
+        return Samples(rows, self._advantages(total), before, reference, parts, part_sizes)
 
     def _total(self, rewards: Tensor) -> Tensor:
         """The weighted sum of the rewards of each answer, `[n]`; NaN for one of which no function says anything."""
@@ -200,17 +212,18 @@ class Grpo(PaddedTask):
             advantages = advantages / (squares.sqrt() + _LEAST_DEVIATION)
         return advantages.nan_to_num(0.0).flatten()
 
-    def _parts(self, rewards: Tensor, total: Tensor) -> dict[str, Tensor]:
-        """Means of the rewards of a batch, of which there may be none, for lines of metrics."""
-        parts = {"reward": total.nanmean()}
+    def _parts(self, rewards: Tensor) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """Means of the rewards of a batch, for lines of metrics, and how many answers each is of; NaN is of none."""
+        columns = {"reward": self._total(rewards)}
         if len(self._functions) > 1:
-            parts |= {f"reward.{name}": rewards[:, place].nanmean() for place, name in enumerate(self._functions)}
-        return {name: it for name, it in parts.items() if not it.isnan()}
+            columns |= {f"reward.{name}": rewards[:, place] for place, name in enumerate(self._functions)}
+        sizes: dict[str, float] = {name: int((~it.isnan()).sum()) for name, it in columns.items()}
+        return {name: it.nanmean() for name, it in columns.items()}, sizes
 
     def _output(self, model: nn.Module, samples: Samples) -> StepOutput:
         """The loss of answers, and parts of it for lines of metrics."""
         config = self.config
-        logs = self._reader.log_probabilities(model, samples.rows, config.temperature)
+        logs, addition = self._reader.log_probabilities(model, samples.rows, config.temperature)
         counts = samples.rows.counts
         before = logs.detach() if samples.before is None else samples.before
         ratio, advantages = logs - before, samples.advantages.to(logs.dtype)[:, None]
@@ -230,7 +243,8 @@ class Grpo(PaddedTask):
             parts["kl"] = (divergence.detach() * counts).sum() / n_tokens.clamp(min=1)
             if config.loss != "rloo":
                 losses = losses + config.beta * divergence
-        size: float = n_answers
+        token_count = n_answers if counts.is_meta else int(n_tokens)
+        part_sizes = dict.fromkeys(parts, n_answers) | dict.fromkeys(("clip_ratio", "kl"), token_count)
         if config.loss == "rloo":
             loss = losses.mean()
         elif config.loss == "grpo":
@@ -239,9 +253,10 @@ class Grpo(PaddedTask):
             loss = (losses * counts).sum() / (n_answers * config.max_tokens)
         else:
             loss = (losses * counts).sum() / n_tokens.clamp(min=1)
-            size = n_answers if counts.is_meta else int(n_tokens)
+        parts = {name: it.to(loss.device) for name, it in parts.items()}
+        size = token_count if config.loss == "dapo" else n_answers
         return StepOutput(
-            loss, size, parts={name: it.to(loss.device) for name, it in parts.items()}, part_size=n_answers
+            with_addition(loss, addition), size, parts=parts, part_sizes={**part_sizes, **samples.part_sizes}
         )
 
 

@@ -16,10 +16,9 @@ from ...nn.divided_sequence import divided
 from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
-from ..parallel.single_process import SingleProcess
 from .configs import LanguageModelConfig
 from .task import MeasuredTask
-from .token_batches import Packing, predicted
+from .token_batches import PackedTask, predicted, with_addition
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -30,7 +29,7 @@ _LARGEST_TABLE = 4096
 """The table has as many numbers as the square of this."""
 
 
-class LanguageModel(MeasuredTask):
+class LanguageModel(PackedTask, MeasuredTask):
     """Cross-entropy of each token given those before it, in nats; see `next_token_loss`.
 
     Batches are `[n, length + 1]` int64 tokens, or mappings of `input_ids`, `labels` and more: see `token_batches`. A
@@ -41,17 +40,11 @@ class LanguageModel(MeasuredTask):
     unit = "tokens"
 
     def __init__(self, config: LanguageModelConfig | None = None) -> None:
+        super().__init__()
         self.config = config or LanguageModelConfig()
-        self._packing = Packing()
-
-    def take_data(self, data: Any) -> None:
-        self._packing.take_data(data)
-
-    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
-        self._packing.try_out(model, parallel)
 
     def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
-        self._packing.expect_apart(model, batch)
+        self.expect_apart(model, batch)
         with noisy_tokens(model, self.config.neftune if is_training else 0.0):
             return self._loss(model, batch, is_training=is_training)
 
@@ -71,51 +64,46 @@ class LanguageModel(MeasuredTask):
         if codec is None:
             raise ConfigError("task: LanguageModel predicts what follows texts, and this data is none")
         continues = batch.get("continues", False)
-        name = "text" if continues else "answer"
-        prompts = batch["input_ids"]
-        return [{name: self._answer(model, it, codec, continues=continues, temperature=0.0)} for it in prompts]
-
-    def _answer(self, model: nn.Module, prompt: Tensor, codec: Any, *, continues: bool = False, **options: Any) -> str:
-        """The text of the tokens that the model adds to a prompt, until one that ends an answer; behind the prompt with
-        `continues`.
-        """
-        stops = stop_tokens(model, codec)
-        most = self.config.sample_length
-        added = stream(model, prompt, most, context_length=codec.context_length, stop_tokens=stops, **options)
-        shown = [*(prompt.tolist() if continues else ()), *(it for it in added if it not in stops)]
-        return codec.decode(torch.tensor(shown, dtype=torch.int64))
+        options: Any = {"length": self.config.sample_length, "context_length": codec.context_length, "temperature": 0.0}
+        options["stops"] = stop_tokens(model, codec)
+        rows = []
+        for prompt in batch["input_ids"]:
+            added = sample(model, prompt, device=prompt.device, **options)
+            shown = torch.cat((prompt.cpu(), added)) if continues else added
+            rows.append({"text" if continues else "answer": codec.decode(shown)})
+        return rows
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """The loss of a bigram table on the same text, and a sample drawn with the written model."""
         data, notes = job.data, {}
         config: Any = job.config.data
+        length = getattr(data.valid, "length", None)
         has_tokens = all(hasattr(data, name) for name in ("train_tokens", "valid_tokens", "vocab_size"))
         has_all = all(hasattr(part, "length") for part in (data.train, data.valid))  # not some, by a transform
         if has_tokens and has_all and data.vocab_size <= _LARGEST_TABLE:
             predicted = data.valid_tokens[: len(data.valid) * data.valid.length + 1]
             notes["bigram"] = bigram_loss(data.train_tokens, predicted, data.vocab_size)
-        if all(callable(getattr(data, name, None)) for name in ("encode", "decode")) and self.config.sample_length:
-            tokens = sample(
-                model,
-                data.encode(self.config.prompt),
-                length=self.config.sample_length,
-                context_length=getattr(data.valid, "length", None) or config.context_length,
-                temperature=self.config.temperature,
-                seed=job.config.seed,
-                device=job.device,
-                stops=stop_tokens(model, getattr(data, "codec", None)),
-            )
-            notes["sample"] = self.config.prompt + data.decode(tokens)
-        elif (
-            (codec := getattr(data, "codec", None)) is not None
-            and self.config.sample_length
-            and "pictured" not in (item := data.valid[0])
-        ):
-            begin = int((item["labels"] != NO_TARGET).nonzero()[0])
-            prompt = item["input_ids"][:begin]
-            generator = torch.Generator().manual_seed(job.config.seed)
-            options = {"temperature": self.config.temperature, "generator": generator}
-            notes["sample"] = codec.decode(prompt) + self._answer(model, prompt.to(job.device), codec, **options)
+        if not self.config.sample_length:
+            return notes
+        text, codec = self.config.prompt, getattr(data, "codec", None)
+        if all(callable(getattr(data, name, None)) for name in ("encode", "decode")):
+            prompt, context_length, decode = data.encode(text), length or config.context_length, data.decode
+        elif codec is not None and "pictured" not in (item := data.valid[0]):
+            prompt = item["input_ids"][: int((item["labels"] != NO_TARGET).nonzero()[0])]
+            text, context_length, decode = codec.decode(prompt), codec.context_length, codec.decode
+        else:
+            return notes
+        tokens = sample(
+            model,
+            prompt,
+            length=self.config.sample_length,
+            context_length=context_length,
+            temperature=self.config.temperature,
+            seed=job.config.seed,
+            device=job.device,
+            stops=stop_tokens(model, codec),
+        )
+        notes["sample"] = text + decode(tokens)
         return notes
 
     def describe(self, values: Mapping[str, Mapping[str, float]], notes: Mapping[str, Any]) -> list[str]:
@@ -174,7 +162,7 @@ def next_token_loss(model: nn.Module, batch: Any, label_smoothing: float = 0.0) 
         logits, targets, balance = predicted(model, batch)
     rows, goals = rows_of(logits), targets.flatten()
     loss = unrounded_loss(rows, goals, ignore_index=NO_TARGET, label_smoothing=label_smoothing)
-    loss = loss if balance is None else loss + balance
+    loss = with_addition(loss, balance)
     counts_all = (isinstance(batch, Tensor) and divided(unwrap(model)) is None) or targets.is_meta
     size = targets.numel() if counts_all else int((targets != NO_TARGET).sum())
     return StepOutput(loss, size, logits.detach(), targets, logits=True)

@@ -21,13 +21,16 @@ from ...interop.fused.heads import lazy_head
 from ...module.torch_objects.wrappers import unwrap
 from ...ops._divided import divided_logits, rows_of
 from ..learner.steps import StepOutput, autocast
-from ..parallel.single_process import SingleProcess
 from .configs import OrpoConfig, RewardConfig, SimPoConfig
-from .task import LoraFineTuning, PaddedTask, call, logits_of
-from .token_batches import Packing, predicted
+from .task import LoraFineTuning, PaddedTask, batch_text, call, logits_of
+from .token_batches import PackedTask, predicted, with_addition
 
 if TYPE_CHECKING:
     from ..job.loaded_run import LoadedRun
+
+
+Rows = Mapping[str, Tensor]
+PairLosses = tuple[Tensor, Tensor, Tensor]
 
 
 class LogProbabilities(NamedTuple):
@@ -54,21 +57,23 @@ def rows_of_pairs(batch: Any, task: str) -> dict[str, Tensor]:
     names = ("input_ids", "labels", "attention_mask")
     shapes = {name: getattr(batch.get(name), "shape", ()) for name in names} if isinstance(batch, Mapping) else {}
     if not shapes or any(len(shape) != 3 or shape[1] != 2 for shape in shapes.values()):
-        got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
         of_kto = "; answers with a label are for Kto" if isinstance(batch, Mapping) and "desirable" in batch else ""
-        raise DataError(f"{task}: expected batches of pairs, of data `type: Preferences`, got {got}{of_kto}")
+        raise DataError(
+            f"{task}: expected batches of pairs, of data `type: Preferences`, got {batch_text(batch)}{of_kto}"
+        )
     return {name: batch[name].flatten(0, 1) for name in names}
 
 
 def token_log_probabilities(
     model: nn.Module, rows: Mapping[str, Tensor], temperature: float = 1.0
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """The log-probability of each token that has a label, `[n, length]` at the place of the one before it, in float32,
-    or float64 where the model's logits are; 0 elsewhere. And bool `[n, length]`, where there is one.
+    or float64 where the model's logits are; 0 elsewhere. And bool `[n, length]`, where there is one, and what a model
+    in training adds to its loss.
     """
     with divided_logits(), lazy_head(unwrap(model)):
-        logits, targets, _ = predicted(model, rows)
-    return log_probabilities_of(logits, targets, temperature), targets != NO_TARGET
+        logits, targets, addition = predicted(model, rows)
+    return log_probabilities_of(logits, targets, temperature), targets != NO_TARGET, addition
 
 
 def log_probabilities_of(logits: Tensor, targets: Tensor, temperature: float = 1.0) -> Tensor:
@@ -77,45 +82,32 @@ def log_probabilities_of(logits: Tensor, targets: Tensor, temperature: float = 1
     return -unrounded_loss_of(rows_of(logits), targets.flatten(), NO_TARGET, "none").view_as(targets)
 
 
-def answer_sums(model: nn.Module, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """The log-probabilities `[answers]` of answers by a language model, and how many tokens they have.
+def answer_sums(model: nn.Module, rows: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The log-probabilities `[answers]` of answers by a language model, how many tokens they have, and what the model
+    in training adds to its loss.
 
     They are in the dtype of `token_log_probabilities`. Of packed rows they are of the documents, in order.
     """
-    logs, has_target = token_log_probabilities(model, rows)
+    logs, has_target, addition = token_log_probabilities(model, rows)
     if "position_ids" not in rows:
-        return logs.sum(1), has_target.sum(1)
+        return logs.sum(1), has_target.sum(1), addition
     if has_no_values(has_target):
-        return logs.sum().expand(2 * len(rows["margin"])), has_target.sum().expand(2 * len(rows["margin"]))
+        count = 2 * len(rows["margin"])
+        return logs.sum().expand(count), has_target.sum().expand(count), addition
     begins = (rows["position_ids"] == 0).flatten().nonzero()[:, 0].tolist()
     sizes = [end - begin for begin, end in pairwise([*begins, has_target.numel()])]
     of_documents = zip(logs.flatten().split(sizes), has_target.flatten().split(sizes), strict=True)
     sums, tokens = zip(*((log.sum(), count.sum()) for log, count in of_documents), strict=True)
     is_answer = torch.stack(tokens) > 0  # padding is a document of its own
-    return torch.stack(sums)[is_answer], torch.stack(tokens)[is_answer]
-
-
-def log_probabilities(model: nn.Module, rows: Mapping[str, Tensor]) -> LogProbabilities:
-    """The log-probabilities of pairs by a language model."""
-    sums, counts = answer_sums(model, rows)
-    return LogProbabilities(sums[0::2], sums[1::2], counts[0::2], counts[1::2])
+    return torch.stack(sums)[is_answer], torch.stack(tokens)[is_answer], addition
 
 
 def has_no_values(tensor: Tensor) -> bool:
     return tensor.is_meta or is_fake(tensor)
 
 
-class AnswerTask(PaddedTask):
+class AnswerTask(PackedTask, PaddedTask):
     """A task of answers to prompts, which may be packed."""
-
-    def __init__(self) -> None:
-        self._packing = Packing()
-
-    def take_data(self, data: Any) -> None:
-        self._packing.take_data(data)
-
-    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
-        self._packing.try_out(model, parallel)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise ConfigError(
@@ -129,16 +121,15 @@ class PairTask(AnswerTask):
     unit = "pairs"
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        self._packing.expect_apart(model, batch)
+        self.expect_apart(model, batch)
         rows = rows_of_pairs(batch, type(self).__name__)
-        policy = log_probabilities(model, rows)
+        sums, counts, addition = answer_sums(model, rows)
+        policy = LogProbabilities(sums[0::2], sums[1::2], counts[0::2], counts[1::2])
         loss, chosen, rejected = self.loss_of(policy, model, rows, batch)
-        return StepOutput(loss, len(chosen), parts=parts_of(chosen, rejected))
+        return StepOutput(with_addition(loss, addition), len(chosen), parts=parts_of(chosen, rejected))
 
     @abstractmethod
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def loss_of(self, policy: LogProbabilities, model: nn.Module, rows: Rows, batch: Rows) -> PairLosses:
         """The loss of a batch, scalar, and the rewards of the chosen and of the rejected answers, `[n]` each."""
 
 
@@ -148,7 +139,6 @@ def parts_of(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
     return {
         "rewards_chosen": chosen.mean(),
         "rewards_rejected": rejected.mean(),
-        "margins": (chosen - rejected).mean(),
         "accuracies": (chosen > rejected).to(chosen.dtype).mean(),
     }
 
@@ -163,9 +153,7 @@ class Orpo(PairTask):
         super().__init__()
         self.config = config or OrpoConfig()
 
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def loss_of(self, policy: LogProbabilities, model: nn.Module, rows: Rows, batch: Rows) -> PairLosses:
         means = policy.means()
         odds = [it - torch.log1p(-it.exp()) for it in (means.chosen, means.rejected)]
         loss = policy.cross_entropy() - self.config.weight * functional.logsigmoid(odds[0] - odds[1]).mean()
@@ -179,9 +167,7 @@ class SimPo(PairTask):
         super().__init__()
         self.config = config or SimPoConfig()
 
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def loss_of(self, policy: LogProbabilities, model: nn.Module, rows: Rows, batch: Rows) -> PairLosses:
         config, means = self.config, policy.means()
         chosen, rejected = config.beta * means.chosen, config.beta * means.rejected
         loss = -functional.logsigmoid(chosen - rejected - config.gamma).mean()

@@ -19,7 +19,18 @@ from ...record import Record, SafetensorsRecorder
 from ..learner.steps import StepOutput, evaluation_mode
 from ..parallel.single_process import SingleProcess
 from .configs import DpoConfig, KtoConfig
-from .preferences import AnswerTask, LogProbabilities, PairTask, answer_sums, has_no_values, rows_of_pairs
+from .preferences import (
+    AnswerTask,
+    LogProbabilities,
+    PairLosses,
+    PairTask,
+    Rows,
+    answer_sums,
+    has_no_values,
+    rows_of_pairs,
+)
+from .task import batch_text
+from .token_batches import with_addition
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -128,9 +139,7 @@ class Dpo(PairTask, ReferenceTask):
         super().__init__()
         self.config = config or DpoConfig()
 
-    def loss_of(
-        self, policy: LogProbabilities, model: nn.Module, rows: Mapping[str, Tensor], batch: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def loss_of(self, policy: LogProbabilities, model: nn.Module, rows: Rows, batch: Rows) -> PairLosses:
         config = self.config
         sums = self.reference_sums(model, rows, batch.get("reference"))
         reference = policy._replace(chosen=sums[0::2], rejected=sums[1::2])
@@ -175,7 +184,7 @@ class Kto(ReferenceTask):
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         rows, desirable, kept = rows_of_answers(batch)
         config = self.config
-        policy = answer_sums(model, rows)[0]
+        policy, _, addition = answer_sums(model, rows)
         ratios = policy - self.reference_sums(model, rows, kept)
         divergence = torch.zeros_like(ratios[0]).detach()
         if config.loss == "kto":
@@ -186,18 +195,14 @@ class Kto(ReferenceTask):
         share = desirable.to(policy.dtype)  # 1 or 0
         weights = share * config.desirable_weight + (1 - share) * config.undesirable_weight
         loss = (weights * (1 - torch.sigmoid(config.beta * (2 * share - 1) * (ratios - divergence)))).mean()
-        return StepOutput(loss, len(ratios), parts=self._parts(config.beta * ratios.detach(), desirable, divergence))
-
-    @staticmethod
-    def _parts(rewards: Tensor, desirable: Tensor, divergence: Tensor) -> dict[str, Tensor]:
-        """Means of the rewards of both kinds of answers, of which a batch may have none, for lines of metrics."""
+        loss = with_addition(loss, addition)
+        rewards = config.beta * ratios.detach()
         if has_no_values(rewards):
-            return {}
-        chosen, rejected = rewards[desirable > 0], rewards[desirable == 0]
-        parts = {"rewards_chosen": chosen, "rewards_rejected": rejected}
-        means = {name: it.mean() for name, it in parts.items() if len(it)}
-        margins = {"margins": chosen.mean() - rejected.mean()} if len(means) == len(parts) else {}
-        return {"kl": divergence, **means, **margins}
+            return StepOutput(loss, len(ratios))
+        # Of which a batch may have none.
+        kinds = {"rewards_chosen": rewards[desirable > 0], "rewards_rejected": rewards[desirable == 0]}
+        parts = {"kl": divergence} | {name: it.mean() for name, it in kinds.items()}
+        return StepOutput(loss, len(ratios), parts=parts, part_sizes={name: len(it) for name, it in kinds.items()})
 
 
 def rows_of_answers(batch: Any) -> tuple[dict[str, Tensor], Tensor, Tensor | None]:
@@ -214,8 +219,9 @@ def rows_of_answers(batch: Any) -> tuple[dict[str, Tensor], Tensor, Tensor | Non
         return {name: it[order] for name, it in rows.items()}, desirable, kept
     names = ("input_ids", "labels", "attention_mask", "desirable")
     if not (isinstance(batch, Mapping) and {*names} <= {*batch}):
-        got = f"a mapping of {', '.join(batch)}" if isinstance(batch, Mapping) else type(batch).__name__
-        raise DataError(f"Kto: expected batches of answers with labels, of data `type: Preferences`, got {got}")
+        raise DataError(
+            f"Kto: expected batches of answers with labels, of data `type: Preferences`, got {batch_text(batch)}"
+        )
     return {name: batch[name] for name in names[:3]}, batch["desirable"], batch.get("reference")
 
 

@@ -4,7 +4,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from .grpo_configs import ExactAnswerConfig, FormatConfig, LengthConfig, RewardF
 from .preferences import rewards_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Options = TypeVar("Options", bound=RewardFunctionConfig)
 
 
 class Answers(NamedTuple):
@@ -101,11 +102,13 @@ def _numbers(name: str, function: Callable[..., Any], answers: Answers) -> list[
     return [math.nan if it is None else float(it) for it in values]
 
 
-class Format:
-    """See `FormatConfig`."""
-
-    def __init__(self, config: FormatConfig) -> None:
+class _OfConfig(Generic[Options]):
+    def __init__(self, config: Options) -> None:
         self.config = config
+
+
+class Format(_OfConfig[FormatConfig]):
+    """See `FormatConfig`."""
 
     def __call__(self, completions: Sequence[str]) -> list[float]:
         return [float(self._fits(it)) for it in completions]
@@ -123,11 +126,8 @@ class Format:
         return not text
 
 
-class ExactAnswer:
+class ExactAnswer(_OfConfig[ExactAnswerConfig]):
     """See `ExactAnswerConfig`."""
-
-    def __init__(self, config: ExactAnswerConfig) -> None:
-        self.config = config
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
         if self.config.column not in columns:
@@ -154,22 +154,16 @@ def _are_equal(text: str, right: str) -> bool:
         return False
 
 
-class Length:
+class Length(_OfConfig[LengthConfig]):
     """See `LengthConfig`."""
-
-    def __init__(self, config: LengthConfig) -> None:
-        self.config = config
 
     def __call__(self, completion_ids: Sequence[Sequence[int]]) -> list[float]:
         least = self.config.most - self.config.soft
         return [0.0 - min(max(len(it) - least, 0) / self.config.soft, 1.0) for it in completion_ids]
 
 
-class RewardModel:
+class RewardModel(_OfConfig[RewardModelConfig]):
     """See `RewardModelConfig`."""
-
-    def __init__(self, config: RewardModelConfig) -> None:
-        self.config = config
 
     @cached_property
     def _run(self) -> Any:

@@ -29,9 +29,11 @@ class Task:
 
     Attributes:
         unit: what `StepOutput.size` counts, in the plural; rates are shown by it.
+        uncounted: what is said where nothing counted in a validation, so that it has no loss.
     """
 
     unit = "items"
+    uncounted = "no target counted"
 
     def prepare(self, model: nn.Module) -> nn.Module:
         """Change the model before its optimizer is made, and return it; here nothing is changed."""
@@ -135,6 +137,11 @@ class PaddedTask(Task):
         if text is not None and self.padding is not None and hasattr(text, "pad_token_id") and not places_by_padding:
             text.pad_token_id = self.padding
         return model
+
+
+def batch_text(batch: Any) -> str:
+    """The kind of a batch, in an error."""
+    return f"a mapping of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else type(batch).__name__
 
 
 def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
@@ -277,7 +284,7 @@ class LoraFineTuning(Task):
     def __init__(self, config: LoraFineTuningConfig) -> None:
         self.config = config
         self.task: Task = config.task.init()
-        self.unit = self.task.unit
+        self.unit, self.uncounted = self.task.unit, self.task.uncounted
 
     def prepare(self, model: nn.Module) -> nn.Module:
         return apply_lora(self.task.prepare(model), self.config.lora)

@@ -9,6 +9,7 @@ those of images, of any shape.
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from ...optim.core.sharded import whole as gathered
 from ..learner.steps import evaluation_mode
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import StepOutput
-from .task import added_loss, logits_of
+from .task import Task, added_loss, batch_text, logits_of
 
 _LONGEST_PROOF = 256
 """Of how many tokens of a sequence the proof is."""
@@ -152,6 +153,11 @@ _SAME = {torch.float64: 1e-9, torch.float32: 1e-5}
 """How far logits may change, relative to the largest of them, that depend on nothing which was changed."""
 
 
+def with_addition(loss: Tensor, addition: Tensor | None) -> Tensor:
+    """A loss with the model's own addition to it, if there is one."""
+    return loss if addition is None else loss + addition
+
+
 class Predicted(NamedTuple):
     """Logits `[n, length, vocab_size]`, their target tokens `[n, length]`, and the model's own addition to the loss."""
 
@@ -178,10 +184,9 @@ def _inputs_and_targets(model: nn.Module, batch: Any) -> tuple[Mapping[str, Tens
         _expect_tokens(batch, "batches", 2)
         return {"input_ids": batch[:, :-1]}, batch[:, 1:]
     if not isinstance(batch, Mapping) or not {"input_ids", "labels"} <= {*batch}:
-        names = f" of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else ""
         raise DataError(
             "LanguageModel: expected batches that are mappings of `input_ids` and `labels`, or [n, length + 1] integer"
-            f" tokens, got {type(batch).__name__}{names}"
+            f" tokens, got {batch_text(batch)}"
         )
     labels = batch["labels"]
     for name in ("input_ids", "labels"):
@@ -197,7 +202,7 @@ def _inputs_and_targets(model: nn.Module, batch: Any) -> tuple[Mapping[str, Tens
     return {name: it for name, it in batch.items() if name in taken and isinstance(it, Tensor)}, targets
 
 
-def expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
+def _expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
     """Refuse a model that does not take what a processor of images gives."""
     taken = _parameters_of(own_class(unwrap(model)).forward)
     if missing := [it for it in names if it not in ("labels", *taken)]:
@@ -205,6 +210,35 @@ def expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
             f"{type_text(model)} takes no {', '.join(missing)}, which the processor in data.tokenizer makes of images;"
             " take the model that it is of: `path` and `tokenizer` of one directory"
         )
+
+
+def expect_positions(model: nn.Module, longest: int, answer: int = 0) -> None:
+    """Refuse a model that reads fewer tokens of a sequence than the longest one has, with those of its `answer`."""
+    most = _most_positions(unwrap(model))
+    if most is None or longest + answer <= most:
+        return
+    more = f" and {answer} of an answer (task.max_tokens)" if answer else ""
+    raise ConfigError(
+        f"data.max_length: expected texts of at most {most} tokens, which {type_text(model)} reads, got {longest}{more}"
+        "; leave out longer ones by data.on_long: drop"
+    )
+
+
+def _most_positions(module: nn.Module) -> int | None:
+    """How many positions a model has: of ours, or of one of transformers with a table of them; None for any number."""
+    config: Any = getattr(module, "config", None)
+    if not callable(getattr(config, "get_text_config", None)):
+        return getattr(config, "max_sequence_length", None)
+    longest = getattr(config.get_text_config(), "max_position_embeddings", None)
+    tables = [it.shape for name, it in (*module.named_parameters(), *module.named_buffers()) if _POSITIONS.search(name)]
+    has_table = any(len(it) == 2 and longest and 0 <= it[0] - longest <= _MORE_ROWS for it in tables)
+    return longest if has_table else None
+
+
+_POSITIONS = re.compile(r"(wpe|pos(ition)?s?_|_pos).*(?<!\.weights)$")
+"""The names that models of transformers give to tables of positions; those of sines, `weights`, grow."""
+_MORE_ROWS = 2
+"""Rows of such a table before that of the first position, as OPT has them."""
 
 
 def _expect_tokens(value: Any, what: str, least: int) -> None:
@@ -289,8 +323,8 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any], parallel: SinglePro
     return True
 
 
-class Packing:
-    """The proofs that the models of a task keep packed documents apart, each made once, and take what batches have."""
+class PackedTask(Task):
+    """A task whose batches may have packed documents: proofs, each made once, that its models keep these apart."""
 
     def __init__(self) -> None:
         self._data: Any = None
@@ -303,9 +337,10 @@ class Packing:
         """Refuse a model that does not keep the documents of the data's first item apart, or takes no such images."""
         if self._data is None or not len(self._data.train):
             return
+        expect_positions(model, longest_of(self._data))
         item = self._data.train[0]
         if isinstance(item, Mapping) and "pictured" in item:
-            expect_inputs(model, self._data.batcher.batch([item], torch.device("cpu")))
+            _expect_inputs(model, self._data.batcher.batch([item], torch.device("cpu")))
         if isinstance(item, Mapping) and "position_ids" in item:
             device = next((it.device for it in model.parameters()), torch.device("cpu"))
             batch = {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()}
@@ -317,6 +352,13 @@ class Packing:
             return
         if unwrap(model) not in self._apart and expect_apart(model, batch, parallel):
             self._apart.add(unwrap(model))
+
+
+def longest_of(data: Any) -> int:
+    """How many tokens the longest item to train on or to validate on has; 0 where no lengths are known."""
+    parts = (getattr(data, name, None) for name in ("train", "valid"))
+    lengths = (getattr(getattr(it, "conversations", it), "lengths", None) for it in parts)  # of packed ones
+    return max((int(torch.as_tensor(it).max()) for it in lengths if it is not None and len(it)), default=0)
 
 
 _MIXED = "what one document of a row says changes with another"

@@ -101,7 +101,7 @@ def describe(metrics: Mapping[str, Any], total_steps: int) -> str:
     values: list[str] = []
     for key, value in values_of_line(metrics).items():
         name = f"{split}{key}"
-        if value is None:
+        if value is None or math.isnan(value):
             values.append(f"{name} -")
         elif name.endswith(RATE):
             values.append(f"{value:,.0f} {name.removesuffix(RATE)}/s")

@@ -11,7 +11,9 @@ import torch
 
 from burnlike.cli.main import main
 from burnlike.data import ChatConfig, ChatData, ChatFormatConfig, DataLoader
+from burnlike.data.chat.codec import prompt_tokens
 from burnlike.data.chat.formats import WrongRow, format_named, format_of
+from burnlike.data.codec import TextCodec
 from burnlike.data.sources.splits import MASKED, UNMASKED
 from burnlike.errors import ConfigError, DataError
 
@@ -290,6 +292,31 @@ def test_new_prompts_are_rows_without_answers_and_lines_of_text(lines, tmp_path)
     assert streamed.names == ["standard input:1", "standard input:3"]
     with pytest.raises(DataError, match=r"new\.jsonl:1: expected one of the columns messages, prompt"):
         data_config(lines).unlabeled([write_lines(more, [{"x": 1}])], {}, tmp_path)
+
+
+def test_a_prompt_may_be_gone_on_with_and_gets_the_system_message_that_it_lacks(lines, tmp_path):
+    codec = data_config(lines).codec({}, tmp_path)
+
+    def text_of(row, **options):
+        return tokenizer().decode(prompt_tokens(codec, row, **options))
+
+    asked = "<s><|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
+    for row in ("hello", {"prompt": "hello"}, {"messages": turns("hello", "fine")}, {"instruction": "hello"}):
+        assert text_of(row) == asked
+        assert text_of(row, system="be fine") == asked.replace("<s>", "<s><|im_start|>system\nbe fine<|im_end|>\n")
+    own = {"messages": [{"role": "system", "content": "of the row"}, *turns("hello")]}
+    assert text_of(own, system="be fine") == text_of(own)
+    for row in ("hello", {"prompt": "hello"}):
+        assert text_of(row, continues=True) == "hello"
+    assert text_of({"messages": turns("hello")}, continues=True) == asked
+    with pytest.raises(DataError, match="at least one character"):
+        prompt_tokens(codec, {"prompt": ""}, continues=True)
+    plain = TextCodec()
+    assert bytes(prompt_tokens(plain, {"prompt": "hello"}, continues=True).tolist()) == b"hello"
+    with pytest.raises(DataError, match=r"a row with a text as `prompt`, got messages"):
+        prompt_tokens(plain, {"messages": turns("hello")}, continues=True)
+    with pytest.raises(DataError, match="plain text has no chat template"):
+        prompt_tokens(plain, "hello")
 
 
 def test_a_run_keeps_the_tokenizer_and_no_weights(lines, tmp_path):

@@ -14,13 +14,14 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
+from burnlike.data.chat import images
 from burnlike.data.chat.configs import ChatConfig
 from burnlike.data.chat.splits import ChatData
-from burnlike.data.sources.images import read_image
+from burnlike.data.sources.images import read_image, read_picture
 from burnlike.errors import ConfigError, DataError
 from burnlike.models import PretrainedConfig
 from burnlike.train.tasks.language_model import next_token_loss
-from burnlike.train.tasks.token_batches import Packing
+from burnlike.train.tasks.token_batches import PackedTask
 
 from .image_models import FAMILIES, image_model_in, images_in, paligemma, picture, shown
 from .samples import tokenizer_in, turns, write_lines
@@ -200,6 +201,8 @@ def test_images_stand_where_rows_have_them(row: Mapping[str, Any], text: str) ->
         ({"messages": turns("a", "b"), "images": ["damaged.png"]}, "damaged.png can't be read as an image"),
         ({"messages": turns(f"a {MARK}", "b")}, "writes 1 marks <image> for 0 images"),
         ({"messages": turns("a", "b"), "image": "iVBOR" * 100}, r"there is no file iVBOR\w*;"),
+        ({"messages": turns("a", "b"), "image": "../0.png"}, r"within the folder of the data, \., got '\.\./0\.png'"),
+        ({"messages": turns("a", "b"), "image": "/etc/0.png"}, "within the folder of the data, .*'/etc/0.png'"),
     ],
 )  # fmt: skip
 def test_what_is_no_image_is_refused(row: Mapping[str, Any], message: str) -> None:
@@ -224,6 +227,49 @@ def test_data_and_directories_that_do_not_fit() -> None:
         raise DataError(data(path, chat_template="chatml").train.unreadable[0])
 
 
+def test_images_lie_within_the_folder_of_the_data() -> None:
+    image_model_in(Path("base"), FAMILIES["llava"])
+    for name in ("data/rows", "data/images", "other"):
+        Path(name).mkdir(parents=True)
+    picture(Path("data/images/0.png"), 0)
+    picture(Path("other/0.png"), 1)
+    Path("data/link").symlink_to("../other")
+    names = ["../images/0.png", "../link/0.png", str(Path("data/images/0.png").absolute()), "../../other/0.png"]
+    rows = [{"messages": turns("a", "b"), "image": it} for it in names]
+    write_lines(Path("data/rows/train.jsonl"), rows)
+    chats = data("data")
+    assert len(chats.train) == 3
+    assert "within the folder of the data, data, got '../../other/0.png'" in chats.train.unreadable[0]
+
+
+@pytest.mark.parametrize("column", [{"images": ["0.png"]}, {"image": "cat"}, {"image": 3}], ids=str)
+def test_images_of_a_model_of_texts_are_refused(column: dict[str, Any]) -> None:
+    tokenizer_in(Path("base"))
+    rows = [{"messages": turns("a", "b"), **column}]
+    with pytest.raises(DataError, match=rf"in the column '{next(iter(column))}', and data.tokenizer: base has no"):
+        data(write_lines(Path("rows.jsonl"), rows))
+    rows = [{"messages": turns("a", "b"), **dict.fromkeys(column)}] * 3
+    assert len(data(write_lines(Path("rows.jsonl"), rows)).train) == 3
+
+
+def test_an_image_is_decoded_once_at_the_beginning_and_once_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    image_model_in(Path("base"), FAMILIES["llava"])
+    picture(Path("0.png"), 0)
+    decoded: list[Path] = []
+    monkeypatch.setattr(images, "read_picture", lambda path: decoded.append(path) or read_picture(path))
+    thought = {"role": "assistant", "content": "fine", "reasoning_content": "because"}
+    messages = [question(None, "a"), thought, *turns("b"), thought]  # an earlier thought is left out: two rows
+    path = write_lines(Path("rows.jsonl"), [{"messages": messages, "image": "0.png"}])
+    template = Path("base/chat_template.jinja").read_text()
+    shown = "{% if loop.last and message.reasoning_content %}<think>{{ message.reasoning_content }}</think>{% endif %}"
+    Path("thoughts.jinja").write_text(template.replace("{{ message.role }}\n", "{{ message.role }}\n" + shown))
+    chats = data(path, chat_template="thoughts.jinja")
+    assert len(chats.train) == 2
+    assert len(decoded) == 2  # of the training, and of the validation
+    chats.batcher.batch([chats.train[0]], CPU)
+    assert len(decoded) == 3
+
+
 def test_a_processor_that_writes_more_is_refused() -> None:
     image_model_in(Path("base"), paligemma)
     with pytest.raises(DataError, match="PaliGemmaProcessor writes more into a text than tokens of images"):
@@ -233,7 +279,7 @@ def test_a_processor_that_writes_more_is_refused() -> None:
 def test_a_model_of_another_processor_is_refused() -> None:
     image_model_in(Path("base"), FAMILIES["idefics3"])
     image_model_in(Path("other"), FAMILIES["llava"])
-    packing = Packing()
+    packing = PackedTask()
     packing.take_data(data(images_in(Path(), 2)))
     packing.try_out(PretrainedConfig(path="base").init("cpu"))
     with pytest.raises(ConfigError, match="LlavaForConditionalGeneration takes no pixel_attention_mask"):

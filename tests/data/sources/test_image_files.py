@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageOps
 
 from burnlike.data import DataLoader, ImageFolderConfig
-from burnlike.data.sources.images import EXTENSIONS, FORMATS, MASK_FORMATS, read_image, read_mask
+from burnlike.data.sources.images import EXTENSIONS, FORMATS, MASK_FORMATS, read_image, read_mask, read_picture
 from burnlike.errors import DataError
 
 HEIGHT, WIDTH = 3, 5
@@ -72,6 +72,8 @@ def test_every_mode_in_every_format_is_right_or_refused_by_name(tmp_path: Path, 
                 read_image(path, "RGB", None)
             continue
         found = read_image(path, "RGB", None)
+        shown = torch.from_numpy(numpy.array(read_picture(path))).permute(2, 0, 1)
+        torch.testing.assert_close(shown, (found * 255).round().byte(), rtol=0, atol=0)
         assert found.dtype == torch.float32
         if grey is not None:
             torch.testing.assert_close(found, grey.expand(3, -1, -1), rtol=0, atol=1e-7)

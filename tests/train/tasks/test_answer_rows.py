@@ -85,7 +85,7 @@ def test_values_and_gradients_are_those_of_answers_alone(name: str, lengths: str
     ours, plain, some = make(), make(), rows(lengths)
     some.counts[1] = False  # an answer that was cut off
     reader = AnswerReader()
-    logs, other = reader.log_probabilities(ours, some, 0.7), expected(plain, some, 0.7)
+    logs, other = reader.log_probabilities(ours, some, 0.7)[0], expected(plain, some, 0.7)
     assert reader._shares(ours, some)
     torch.testing.assert_close(logs, other, rtol=1e-12 if tolerance < 1e-6 else 1e-6, atol=1e-12)
     weights = torch.randn(logs.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -112,8 +112,8 @@ def test_the_prompts_tokens_are_computed_once() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_16_and_32_bits_are_near_float64(dtype: torch.dtype) -> None:
     model, some, reader = llama(), rows("unequal"), AnswerReader()
-    exact_logs = reader.log_probabilities(model, some)
-    logs = reader.log_probabilities(model.to(dtype), some)
+    exact_logs, _ = reader.log_probabilities(model, some)
+    logs, _ = reader.log_probabilities(model.to(dtype), some)
     assert reader._shares(model, some)
     torch.testing.assert_close(logs.double(), exact_logs, rtol=0, atol=1e-5 if dtype == torch.float32 else 5e-2)
 
@@ -161,7 +161,9 @@ REPEATED: dict[str, Callable[[], Any]] = {
 def test_other_models_read_prompts_with_each_answer(name: str) -> None:
     model, some, reader = REPEATED[name](), rows("unequal"), AnswerReader()
     assert not reader._shares(model, some)
-    torch.testing.assert_close(reader.log_probabilities(model, some), expected(model, some, 1.0), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        reader.log_probabilities(model, some)[0], expected(model, some, 1.0), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_the_proof_finds_another_position() -> None:

@@ -181,7 +181,7 @@ def test_losses_and_gradients_are_those_of_trl(options: dict[str, Any]) -> None:
 
 def test_probabilities_are_of_the_temperature_of_the_draws() -> None:
     model = llama()
-    logs = AnswerReader().log_probabilities(model, AnswerRows.of(*prompts_and_answers()), 0.7)
+    logs, _ = AnswerReader().log_probabilities(model, AnswerRows.of(*prompts_and_answers()), 0.7)
     for row, (prompt, answer) in zip(logs, whole_rows(), strict=True):
         logits = model(input_ids=torch.cat((prompt, answer))[None]).logits[0, len(prompt) - 1 : -1]
         expected = (logits / 0.7).log_softmax(-1).gather(-1, answer[:, None])[:, 0]
@@ -426,22 +426,76 @@ def of_some(prompts: list[Any], completions: list[str]) -> list[float | None]:
     return [float(len(text)) if half else None for half, text in zip(of_half, completions, strict=True)]
 
 
+@reward_function
+def of_few(completions: list[str], prompts: list[Any]) -> list[float | None]:
+    """Another number for one prompt in seven."""
+    of_these = [it[-1]["content"][-1] == "3" for it in prompts]
+    return [2.0 + len(text) if one else None for one, text in zip(of_these, completions, strict=True)]
+
+
+@reward_function
+def of_none(completions: list[str]) -> list[float | None]:
+    """A function that says nothing."""
+    return [None for _ in completions]
+
+
 @pytest.mark.usefixtures("folder")
-def test_validations_are_means_over_answers_with_a_reward() -> None:
-    sets = ["task.rewards=[{type: of_some}]", "data.validation_fraction=0.5", "training.epochs=1"]
+def test_numbers_are_means_over_answers_with_a_reward() -> None:
+    sets = ["task.rewards=[{type: of_some}, {type: of_few, weight: 0.5}]", "data.validation_fraction=0.55"]
+    sets += ["training.epochs=1", "training.log_every_steps=100"]
     assert main(["train", "job.yaml", *(f"--set={it}" for it in sets)]) == 0
     valid = values_in("runs/job", "valid")[-1]
     rows = load_run("runs/job").read_data().valid
     Path("valid.jsonl").write_text("".join(json.dumps(rows[it]["row"]) + "\n" for it in range(len(rows))))
     assert main(["predict", "runs/job", "valid.jsonl", "--out", "answers.jsonl"]) == 0
     answers = [json.loads(it)["answer"] for it in Path("answers.jsonl").read_text().splitlines()]
-    texts = [it["messages"][-1]["content"] for it in rows]
-    lengths = [len(it) for it, text in zip(answers, texts, strict=True) if int(text[-1]) % 2 == 0]
-    assert 0 < len(lengths) < len(answers)
-    assert valid["loss.reward"] == -valid["loss"] == pytest.approx(sum(lengths) / len(lengths))
+    prompts = [it["messages"] for it in rows]
+    by_name = {it.__name__: it(completions=answers, prompts=prompts) for it in (of_some, of_few)}
+    pairs = zip(*by_name.values(), strict=True)
+    totals = [None if some is few is None else (some or 0.0) + 0.5 * (few or 0.0) for some, few in pairs]
+    expected = {f"loss.reward{name}": mean_of(it) for name, it in {"": totals, **prefixed(by_name)}.items()}
+    expected["loss"] = -expected["loss.reward"]
+    counts = [sum(it is not None for it in values) for values in by_name.values()]
+    assert len({*counts, len(answers)}) == 3
+    assert len(answers) == 11
     assert main(["evaluate", "runs/job"]) == 0
     (file,) = Path("runs/job/evaluations").glob("*.json")
-    assert json.loads(file.read_text())["values"]["loss"] == pytest.approx(valid["loss"])
+    for values in (valid, json.loads(file.read_text())["values"]):
+        assert {name: values.get(name) for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def prefixed(columns: dict[str, Any]) -> dict[str, Any]:
+    return {f".{name}": it for name, it in columns.items()}
+
+
+def mean_of(values: list[float | None]) -> float:
+    numbers = [it for it in values if it is not None]
+    return sum(numbers) / len(numbers)
+
+
+@pytest.mark.usefixtures("folder")
+def test_parts_of_a_training_are_weighed_by_what_they_are_means_of() -> None:
+    prompts, answers = prompts_and_answers()
+    task = Grpo(GrpoConfig.from_dict({"rewards": [{"type": "evens"}, {"type": "of_none"}], "answers": 2, "beta": 0.1}))
+    rewards = torch.tensor([[1.0, math.nan], [2.0, math.nan], [math.nan, math.nan], [math.nan, math.nan]])
+    model = adapted()
+    output = task._output(model, task._samples_of(model, prompts, answers, rewards, ()))
+    sizes = {"reward": 2, "reward.evens": 2, "reward.of_none": 0, "length": 4, "ended": 4}
+    assert output.part_sizes == {**sizes, "clip_ratio": sum(ANSWERS), "kl": sum(ANSWERS)}
+    assert output.parts["reward"] == 1.5
+
+
+@pytest.mark.usefixtures("folder")
+def test_rewards_that_say_nothing_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    sets = ["task.rewards=[{type: of_none}]", "training.epochs=1"]
+    assert main(["train", "job.yaml", *(f"--set={it}" for it in sets)]) == 0
+    assert main(["evaluate", "runs/job"]) == 0
+    shown = capsys.readouterr()
+    text = shown.out + shown.err
+    assert "loss             -\n" in text
+    assert "validation of epoch 1: no answer got a reward from of_none, so there is no loss to show" in text
+    assert "validation loss  -\n" in text
+    assert "nan" not in text
 
 
 def test_dropout_is_no_part_of_the_reference() -> None:
@@ -453,7 +507,7 @@ def test_dropout_is_no_part_of_the_reference() -> None:
     options = {"rewards": [{"type": "evens"}], "answers": 2, "beta": 0.1}
     samples = Grpo(GrpoConfig.from_dict(options))._samples_of(model, prompts, answers, torch.ones(4, 1), ())
     plain = llama().eval()
-    expected = AnswerReader().log_probabilities(plain, samples.rows)
+    expected, _ = AnswerReader().log_probabilities(plain, samples.rows)
     torch.testing.assert_close(samples.reference, expected, rtol=1e-9, atol=1e-9)
 
 

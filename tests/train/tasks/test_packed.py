@@ -192,7 +192,7 @@ def test_several_batches_of_a_step_are_one():
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        ({"input_ids": torch.zeros(1, 4, dtype=torch.int64)}, "`input_ids` and `labels`.* got dict of input_ids"),
+        ({"input_ids": torch.zeros(1, 4, dtype=torch.int64)}, "`input_ids` and `labels`.* got a mapping of input_ids"),
         ({"input_ids": torch.zeros(1, 4), "labels": torch.zeros(1, 4)}, r"`input_ids` of \[n, length\] integer tokens"),
         ({"input_ids": torch.zeros(1, 4).long(), "labels": torch.zeros(1, 3).long()}, "of one shape"),
     ],

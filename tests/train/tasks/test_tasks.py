@@ -172,7 +172,7 @@ def test_a_language_models_own_loss_is_used() -> None:
     [
         (LanguageModel(), X, r"expected batches of \[n, length \+ 1\] integer tokens, got torch\.float"),
         (LanguageModel(), torch.ones(2, 1, dtype=torch.long), r"integer tokens, got torch\.int64\[2, 1\]"),
-        (LanguageModel(), {"input_ids": X}, "integer tokens, got dict"),
+        (LanguageModel(), {"input_ids": X}, "integer tokens, got a mapping of"),
         (Classification(), X, r"expected batches of inputs and targets, .* got Tensor"),
         (Classification(), {"pixels": X}, "expected 'labels' among the entries of a batch, got pixels"),
         (
