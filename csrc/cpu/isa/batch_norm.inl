@@ -158,8 +158,8 @@ inline Accumulate slope_of(Accumulate grad, Accumulate centered, Accumulate resu
   return Activation::slope(centered * scale + beta) * grad;
 }
 
-// Where the first pass of the gradients leaves what is behind the activation for the second: where exp would take longer
-// than memory, and where it is the gradient of a residual, too.
+// Where the first pass of the gradients leaves what is behind the activation for the second: where exp would take
+// longer than memory, and where it is the gradient of a residual, too.
 template <class Activation, bool kByResult>
 constexpr bool kKeeps = kByResult || Activation::kKeepsSlope;
 

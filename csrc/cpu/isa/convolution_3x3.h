@@ -45,7 +45,8 @@ struct Convolution3x3Kernels {
   void (*spread)(const float* x, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end);
 
   // The same of the gradient of results.
-  void (*spread_grad)(const float* grad, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end);
+  void (*spread_grad)(
+      const float* grad, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end);
 
   void (*product)(const TileProduct&);
 

@@ -173,7 +173,8 @@ void spread_inputs(const float* x, const TiledImages& images, const TilePlaces& 
 }
 
 template <int kTile>
-void spread_gradients(const float* grad, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end) {
+void spread_gradients(
+    const float* grad, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end) {
   for (int64_t tile = begin; tile < end; ++tile) {
     const TilePlace place = place_of(tile, kTile, images);
     const float* image = grad + place.image * images.height * images.width * images.channels;
@@ -223,7 +224,8 @@ BURNLIKE_INLINE void tile_strip(
   for (int64_t index = 0; index < product.depth; ++index) {
     FloatVector columns[kParts];
 #pragma GCC unroll 4
-    for (int part = 0; part < kParts; ++part) columns[part] = load_vector(weights + index * weight_row + part * kVector);
+    for (int part = 0; part < kParts; ++part)
+      columns[part] = load_vector(weights + index * weight_row + part * kVector);
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
       const FloatVector value = all_of(x[row * product.x_row + index * product.x_step]);
