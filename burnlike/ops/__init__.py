@@ -21,6 +21,7 @@ from .convolution_3x3 import convolution_3x3, convolution_3x3_reference
 from .crc32 import crc32
 from .cross_entropy import cross_entropy, cross_entropy_reference
 from .decode_step import decode_step
+from .depthwise_convolution import depthwise_convolution, depthwise_convolution_reference
 from .dropout_add import dropout_add, dropout_add_reference
 from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
@@ -70,6 +71,8 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_reference",
     "decode_step",
+    "depthwise_convolution",
+    "depthwise_convolution_reference",
     "dequantize_blockwise",
     "dropout_add",
     "dropout_add_reference",

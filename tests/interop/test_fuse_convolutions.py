@@ -1,4 +1,4 @@
-"""Convolutions of 3 x 3 in parts that compute images in channels_last: by fewer products, and which are torch's own."""
+"""Convolutions in parts that compute images in channels_last: which are native, and which are torch's own."""
 
 from typing import Any
 
@@ -42,3 +42,35 @@ def test_convolutions_of_3_x_3_have_fewer_products(change: dict[str, Any], calls
     with torch.autocast("cpu"):
         fused(x)
     assert native_status().calls["convolution_3x3"] - before == calls
+
+
+@pytest.mark.parametrize(
+    ("change", "calls"),
+    [
+        ({}, 1),
+        ({"kernel_size": 5, "padding": 2, "stride": 2, "bias": False}, 1),
+        ({"kernel_size": (3, 5), "padding": 0}, 1),
+        ({"padding": "same"}, 1),
+        ({"padding": "valid"}, 0),
+        ({"kernel_size": (3, 5), "padding": "same"}, 0),
+        ({"padding": (1, 0)}, 0),
+        ({"stride": (1, 2)}, 0),
+        ({"dilation": 2}, 0),
+        ({"padding_mode": "circular"}, 0),
+        ({"out_channels": 40}, 0),
+        ({"in_channels": 8, "out_channels": 8, "groups": 8}, 0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_convolutions_of_each_channel_are_native(change: dict[str, Any], calls: int, dtype: torch.dtype) -> None:
+    options = {"in_channels": 20, "out_channels": 20, "kernel_size": 3, "padding": 1, "groups": 20, **change}
+    first = nn.Conv2d(3, options["in_channels"], 1)
+    stock, fused = pair(nn.Sequential(first, nn.Conv2d(**options), nn.ReLU()).to(dtype))
+    x = torch.randn(SIZE).to(dtype)
+    expected = step(stock, x)
+    before = native_status().calls["depthwise_convolution"]
+    assert_same(step(fused, x), expected)
+    assert native_status().calls["depthwise_convolution"] - before == (calls if dtype != torch.float64 else 0)
+    with torch.autocast("cpu"):
+        torch.testing.assert_close(fused(x), stock(x), rtol=0.05, atol=0.05)
