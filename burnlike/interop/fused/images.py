@@ -218,9 +218,9 @@ def _is_as_known(part: nn.Module, *, any_weights: bool) -> bool:
             continue
         seen.add(id(module))
         attributes = module.__dict__
-        if module is not part and any(attributes[hooks] for hooks in CALL_HOOKS):
+        if module is not part and any(map(attributes.__getitem__, CALL_HOOKS)):
             return False
-        if "forward" in attributes or any(attributes.get(flag) for flag in FLAGS):
+        if "forward" in attributes or any(map(attributes.get, FLAGS)):
             return False
         if _KNOWN.get(module) is not type(module).forward:
             if not is_known(module):

@@ -14,6 +14,7 @@ It never leaves such a part, whose code is known to do nothing with tensors but 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 from weakref import ref
 
@@ -142,16 +143,17 @@ class ReadBeforeWrites(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if args and _writes(func, kwargs) and (memory := memory_of(args[0])) is not None:
+        writes = _writes_in_place(func) or (kwargs is not None and bool(kwargs.get("inplace")))
+        if writes and args and (memory := memory_of(args[0])) is not None:
             self.memories.add(memory)
             _read_those_of(memory)
         return func(*args, **(kwargs or {}))
 
 
-def _writes(func: Callable[..., Any], keywords: dict[str, Any] | None) -> bool:
+@lru_cache(4096)  # it is asked at each call of a function
+def _writes_in_place(func: Callable[..., Any]) -> bool:
     name = getattr(func, "__name__", "")
-    in_place = name.endswith("_") if name[:2] != "__" else name[:3] == "__i" or name == "__setitem__"
-    return in_place or (keywords is not None and bool(keywords.get("inplace")))
+    return name.endswith("_") if name[:2] != "__" else name[:3] == "__i" or name == "__setitem__"
 
 
 def memory_of(x: Any) -> int | None:
