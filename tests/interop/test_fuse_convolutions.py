@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from burnlike import ops
 from burnlike.interop.fused import images
 from burnlike.ops import native_status
 
@@ -74,3 +75,31 @@ def test_convolutions_of_each_channel_are_native(change: dict[str, Any], calls: 
     assert native_status().calls["depthwise_convolution"] - before == (calls if dtype != torch.float64 else 0)
     with torch.autocast("cpu"):
         torch.testing.assert_close(fused(x), stock(x), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "calls"),
+    [
+        ({}, 1),
+        ({"stride": 2, "bias": False}, 1),
+        ({"padding": "same"}, 1),
+        ({"padding": 1}, 0),
+        ({"out_channels": 32}, 0),  # a small weight
+        ({"kernel_size": (1, 2)}, 0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_convolutions_of_1_x_1_with_large_weights_are_products(
+    change: dict[str, Any], calls: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"in_channels": 64, "out_channels": 256, "kernel_size": 1, **change}
+    stock, fused = pair(nn.Sequential(nn.Conv2d(3, 64, 1), nn.Conv2d(**options), nn.ReLU()).to(dtype))
+    x, counted, linear = torch.randn(1, 3, 3, 4).to(dtype), [], ops.linear
+    monkeypatch.setattr(ops, "linear", lambda *given: counted.append(1) or linear(*given))
+    expected = step(stock, x)
+    assert_same(step(fused, x), expected)
+    assert len(counted) == calls
+    with torch.autocast("cpu"):
+        torch.testing.assert_close(fused(x), stock(x), rtol=0.05, atol=0.05)
+    assert len(counted) == calls

@@ -305,8 +305,10 @@ def _convolved(module: Any, x: Any) -> Tensor | None:
     if _is_of_each_channel(x, module):
         y = ops.depthwise_convolution(rows_of(x), weight, module.bias, module.stride[0], _padding_of(module))
         return y.permute(0, 3, 1, 2)
-    if module.groups != 1 or max(module.kernel_size) == 1:
+    if module.groups != 1:
         return None
+    if module.kernel_size == (1, 1):
+        return _product(module, x) if weight.numel() > _WEIGHTS_PER_VALUE_OF_PRODUCT * x.numel() else None
     if _has_fewer_products(x, weight, options):
         y = ops.convolution_3x3(rows_of(x), weight)
         return (y if module.bias is None else y + module.bias).permute(0, 3, 1, 2)
@@ -315,22 +317,30 @@ def _convolved(module: Any, x: Any) -> Tensor | None:
     return _channels_last(F.conv2d(_stock_layout(x), weight, module.bias, *options))
 
 
+def _product(module: Any, x: Tensor) -> Tensor | None:
+    """A convolution of 1 x 1 as the product that it is: oneDNN copies its weight for each pass."""
+    if module.padding not in ((0, 0), "same", "valid") or not _has_one_dtype(x, module):
+        return None
+    rows = rows_of(x)[:, :: module.stride[0], :: module.stride[1]].contiguous()
+    return ops.linear(rows, module.weight.flatten(1), module.bias).permute(0, 3, 1, 2)
+
+
+def _has_one_dtype(x: Tensor, module: Any) -> bool:
+    weights = (it for it in (module.weight, module.bias) if it is not None)
+    return all(it.dtype == x.dtype for it in weights) and not torch.is_autocast_enabled("cpu")
+
+
 def _is_of_each_channel(x: Tensor, module: Any) -> bool:
     """True for a convolution that `ops.depthwise_convolution` computes: faster than oneDNN on every processor tried."""
-    weight, bias = module.weight, module.bias
+    weight = module.weight
     if weight.shape[1] != 1 or not FEWEST_CHANNELS <= x.shape[1] == weight.shape[0] or module.dilation != (1, 1):
         return False
-    if len({*module.stride}) > 1 or _padding_of(module) is None or torch.is_autocast_enabled("cpu"):
+    if len({*module.stride}) > 1 or _padding_of(module) is None or not _has_one_dtype(x, module):
         return False
     is_large = all(
         it + 2 * _padding_of(module) >= kernel for it, kernel in zip(x.shape[2:], module.kernel_size, strict=True)
     )
-    return (
-        is_large
-        and x.dtype in DTYPES
-        and all(it.dtype == x.dtype for it in (weight, bias) if it is not None)
-        and _has_vectors()
-    )
+    return is_large and x.dtype in DTYPES and _has_vectors()
 
 
 def _padding_of(module: Any) -> Any:
@@ -360,7 +370,7 @@ def _has_fewer_products(x: Tensor, weight: Tensor, options: tuple[Any, ...]) -> 
 
 _OF_BORDER_ONE = (((1, 1), (1, 1), (1, 1)), ((1, 1), "same", (1, 1)))
 """Strides, padding and dilation of convolutions that `ops.convolution_3x3` computes."""
-_WEIGHTS_PER_VALUE, _CHANNELS_PER_PIXEL = 3, 4
+_WEIGHTS_PER_VALUE, _WEIGHTS_PER_VALUE_OF_PRODUCT, _CHANNELS_PER_PIXEL = 3, 16, 4
 
 
 def is_convolution_of_images(module: nn.Module) -> bool:
