@@ -42,3 +42,10 @@ def test_convolutions_of_3_x_3_have_fewer_products(change: dict[str, Any], calls
     with torch.autocast("cpu"):
         fused(x)
     assert native_status().calls["convolution_3x3"] - before == calls
+
+
+def test_channels_that_do_not_fit_are_the_stock_error() -> None:
+    _, fused = pair(nn.Sequential(nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, 3, padding=1)))
+    fused[1].weight = nn.Parameter(torch.ones(16, 32, 3, 3))
+    with pytest.raises(RuntimeError, match="expected input"):
+        fused(torch.randn(SIZE))
