@@ -25,8 +25,8 @@ _convolution_3x3, _convolution_3x3_backward = op("convolution_3x3"), op("convolu
 def convolution_3x3(x: Tensor, weight: Tensor, transposed: bool = False) -> Tensor:
     """`torch.nn.functional.conv2d(..., padding=1)` of images whose channels are last.
 
-    Differentiable any number of times. Memory: beside the result and what is saved, x and the weight, at most four
-    times the weight; and backward of x and the gradient, in tiles, at most 12 MB.
+    Differentiable any number of times. Memory: beside the result and what is saved, x and the weight, four times the
+    weight, and tiles of images, up to 12 MB. A thread keeps of each at most 16 MB for its next call.
 
     Args:
         x: `[n, h, w, channels_in]`, float32, on a CPU; on other devices it is the reference.
@@ -69,7 +69,7 @@ def _check(x: Tensor, weight: Tensor, transposed: bool) -> None:
 
 
 @fake("convolution_3x3")
-def _(x: Tensor, weight: Tensor, transposed: bool = False) -> Tensor:
+def _(x: Tensor, weight: Tensor, transposed: bool) -> Tensor:
     _check(x, weight, transposed)
     return x.new_empty(*x.shape[:3], weight.shape[1 if transposed else 0])
 
@@ -80,18 +80,16 @@ def _(grad: Tensor, x: Tensor) -> Tensor:
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, weight, *transposed = inputs
-    ctx.save_for_backward(x, weight)
-    ctx.transposed = bool(transposed and transposed[0])
+    *tensors, ctx.transposed = inputs
+    ctx.save_for_backward(*tensors)
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, weight = ctx.saved_tensors
-    needs_x, needs_weight = ctx.needs_input_grad[:2]
+    needs_x, needs_weight, _ = ctx.needs_input_grad
     grad_x = _convolution_3x3(grad, weight, not ctx.transposed) if needs_x else None
     pair = (x, grad) if ctx.transposed else (grad, x)
-    grads = (grad_x, _convolution_3x3_backward(*pair) if needs_weight else None)
-    return *grads, *(None,) * (len(ctx.needs_input_grad) - 2)
+    return grad_x, _convolution_3x3_backward(*pair) if needs_weight else None, None
 
 
 def _save_pair(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -25,6 +25,8 @@ constexpr int64_t kNearValues = 150'000;
 constexpr int64_t kSharedValues = 500'000;
 // Tiles that a block has at least, or the weight would be read too often.
 constexpr int64_t kFewestTiles = 24;
+// The same where sums over the tiles of a block are added to those before.
+constexpr int64_t kFewestSummed = 16;
 
 void check_images(const Tensor& x) {
   STD_TORCH_CHECK(
@@ -49,25 +51,38 @@ const Convolution3x3Kernels& kernels_of(const Tensor& x) {
   return products_4 < products_2 ? convolution_in_tiles_of_4() : convolution_in_tiles_of_2();
 }
 
-enum class Purpose : uint8_t { kPacked, kTiles, kSums, kBlock };
+// Two things that a call needs memory for: at once, and in one thread.
+enum class Purpose : uint8_t { kWeight, kTiles };
 
-// Memory of the thread for a purpose, kept for the next call: to get it from the system takes as long as the products.
-// More than kMostKept values are kept for one call alone.
-float* floats(Purpose purpose, int64_t count) {
-  constexpr int64_t kMostKept = 4'000'000;
-  struct Memory {
-    std::unique_ptr<float[]> values;
-    int64_t count = 0;
-  };
-  thread_local Memory memories[4];
-  Memory& memory = memories[static_cast<int>(purpose)];
-  if (memory.count < count || memory.count > kMostKept) {
-    memory.values = nullptr;  // before the new ones are asked for
-    memory.values = std::make_unique_for_overwrite<float[]>(count);
-    memory.count = count;
+struct Kept {
+  std::unique_ptr<float[]> values;
+  int64_t count = 0;
+};
+
+thread_local Kept kept_memory[2];
+
+// Memory of the thread, kept for its next call: to get it from the system takes as long as the products. More than
+// kMostKept values are given back.
+class Floats {
+ public:
+  Floats(Purpose purpose, int64_t count) : kept_(kept_memory[static_cast<int>(purpose)]) {
+    if (kept_.count >= count) return;
+    kept_ = {};  // before more is asked for, which may fail
+    kept_.values = std::make_unique_for_overwrite<float[]>(count);
+    kept_.count = count;
   }
-  return memory.values.get();
-}
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
+  ~Floats() {
+    constexpr int64_t kMostKept = 4'000'000;
+    if (kept_.count > kMostKept) kept_ = {};
+  }
+
+  float* data() const { return kept_.values.get(); }
+
+ private:
+  Kept& kept_;
+};
 
 // Of blocks of about `size` tiles, as many as threads share evenly.
 int64_t even_blocks(int64_t tiles, int64_t size) {
@@ -98,7 +113,8 @@ Tensor convolution_3x3(const Tensor& x_any, const Tensor& weight_any, bool trans
   const float* weight_data = data_of<float>(weight);
   float* y_data = mutable_data_of<float>(y);
 
-  float* packed_data = floats(Purpose::kPacked, places * channels_in * channels);
+  const Floats packed(Purpose::kWeight, places * channels_in * channels);
+  float* packed_data = packed.data();
   for_rows(channels_in, 16 * channels, [&](int64_t begin, int64_t end) {
     kernels.pack(weight_data, packed_data, weight.size(0), weight.size(1), transposed, begin, end);
   });
@@ -106,13 +122,13 @@ Tensor convolution_3x3(const Tensor& x_any, const Tensor& weight_any, bool trans
   const int64_t of_near = kNearValues / (places * (channels_in + channels));
   const int64_t blocks = even_blocks(tiles, std::max(of_near, kFewestTiles));
   const int64_t most = (tiles + blocks - 1) / blocks;
+  // Places a power of two apart would share the same few lines of the cache.
+  const int64_t x_stride = most * channels_in + kChannels;
+  const int64_t y_stride = most * channels + kChannels;
   torch::stable::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
-    // Places a power of two apart would share the same few lines of the cache.
-    const TilePlaces before{nullptr, most * channels_in + kChannels};
-    const TilePlaces behind{nullptr, most * channels + kChannels};
-    float* memory = floats(Purpose::kBlock, places * (before.stride + behind.stride));
-    const TilePlaces in{memory, before.stride};
-    const TilePlaces out{memory + places * before.stride, behind.stride};
+    const Floats memory(Purpose::kTiles, places * (x_stride + y_stride));
+    const TilePlaces in{memory.data(), x_stride};
+    const TilePlaces out{memory.data() + places * x_stride, y_stride};
     for (int64_t block = first; block < last; ++block) {
       const int64_t begin = tiles * block / blocks;
       const int64_t end = tiles * (block + 1) / blocks;
@@ -154,14 +170,16 @@ Tensor convolution_3x3_backward(const Tensor& grad_any, const Tensor& x_any) {
   const TiledImages results = tiled(x, channels, kernels.tile);
   const float* x_data = data_of<float>(x);
   const float* grad_data = data_of<float>(grad);
-  const int64_t size = std::clamp(kSharedValues / (places * (channels_in + channels)), kChannels, tiles);
+  const int64_t size = std::min(std::max(kSharedValues / (places * (channels_in + channels)), kFewestSummed), tiles);
   const int64_t blocks = (tiles + size - 1) / size;
   const int64_t most = (tiles + blocks - 1) / blocks;
   const int64_t x_stride = most * channels_in + kChannels;
   const int64_t grad_stride = most * channels + kChannels;
-  float* of_x = floats(Purpose::kTiles, places * (x_stride + grad_stride));
+  const Floats memory(Purpose::kTiles, places * (x_stride + grad_stride));
+  float* of_x = memory.data();
   float* of_grad = of_x + places * x_stride;
-  float* sums = floats(Purpose::kSums, places * channels_in * channels);
+  const Floats products(Purpose::kWeight, places * channels_in * channels);
+  float* sums = products.data();
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t begin = tiles * block / blocks;
     const int64_t end = tiles * (block + 1) / blocks;
@@ -187,7 +205,7 @@ Tensor convolution_3x3_backward(const Tensor& grad_any, const Tensor& x_any) {
 }  // namespace burnlike::cpu
 
 STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
-  library.def("convolution_3x3(Tensor x, Tensor weight, bool transposed=False) -> Tensor");
+  library.def("convolution_3x3(Tensor x, Tensor weight, bool transposed) -> Tensor");
   library.def("convolution_3x3_backward(Tensor grad, Tensor x) -> Tensor");
 }
 

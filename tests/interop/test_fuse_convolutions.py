@@ -103,3 +103,11 @@ def test_convolutions_of_1_x_1_with_large_weights_are_products(
     with torch.autocast("cpu"):
         torch.testing.assert_close(fused(x), stock(x), rtol=0.05, atol=0.05)
     assert len(counted) == calls
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_channels_that_do_not_fit_are_the_stock_error(size: int) -> None:
+    _, fused = pair(nn.Sequential(nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, size, padding=size // 2)))
+    fused[1].weight = nn.Parameter(torch.ones(4096 if size == 1 else 16, 32, size, size))
+    with pytest.raises(RuntimeError, match="expected input"):
+        fused(torch.randn(SIZE))

@@ -389,6 +389,19 @@ def test_a_part_that_computes_again_by_a_setting_of_any_name() -> None:
     assert_same(gradients[1:], gradients[:1])
 
 
+def test_a_batch_in_training_between_the_passes_of_one_in_evaluation() -> None:
+    _, fused = pair(Block())
+
+    def with_another(x: Tensor) -> Tensor:
+        y = fused.eval()(x)
+        fused.train()(x)
+        return y
+
+    x, n_buffers = torch.randn(SIZE), len(list(fused.buffers()))
+    expected = step(fused.eval(), x)[:-n_buffers]
+    assert_same(step(fused, x, with_another)[:-n_buffers], expected)
+
+
 def test_one_value_for_each_channel_is_the_stock_error() -> None:
     _, fused = pair(nn.Sequential(nn.Conv2d(3, 16, 1), nn.BatchNorm2d(16), nn.Conv2d(16, 16, 1)))
     with pytest.raises(ValueError, match="more than 1 value per channel"):

@@ -90,7 +90,9 @@ def _lazy_batch_norm(
 ) -> Tensor:
     wide = torch.promote_types(input.dtype, torch.float32)
     if not training:
-        return lazy_norm(input, (weight, bias, running_mean.to(wide), running_var.to(wide)), eps, False)
+        # Copies where backward reads them: a batch in training writes to the running ones.
+        running = [it.to(wide, copy=torch.is_grad_enabled()) for it in (running_mean, running_var)]
+        return lazy_norm(input, (weight, bias, *running), eps, False)
     mean, variance = ops.batch_moments(rows_of(input))
     if running_mean is not None and running_var is not None:
         count = input.numel() // input.shape[1]

@@ -295,26 +295,25 @@ def convolved(module: Any, x: Any) -> Tensor | None:
     if not in_channels_last():
         return None
     with without_overrides():
-        return _convolved(module, x.recipe.read() if isinstance(x, LazyNorm) else x)
-
-
-def _convolved(module: Any, x: Any) -> Tensor | None:
-    weight, options = module.weight, (module.stride, module.padding, module.dilation)
-    if type(x) is not Tensor or not is_channels_last(x) or module.padding_mode != "zeros" or not weight.is_contiguous():
-        return None
-    if _is_of_each_channel(x, module):
-        y = ops.depthwise_convolution(rows_of(x), weight, module.bias, module.stride[0], _padding_of(module))
-        return y.permute(0, 3, 1, 2)
-    if module.groups != 1:
-        return None
-    if module.kernel_size == (1, 1):
-        return _product(module, x) if weight.numel() > _WEIGHTS_PER_VALUE_OF_PRODUCT * x.numel() else None
-    if _has_fewer_products(x, weight, options):
-        y = ops.convolution_3x3(rows_of(x), weight)
-        return (y if module.bias is None else y + module.bias).permute(0, 3, 1, 2)
-    if weight.numel() <= _WEIGHTS_PER_VALUE * x.numel():
-        return None
-    return _channels_last(F.conv2d(_stock_layout(x), weight, module.bias, *options))
+        x = x.recipe.read() if isinstance(x, LazyNorm) else x
+        if type(x) is not Tensor or not is_channels_last(x) or module.padding_mode != "zeros":
+            return None
+        weight, options = module.weight, (module.stride, module.padding, module.dilation)
+        if not weight.is_contiguous():
+            return None
+        if _is_of_each_channel(x, module):
+            y = ops.depthwise_convolution(rows_of(x), weight, module.bias, module.stride[0], _padding_of(module))
+            return y.permute(0, 3, 1, 2)
+        if module.groups != 1 or x.shape[1] != weight.shape[1]:
+            return None
+        if weight.shape[2:] == (1, 1):
+            return _product(module, x) if weight.numel() > _WEIGHTS_PER_VALUE_OF_PRODUCT * x.numel() else None
+        if _has_fewer_products(x, weight, options):
+            y = ops.convolution_3x3(rows_of(x), weight)
+            return (y if module.bias is None else y + module.bias).permute(0, 3, 1, 2)
+        if weight.numel() <= _WEIGHTS_PER_VALUE * x.numel():
+            return None
+        return _channels_last(F.conv2d(_stock_layout(x), weight, module.bias, *options))
 
 
 def _product(module: Any, x: Tensor) -> Tensor | None:
@@ -360,12 +359,13 @@ def _has_fewer_products(x: Tensor, weight: Tensor, options: tuple[Any, ...]) -> 
 
     By the instruction set and sizes alone, so that the bits are the same in each run.
     """
-    if options not in _OF_BORDER_ONE or weight.shape[2:] != (3, 3) or any(it % CHANNELS for it in weight.shape[:2]):
+    channels, channels_in, *kernel = weight.shape
+    if options not in _OF_BORDER_ONE or kernel != [3, 3] or channels % CHANNELS or channels_in % CHANNELS:
         return False
     if not x.dtype == weight.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
         return False
     pixels = x.numel() // x.shape[1]
-    return pixels * _CHANNELS_PER_PIXEL >= max(weight.shape[:2]) and _has_vectors()
+    return pixels * _CHANNELS_PER_PIXEL >= max(channels, channels_in) and _has_vectors()
 
 
 _OF_BORDER_ONE = (((1, 1), (1, 1), (1, 1)), ((1, 1), "same", (1, 1)))
