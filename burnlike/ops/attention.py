@@ -21,6 +21,7 @@ from ._divided import are_divided, on_parts
 from ._example import Example
 from ._function import call, is_recorded, is_transformed, second_derivative
 from ._library import autograd, cpu_isa, fake, flops, op
+from .bernoulli_noise import draws_now, dropout_noise
 from .masked_softmax import masked_softmax
 
 _attention = op("attention")
@@ -112,6 +113,31 @@ def attention_native(
         mask = mask.expand(*query.shape[:3], key.shape[2])
     arguments = (query, key, value, mask, noise, causal, scale, soft_cap or 0.0)
     return call("attention", _attention, _output_alone, _check, *arguments)[0]
+
+
+def dropped_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float | None,
+    probability: float,
+) -> Tensor | None:
+    """`attention` with dropout of its weights by the numbers of torch's own; None where torch's is to be called."""
+    if type(query) not in (Tensor, torch.nn.Parameter) or not query.is_cpu:
+        return None
+    sizes = torch.Size((*query.shape[:-1], key.shape[-2]))
+    if not draws_now(sizes.numel(), probability) or (causal and sizes[-1] != sizes[-2]):
+        return None
+    query, key, value = for_products(query), for_products(key), for_products(value)
+    # torch computes weights of attention in float32, and draws for these, unless it may reduce in 16 bits.
+    if query.dtype.itemsize == 2 and torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed():
+        return None
+    mask = None if mask is None else for_products(mask)
+    with torch.autocast("cpu", enabled=False):
+        weights = torch.empty(sizes, dtype=torch.promote_types(query.dtype, torch.float32), device=query.device)
+        return attention(query, key, value, mask, causal, scale, noise=dropout_noise(weights, probability))
 
 
 def attention_reference(

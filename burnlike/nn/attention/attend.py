@@ -8,6 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ops import attention, masked_softmax, masked_softmax_reference, matmul
+from ...ops.attention import dropped_attention
+from ...ops.bernoulli_noise import dropout as drop
 from ..dropout import Dropout
 from ..layer import exports_to_onnx
 
@@ -103,6 +105,8 @@ def _attention(
 ) -> Tensor:
     if dropout == 0.0:
         return attention(query, key, value, mask, causal)
+    if (context := dropped_attention(query, key, value, mask, causal, None, dropout)) is not None:
+        return context
     grouped = query.shape[1] != key.shape[1]
     return functional.scaled_dot_product_attention(query, key, value, mask, dropout, causal, enable_gqa=grouped)
 
@@ -124,7 +128,7 @@ def attend_visible(
         scores = (scores / soft_cap).tanh() * soft_cap
         hidden = None if visible is None else ~visible
         weights = _masked_softmax(scores, hidden, causal=visible is None)
-        context = matmul(functional.dropout(weights, dropout), value)
+        context = matmul(drop(weights, dropout), value)
     return context.transpose(1, 2).flatten(2)
 
 
