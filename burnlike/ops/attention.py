@@ -115,29 +115,17 @@ def attention_native(
     return call("attention", _attention, _output_alone, _check, *arguments)[0]
 
 
-def dropped_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float | None,
-    probability: float,
-) -> Tensor | None:
-    """`attention` with dropout of its weights by the numbers of torch's own; None where torch's is to be called."""
-    if type(query) not in (Tensor, torch.nn.Parameter) or not query.is_cpu:
-        return None
+def attention_noise(query: Tensor, key: Tensor, causal: bool, probability: float) -> Tensor | None:
+    """The noise of dropout for `attention`, of the numbers that torch's draws; None where that is to be called."""
     sizes = torch.Size((*query.shape[:-1], key.shape[-2]))
-    if not draws_now(sizes.numel(), probability) or (causal and sizes[-1] != sizes[-2]):
+    is_plain = type(query) in (Tensor, torch.nn.Parameter) and query.is_cpu
+    if not is_plain or not draws_now(sizes.numel(), probability) or (causal and sizes[-1] != sizes[-2]):
         return None
-    query, key, value = for_products(query), for_products(key), for_products(value)
+    dtype = for_products(query).dtype
     # torch computes weights of attention in float32, and draws for these, unless it may reduce in 16 bits.
-    if query.dtype.itemsize == 2 and torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed():
+    if dtype.itemsize == 2 and torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed():
         return None
-    mask = None if mask is None else for_products(mask)
-    with torch.autocast("cpu", enabled=False):
-        weights = torch.empty(sizes, dtype=torch.promote_types(query.dtype, torch.float32), device=query.device)
-        return attention(query, key, value, mask, causal, scale, noise=dropout_noise(weights, probability))
+    return dropout_noise(torch.empty(sizes, dtype=torch.promote_types(dtype, torch.float32), device="cpu"), probability)
 
 
 def attention_reference(
@@ -152,7 +140,8 @@ def attention_reference(
 ) -> Tensor:
     """The same as `attention` by torch's own functions, on any device."""
     if noise is not None or soft_cap is not None:
-        return _attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
+        with torch.autocast("cpu", enabled=False):  # 16 bits are in the dtypes already
+            return _attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
     grouped = bool(query.shape[1] != key.shape[1])
     if query.device.type == "cpu" and query.stride(-1) == 1 and 0 < query.stride(-2) < query.shape[-1]:
         query = query.contiguous()  # of rows that overlap, as windows, torch's kernel reads others (torch 2.13)

@@ -50,16 +50,11 @@ def bernoulli_noise_(noise: Tensor, probability: float, scale: float = 1.0) -> T
 
 def dropout(x: Tensor, probability: float, training: bool = True) -> Tensor:
     """`functional.dropout`, number for number: x, each value with this probability 0, else x / (1 - probability)."""
-    if training is not True or not _draws_many(x, probability):
+    is_plain = training is True and type(x) in (Tensor, torch.nn.Parameter) and x.is_cpu and not x.is_nested
+    is_usual = is_plain and x.layout is torch.strided and x.dtype in _DTYPES and x.is_contiguous()
+    if not is_usual or not draws_now(x.numel(), probability):
         return functional.dropout(x, probability, training)
     return x * dropout_noise(x, probability)
-
-
-def _draws_many(x: Any, probability: Any) -> bool:
-    """True if the op draws what torch's dropout would for this tensor and probability."""
-    if type(x) not in (Tensor, torch.nn.Parameter) or not x.is_cpu or x.layout is not torch.strided or x.is_nested:
-        return False
-    return x.dtype in _DTYPES and x.is_contiguous() and draws_now(x.numel(), probability)
 
 
 def draws_now(count: int, probability: Any) -> bool:
@@ -102,19 +97,13 @@ def draws_as_torch() -> bool:
 
 
 def _draws_alike(seed: int, odd: int) -> bool:
-    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+    for dtype in _DTYPES:
         for p in (0.1, 0.5, 0.9):
-            draws: list[tuple[Tensor, Tensor]] = []
-            for is_native in (False, True):
-                generator = torch.Generator().manual_seed(seed)  # others may draw by torch's global one now
-                torch.randint(0, 3, (odd,), generator=generator)  # it may stand in the middle of a block
-                noise, state = torch.empty(1500, dtype=dtype), generator.get_state()
-                if is_native:
-                    _bernoulli_noise(noise, state, 1 - p, _scale(dtype, p))
-                else:
-                    noise.bernoulli_(1 - p, generator=generator).div_(1 - p)
-                    state = generator.get_state()
-                draws.append((noise, state))
-            if not all(torch.equal(one, other) for one, other in zip(*draws, strict=True)):
+            generator = torch.Generator().manual_seed(seed)  # others may draw by torch's global one now
+            torch.randint(0, 3, (odd,), generator=generator)  # it may stand in the middle of a block
+            noise, state = torch.empty(1500, dtype=dtype), generator.get_state()
+            _bernoulli_noise(noise, state, 1 - p, _scale(dtype, p))
+            drawn = torch.empty_like(noise).bernoulli_(1 - p, generator=generator).div_(1 - p)
+            if not torch.equal(noise, drawn) or not torch.equal(state, generator.get_state()):
                 return False
     return True

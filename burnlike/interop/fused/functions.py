@@ -19,7 +19,7 @@ from ..._torch_compat.wrappers import without_overrides
 from ...ops import half_products
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded
-from ...ops.attention import dropped_attention
+from ...ops.attention import attention_noise
 from ...ops.bernoulli_noise import dropout as native_dropout
 from ...ops.bias_gelu import approximate_gelu
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
@@ -156,14 +156,13 @@ def attention(
 ) -> Tensor:
     """`F.scaled_dot_product_attention`, also with dropout."""
     options = (attn_mask, is_causal, scale)
-    takes_dropped = bool(dropout_p) and takes_attention(query, key, value, *options, enable_gqa, any_dtype=True)
-    if takes_dropped and (result := dropped_attention(query, key, value, *options, dropout_p)) is not None:
-        return result
-    if dropout_p or not takes_attention(query, key, value, *options, enable_gqa):
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
-    return ops.attention(query, key, value, *options)
+    if takes_attention(query, key, value, *options, enable_gqa, any_dtype=bool(dropout_p)):
+        noise = attention_noise(query, key, is_causal, dropout_p) if dropout_p else None
+        if not dropout_p or noise is not None:
+            return ops.attention(query, key, value, *options, noise=noise)
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
 
 
 def recurrent(kernel: Callable[..., tuple[Tensor, ...]], x: Tensor, *arguments: Any) -> tuple[Tensor, ...]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ops import attention, masked_softmax, masked_softmax_reference, matmul
-from ...ops.attention import dropped_attention
+from ...ops.attention import attention_noise
 from ...ops.bernoulli_noise import dropout as drop
 from ..dropout import Dropout
 from ..layer import exports_to_onnx
@@ -103,10 +103,9 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rul
 def _attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool = False
 ) -> Tensor:
-    if dropout == 0.0:
-        return attention(query, key, value, mask, causal)
-    if (context := dropped_attention(query, key, value, mask, causal, None, dropout)) is not None:
-        return context
+    noise = attention_noise(query, key, causal, dropout) if dropout else None
+    if not dropout or noise is not None:
+        return attention(query, key, value, mask, causal, noise=noise)
     grouped = query.shape[1] != key.shape[1]
     return functional.scaled_dot_product_attention(query, key, value, mask, dropout, causal, enable_gqa=grouped)
 
