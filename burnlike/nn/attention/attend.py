@@ -96,8 +96,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rul
         mask = torch.zeros_like(hidden, dtype=query.dtype).masked_fill(masked, rules.min_float)
         if rules.quiet_softmax:
             mask = functional.pad(mask, (0, 1))
-    dropout = rules.dropout.prob if rules.dropout.training else 0.0
-    return _attention(query, key, value, mask, dropout)
+    return _attention(query, key, value, mask, rules.dropout.prob if rules.dropout.training else 0.0)
 
 
 def _attention(
@@ -124,9 +123,8 @@ def attend_visible(
         context = _attention(query, key, value, visible, dropout, causal=visible is None)
     else:
         scores, value = _scores(query, key, value)
-        scores = (scores / soft_cap).tanh() * soft_cap
         hidden = None if visible is None else ~visible
-        weights = _masked_softmax(scores, hidden, causal=visible is None)
+        weights = _masked_softmax((scores / soft_cap).tanh() * soft_cap, hidden, causal=visible is None)
         context = matmul(drop(weights, dropout), value)
     return context.transpose(1, 2).flatten(2)
 
