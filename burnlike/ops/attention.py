@@ -7,6 +7,7 @@ that torch multiplies in float32 (algorithm 2). With a soft cap or noise, elsewh
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -140,7 +141,8 @@ def attention_reference(
 ) -> Tensor:
     """The same as `attention` by torch's own functions, on any device."""
     if noise is not None or soft_cap is not None:
-        with torch.autocast("cpu", enabled=False):  # 16 bits are in the dtypes already
+        # 16 bits are in the dtypes already. Exported programs would show the block: there is none where it changes nothing.
+        with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
             return _attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
     grouped = bool(query.shape[1] != key.shape[1])
     if query.device.type == "cpu" and query.stride(-1) == 1 and 0 < query.stride(-2) < query.shape[-1]:
