@@ -141,7 +141,7 @@ def attention_reference(
 ) -> Tensor:
     """The same as `attention` by torch's own functions, on any device."""
     if noise is not None or soft_cap is not None:
-        # 16 bits are in the dtypes already. Exported programs would show the block: there is none where it changes nothing.
+        # 16 bits are in the dtypes already. Exported programs would show the block, so it is there only if it matters.
         with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
             return _attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
     grouped = bool(query.shape[1] != key.shape[1])
