@@ -4,7 +4,6 @@ import sys
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn import functional
 
 from ..ops.bernoulli_noise import dropout
 from ..random.key import Key, normal, uniform
@@ -55,7 +54,7 @@ class DropPath(KeepsType, AnyLibrary, ConfiguredLayer, config=DropPathConfig):
             return x
         ones = x.new_ones([x.shape[0]] + [1] * (x.ndim - 1))
         if rng is None:
-            return x * functional.dropout(ones, self.prob)
+            return x * dropout(ones, self.prob)
         return torch.where(uniform(rng, ones) >= self.prob, x / (1 - self.prob), 0.0)
 
 

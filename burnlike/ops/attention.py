@@ -7,6 +7,7 @@ that torch multiplies in float32 (algorithm 2). With a soft cap or noise, elsewh
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from ._divided import are_divided, on_parts
 from ._example import Example
 from ._function import call, is_recorded, is_transformed, second_derivative
 from ._library import autograd, cpu_isa, fake, flops, op
+from .bernoulli_noise import draws_now, dropout_noise
 from .masked_softmax import masked_softmax
 
 _attention = op("attention")
@@ -114,6 +116,19 @@ def attention_native(
     return call("attention", _attention, _output_alone, _check, *arguments)[0]
 
 
+def attention_noise(query: Tensor, key: Tensor, causal: bool, probability: float) -> Tensor | None:
+    """The noise of dropout for `attention`, of the numbers that torch's draws; None where that is to be called."""
+    sizes = torch.Size((*query.shape[:-1], key.shape[-2]))
+    is_plain = type(query) in (Tensor, torch.nn.Parameter) and query.is_cpu
+    if not is_plain or not draws_now(sizes.numel(), probability) or (causal and sizes[-1] != sizes[-2]):
+        return None
+    dtype = for_products(query).dtype
+    # torch computes weights of attention in float32, and draws for these, unless it may reduce in 16 bits.
+    if dtype.itemsize == 2 and torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed():
+        return None
+    return dropout_noise(torch.empty(sizes, dtype=torch.promote_types(dtype, torch.float32), device="cpu"), probability)
+
+
 def attention_reference(
     query: Tensor,
     key: Tensor,
@@ -126,7 +141,9 @@ def attention_reference(
 ) -> Tensor:
     """The same as `attention` by torch's own functions, on any device."""
     if noise is not None or soft_cap is not None:
-        return _attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
+        # 16 bits are in the dtypes already. Exported programs would show the block, so it is there only if it matters.
+        with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
+            return _attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
     grouped = bool(query.shape[1] != key.shape[1])
     if query.device.type == "cpu" and query.stride(-1) == 1 and 0 < query.stride(-2) < query.shape[-1]:
         query = query.contiguous()  # of rows that overlap, as windows, torch's kernel reads others (torch 2.13)

@@ -4,6 +4,8 @@ On most CPUs torch takes one number after the other from its generator. The nati
 generator in the same state; all else of dropout stays torch's: the product, its gradient and what is saved for it.
 """
 
+import sys
+import threading
 from functools import cache
 from typing import Any
 
@@ -16,8 +18,10 @@ from ._function import is_recorded, is_transformed
 from ._library import WITHOUT_NATIVE, op
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-FEWEST_DRAWS = 512
+_FEWEST_DRAWS = 512
 """Values for which torch takes about as long as the op with the generator's state."""
+_NEVER_DRAW = ("QueueFeederThread", "TMonitor", "burnlike-watch", "SaveThread")
+"""Names of threads, or of their classes, that draw nothing: a DataLoader's, tqdm's and burnlike's own."""
 
 _bernoulli_noise = op("bernoulli_noise_")
 
@@ -46,19 +50,26 @@ def bernoulli_noise_(noise: Tensor, probability: float, scale: float = 1.0) -> T
 
 def dropout(x: Tensor, probability: float, training: bool = True) -> Tensor:
     """`functional.dropout`, number for number: x, each value with this probability 0, else x / (1 - probability)."""
-    if training is not True or not draws_many(x, probability):
+    is_plain = training is True and type(x) in (Tensor, torch.nn.Parameter) and x.is_cpu and not x.is_nested
+    is_usual = is_plain and x.layout is torch.strided and x.dtype in _DTYPES and x.is_contiguous()
+    if not is_usual or not draws_now(x.numel(), probability):
         return functional.dropout(x, probability, training)
     return x * dropout_noise(x, probability)
 
 
-def draws_many(x: Any, probability: Any) -> bool:
-    """True if the op draws what torch's dropout would for this tensor and probability."""
-    if not isinstance(probability, float) or not 0.0 < probability < 1.0 or torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
+def draws_now(count: int, probability: Any) -> bool:
+    """True if the op draws so many numbers faster than torch, and no other thread can draw at the same time."""
+    if torch.compiler.is_compiling() or is_recorded() or is_transformed():  # pyright: ignore[reportPrivateImportUsage]
         return False
-    if type(x) not in (Tensor, torch.nn.Parameter) or not x.is_cpu or x.layout is not torch.strided or x.is_nested:
-        return False
-    is_usual = x.dtype in _DTYPES and x.is_contiguous() and x.numel() >= FEWEST_DRAWS
-    return is_usual and not is_recorded() and not is_transformed() and draws_as_torch()
+    is_usual = isinstance(probability, float) and 0.0 < probability < 1.0 and count >= _FEWEST_DRAWS
+    return is_usual and draws_as_torch() and _is_alone()
+
+
+def _is_alone() -> bool:
+    # torch holds its generator's lock in each call alone: what others draw or seed between the op's two would be lost.
+    others = sys._current_frames().keys() - {threading.get_ident()}  # pyright: ignore[reportPrivateUsage]
+    quiet = (it for it in threading.enumerate() if it.name in _NEVER_DRAW or type(it).__name__ in _NEVER_DRAW)
+    return not others or others <= {it.ident for it in quiet}
 
 
 def dropout_noise(x: Tensor, probability: float) -> Tensor:
@@ -81,28 +92,18 @@ def draws_as_torch() -> bool:
     """
     if "cpu" in WITHOUT_NATIVE:
         return False
-    generator = torch.default_generator
-    before = generator.get_state()
-    try:
-        with with_values(), torch.device("cpu"), torch.inference_mode(False):
-            return all(_draws_alike(seed, odd) for seed in (0, 12345) for odd in (0, 1, 3))
-    finally:
-        generator.set_state(before)
+    with with_values(), torch.device("cpu"), torch.inference_mode(False):
+        return all(_draws_alike(seed, odd) for seed in (0, 12345) for odd in (0, 1, 3))
 
 
 def _draws_alike(seed: int, odd: int) -> bool:
-    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+    for dtype in _DTYPES:
         for p in (0.1, 0.5, 0.9):
-            draws: list[tuple[Tensor, Tensor]] = []
-            for is_native in (False, True):
-                torch.default_generator.manual_seed(seed)
-                torch.randint(0, 3, (odd,), dtype=torch.int64)  # the generator may stand in the middle of a block
-                noise = torch.empty(1500, dtype=dtype)
-                if is_native:
-                    bernoulli_noise_(noise, 1 - p, _scale(dtype, p))
-                else:
-                    noise.bernoulli_(1 - p).div_(1 - p)
-                draws.append((noise, torch.default_generator.get_state()))
-            if not all(torch.equal(one, other) for one, other in zip(*draws, strict=True)):
+            generator = torch.Generator().manual_seed(seed)  # others may draw by torch's global one now
+            torch.randint(0, 3, (odd,), generator=generator)  # it may stand in the middle of a block
+            noise, state = torch.empty(1500, dtype=dtype), generator.get_state()
+            _bernoulli_noise(noise, state, 1 - p, _scale(dtype, p))
+            drawn = torch.empty_like(noise).bernoulli_(1 - p, generator=generator).div_(1 - p)
+            if not torch.equal(noise, drawn) or not torch.equal(state, generator.get_state()):
                 return False
     return True

@@ -1,5 +1,6 @@
 """gelu(x + bias), fused, with gelu(x) = x * Phi(x) (Hendrycks & Gimpel 2016, section 2)."""
 
+from math import gcd
 from typing import Literal
 
 import torch
@@ -53,11 +54,11 @@ def bias_gelu_reference(x: Tensor, bias: Tensor, approximate: Form = "none") -> 
 
 def approximate_gelu(x: Tensor, approximate: Literal["tanh", "sigmoid"]) -> Tensor:
     """The activation alone: by the op with a bias of 0 for many values on a CPU, else by torch's functions."""
-    is_here = type(x) in (Tensor, torch.nn.Parameter) and x.is_cpu and x.dim() > 1 and x.is_contiguous()
+    is_here = type(x) in (Tensor, torch.nn.Parameter) and x.is_cpu and x.is_contiguous() and x.dtype in FLOATS
     is_kept = torch.compiler.is_compiling() or is_recorded() or is_transformed() or "cpu" in WITHOUT_NATIVE
-    # Of fewer values the call takes longer than the kernel saves.
-    if is_here and not is_kept and x.numel() >= 2**14 and x.dtype in FLOATS:
-        return bias_gelu(x, x.new_zeros(x.shape[-1]), approximate)
+    # Of fewer values the call takes longer than the kernel saves; in short rows it does, too, as images have them.
+    if is_here and not is_kept and x.numel() >= 2**14 and (width := gcd(x.numel(), 2**10)) >= 64:
+        return bias_gelu(x.view(-1, width), x.new_zeros(width), approximate).view_as(x)
     return x * torch.sigmoid(1.702 * x) if approximate == "sigmoid" else functional.gelu(x, approximate=approximate)
 
 

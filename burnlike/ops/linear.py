@@ -25,7 +25,7 @@ from ._library import WITHOUT_NATIVE, fake, flops, op
 _FEWEST_PRODUCTS = 2**23
 _SMALLEST_SIZE = 16
 LONGEST_SUM = 2**14
-LARGEST_PACKED = 2**21
+_LARGEST_PACKED = 2**21
 """Values of the side that `weight_backward` packs, and reads again for each block: more do not stay in the caches."""
 
 
@@ -143,17 +143,23 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 def _weight_gradient(grad: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """grad^T x, in the order of memory of the weight y where the native op computes it."""
-    is_transposed = y.stride(0) < y.stride(1)
-    is_native = "cpu" not in WITHOUT_NATIVE and (grad if is_transposed else x).numel() <= LARGEST_PACKED
-    if is_native and not torch.is_grad_enabled() and not is_batched_by_autograd(grad):
-        with below_autograd():
-            return weight_backward(x, grad).mT if is_transposed else weight_backward(grad, x)
+    is_native = "cpu" not in WITHOUT_NATIVE and not torch.is_grad_enabled() and not is_batched_by_autograd(grad)
+    if is_native and (gradient := packed_gradient(grad, x, y)) is not None:
+        return gradient
     # oneDNN copies the first matrix to rows: the narrower one.
     return _product(x.mT, grad.mT).mT if x.shape[1] < grad.shape[1] else _product(grad.mT, x.mT)
 
 
-weight_backward = op("weight_backward")
+def packed_gradient(grad: Tensor, x: Tensor, weight: Tensor) -> Tensor | None:
+    """grad^T x by the native op, in the weight's order of memory; None for sides that would not stay in the caches."""
+    is_transposed = weight.stride(0) < weight.stride(1)
+    if (grad if is_transposed else x).numel() > _LARGEST_PACKED:
+        return None
+    with below_autograd():
+        return _weight_backward(x, grad).mT if is_transposed else _weight_backward(grad, x)
+
+
+_weight_backward = op("weight_backward")
 """grad^T x of two matrices of as many rows, of which x is packed; its sums are of 128 products each."""
 
 

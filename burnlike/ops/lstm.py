@@ -15,7 +15,7 @@ from .._torch_compat.transforms import is_batched_by_autograd
 from ._arguments import autocast_dtype, check_device, check_shape, check_tensor
 from ._function import is_recorded, is_transformed
 from ._library import WITHOUT_NATIVE, cpu_isa, fake, op
-from .linear import LARGEST_PACKED, linear, weight_backward
+from .linear import linear, packed_gradient
 
 _lstm = op("lstm_")
 _lstm_backward = op("lstm_backward")
@@ -215,17 +215,12 @@ def _steps(
 
 
 def _weight_gradients(rows: Tensor, factors: list[Tensor], weight: Tensor) -> Sequence[Tensor]:
-    """rows^T x for each x of `factors` by one product, in the weight's order of memory; large ones are torch's."""
+    """rows^T x for each x of `factors` by one product; large ones, and those in bfloat16, are torch's."""
     if not factors:
         return ()
     x, sizes = torch.cat(factors, -1).flatten(0, 1), [it.shape[-1] for it in factors]
-    is_transposed = weight.stride(0) < weight.stride(1)
-    if x.dtype == torch.bfloat16 or (rows if is_transposed else x).numel() > LARGEST_PACKED:
-        joint = linear(x.mT, rows.mT).mT if is_transposed else linear(rows.mT, x.mT)
-    else:
-        with below_autograd():
-            joint = weight_backward(x, rows).mT if is_transposed else weight_backward(rows, x)
-    return joint.split(sizes, 1)
+    joint = None if x.dtype == torch.bfloat16 else packed_gradient(rows, x, weight)
+    return (linear(rows.mT, x.mT) if joint is None else joint).split(sizes, 1)
 
 
 def _recorded_gradients(

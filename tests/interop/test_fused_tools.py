@@ -7,9 +7,10 @@ import itertools
 import json
 import pickle
 import sys
+import threading
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ from burnlike.interop import fuse, kernel_mapping, write_kernels
 from burnlike.interop.fused import functions
 from burnlike.interop.fused.rotations import Rotation, rotating
 from burnlike.interop.hub_kernels import LAYERS
-from burnlike.nn import DropoutConfig
+from burnlike.nn import CausalAttentionConfig, DropoutConfig
 from burnlike.ops import native_status
 from burnlike.ops.bernoulli_noise import draws_as_torch
 
@@ -353,6 +354,25 @@ def count() -> int:
     return native_status().calls["bernoulli_noise_"]
 
 
+@pytest.fixture(autouse=True)
+def _only_threads_of_the_test_count(monkeypatch: pytest.MonkeyPatch) -> None:  # not those of a runner of tests
+    frames = sys._current_frames
+    before = frames().keys() - {threading.get_ident()}
+    monkeypatch.setattr(sys, "_current_frames", lambda: {key: it for key, it in frames().items() if key not in before})
+
+
+@contextmanager
+def beside_a_thread(name: str) -> Iterator[None]:
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
 @pytest.mark.skipif(not draws_as_torch(), reason="torch draws by another library on this machine")
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(
@@ -404,6 +424,18 @@ def test_what_the_op_does_not_draw_torch_does(call: Callable[..., Any]) -> None:
 
 
 @pytest.mark.skipif(not draws_as_torch(), reason="torch draws by another library on this machine")
+@pytest.mark.parametrize(("name", "native"), [("mine", 0), ("QueueFeederThread", 1), ("burnlike-watch", 1)])
+def test_torch_draws_beside_threads_that_may_draw(name: str, native: int) -> None:
+    # What they draw or seed between the reading and the writing of the generator's state would be lost.
+    x, before = torch.randn(40, 64), count()
+    with beside_a_thread(name):
+        (one, state), (other, stock_state) = (drawn(partial(of, x, 0.5)) for of in (functions.dropout, F.dropout))
+    assert count() == before + native
+    assert torch.equal(one, other)
+    assert torch.equal(state, stock_state)
+
+
+@pytest.mark.skipif(not draws_as_torch(), reason="torch draws by another library on this machine")
 def test_a_fused_model_draws_what_the_stock_one_does() -> None:
     def made() -> nn.Module:
         torch.manual_seed(0)
@@ -441,3 +473,21 @@ def test_attention_with_dropout(dtype: torch.dtype, autocast: bool) -> None:
         for one, other in zip(*found, strict=True):
             assert one.dtype == other.dtype
             assert (one - other).double().norm() <= near * other.double().norm()
+
+
+@pytest.mark.skipif(not draws_as_torch(), reason="torch draws by another library on this machine")
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("soft_cap", [None, 5.0])
+def test_own_attention_draws_what_torchs_does(dtype: torch.dtype, soft_cap: float | None) -> None:
+    config = CausalAttentionConfig(d_model=32, n_heads=4, n_heads_kv=2, dropout=0.2, soft_cap=soft_cap)
+    layer, x, pad = config.init().to(dtype), torch.randn(2, 20, 32, dtype=dtype), torch.zeros(2, 20, dtype=torch.bool)
+    pad[1, 15:] = True
+    for mask in (None, pad):
+        before = count()
+        result, state = drawn(partial(layer, x, mask))
+        assert count() == before + 1
+        with beside_a_thread("mine"):
+            stock, stock_state = drawn(partial(layer, x, mask))
+        assert count() == before + 1
+        assert torch.equal(state, stock_state)
+        assert (result - stock).double().norm() <= TOLERANCE[dtype] * stock.double().norm()

@@ -43,6 +43,11 @@ def test_special_values_are_those_of_torch(approximate: Form) -> None:
         torch.testing.assert_close(one, other.float(), equal_nan=True, atol=1e-30, rtol=1e-6)
 
 
+def test_the_slope_by_a_sigmoid_is_1_up_to_the_largest_number() -> None:
+    x = torch.tensor([[1e38, 3.4e38]])
+    assert passes(torch.ones_like(x), x, torch.zeros(2), "sigmoid")[1].tolist() == [[1.0, 1.0]]
+
+
 def test_bias_gradient_of_many_rows_is_summed_in_float32() -> None:
     # At x = 0 the slope of gelu is 1/2: sums of 5000 halves, of which bfloat16 would lose most.
     grads = passes(torch.ones(5000, 9).bfloat16(), torch.zeros(5000, 9).bfloat16(), torch.zeros(9))

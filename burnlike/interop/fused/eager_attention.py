@@ -77,7 +77,7 @@ def _takes(module: Any, query: Any, key: Any, value: Any, mask: Any, keywords: d
         return False
     if torch.compiler.is_compiling() or not torch.is_grad_enabled() or not getattr(query, "requires_grad", False):
         return False
-    if not takes_attention(query, key, value, mask, 0.0, False, scale, True) or is_transformed():
+    if not takes_attention(query, key, value, mask, False, scale, True) or is_transformed():
         return False
     if query.dtype != torch.bfloat16 or autocast_dtype(query) is not None or cpu_isa() != "avx512_bf16":
         return False

@@ -18,8 +18,9 @@ from ..._torch_compat.fake_tensors import is_fake
 from ..._torch_compat.wrappers import without_overrides
 from ...ops import half_products
 from ...ops._arguments import autocast_dtype, for_products
-from ...ops._function import is_recorded, is_transformed
-from ...ops.bernoulli_noise import FEWEST_DRAWS, draws_as_torch, dropout as native_dropout, dropout_noise
+from ...ops._function import is_recorded
+from ...ops.attention import attention_noise
+from ...ops.bernoulli_noise import dropout as native_dropout
 from ...ops.bias_gelu import approximate_gelu
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
 from ...ops.linear import multiplies_faster
@@ -156,37 +157,14 @@ def attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     """`F.scaled_dot_product_attention`, also with dropout."""
-    if dropout_p and _takes_dropped(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-        mask = attn_mask
-        if mask is not None and mask.dtype != torch.bool:
-            mask = for_products(mask)
-        query, key, value = for_products(query), for_products(key), for_products(value)
-        with torch.autocast("cpu", enabled=False):
-            dtype = torch.promote_types(query.dtype, torch.float32)
-            weights = torch.empty(*query.shape[:-1], key.shape[-2], dtype=dtype)
-            noise = dropout_noise(weights, dropout_p)
-            return ops.attention(query, key, value, mask, is_causal, scale, noise=noise)
-    if not takes_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
-    return ops.attention(query, key, value, attn_mask, is_causal, scale)
-
-
-def _takes_dropped(
-    query: Any, key: Any, value: Any, mask: Any, p: Any, causal: bool, scale: float | None, grouped: bool
-) -> bool:
-    """True if `takes_attention` holds but for dropout, a causal mask is square, and there is enough to draw."""
-    if not isinstance(p, float) or not 0.0 < p < 1.0 or torch.compiler.is_compiling() or is_fake(query):
-        return False
-    if not takes_attention(query, key, value, mask, 0.0, causal, scale, grouped, any_dtype=True):
-        return False
-    rows, columns = query.shape[-2], key.shape[-2]
-    if (causal and rows != columns) or query.shape[:-1].numel() * columns < FEWEST_DRAWS:
-        return False
-    # torch computes weights of attention in float32, and draws for these, unless it may reduce in 16 bits.
-    is_wide = for_products(query).dtype.itemsize > 2 or not torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
-    return is_wide and not is_transformed() and draws_as_torch()
+    options = (attn_mask, is_causal, scale)
+    if takes_attention(query, key, value, *options, enable_gqa, any_dtype=bool(dropout_p)):
+        noise = attention_noise(query, key, is_causal, dropout_p) if dropout_p else None
+        if not dropout_p or noise is not None:
+            return ops.attention(query, key, value, *options, noise=noise)
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
 
 
 def recurrent(kernel: Callable[..., tuple[Tensor, ...]], x: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
@@ -345,14 +323,13 @@ def takes_attention(
     key: Any,
     value: Any,
     mask: Any,
-    dropout: float,
     causal: bool,
     scale: float | None,
     grouped: bool,
     any_dtype: bool = False,
 ) -> bool:
     """True if `ops.attention` computes what torch's does, in 16 bits on a CPU; for all else it would call torch's."""
-    if dropout != 0 or not takes(query) or not query.is_cpu:
+    if not takes(query) or not query.is_cpu:
         return False
     if not all(_is_ordinary(it) and it.device == query.device and it.dim() == 4 for it in (query, key, value)):
         return False

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ... import ops
+from ...ops.bernoulli_noise import dropout as native_dropout
 
 
 def lstm(
@@ -43,7 +43,7 @@ def lstm(
             runs.append(ops.lstm(output, states[0][place], states[1][place], joined, None, direction == 1))
         output = runs[0][0] if directions == 1 else torch.cat([it[0] for it in runs], -1)
         if drops and layer < num_layers - 1:
-            output = F.dropout(output, dropout)
+            output = native_dropout(output, dropout)
         last += [(hidden, cell) for _, hidden, cell in runs]
     hidden, cell = (torch.stack([pair[place] for pair in last]) for place in range(2))
     return output.transpose(0, 1) if batch_first else output, hidden, cell

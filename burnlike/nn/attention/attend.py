@@ -8,6 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ops import attention, masked_softmax, masked_softmax_reference, matmul
+from ...ops.attention import attention_noise
+from ...ops.bernoulli_noise import dropout as drop
 from ..dropout import Dropout
 from ..layer import exports_to_onnx
 
@@ -94,15 +96,15 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rul
         mask = torch.zeros_like(hidden, dtype=query.dtype).masked_fill(masked, rules.min_float)
         if rules.quiet_softmax:
             mask = functional.pad(mask, (0, 1))
-    dropout = rules.dropout.prob if rules.dropout.training else 0.0
-    return _attention(query, key, value, mask, dropout)
+    return _attention(query, key, value, mask, rules.dropout.prob if rules.dropout.training else 0.0)
 
 
 def _attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool = False
 ) -> Tensor:
-    if dropout == 0.0:
-        return attention(query, key, value, mask, causal)
+    noise = attention_noise(query, key, causal, dropout) if dropout else None
+    if not dropout or noise is not None:
+        return attention(query, key, value, mask, causal, noise=noise)
     grouped = query.shape[1] != key.shape[1]
     return functional.scaled_dot_product_attention(query, key, value, mask, dropout, causal, enable_gqa=grouped)
 
@@ -121,10 +123,9 @@ def attend_visible(
         context = _attention(query, key, value, visible, dropout, causal=visible is None)
     else:
         scores, value = _scores(query, key, value)
-        scores = (scores / soft_cap).tanh() * soft_cap
         hidden = None if visible is None else ~visible
-        weights = _masked_softmax(scores, hidden, causal=visible is None)
-        context = matmul(functional.dropout(weights, dropout), value)
+        weights = _masked_softmax((scores / soft_cap).tanh() * soft_cap, hidden, causal=visible is None)
+        context = matmul(drop(weights, dropout), value)
     return context.transpose(1, 2).flatten(2)
 
 

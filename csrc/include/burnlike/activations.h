@@ -130,7 +130,7 @@ struct SigmoidGelu : ByDecay<SigmoidGelu> {
   BURNLIKE_INLINE static ActivationParts<Accumulate> parts_by(Accumulate x, Accumulate small) {
     const Sigmoids<Accumulate> at = sigmoids(Accumulate(kScale) * x, small);
     const Accumulate value = value_by(x, small);
-    return {value, multiply_add(Accumulate(kScale) * value, at.rest, at.value)};
+    return {value, multiply_add(value, Accumulate(kScale) * at.rest, at.value)};
   }
 
  private:
