@@ -69,11 +69,8 @@ def _file(value: Any, source: Source) -> Path:
             f"image: expected a path within the folder of the data, {source.root}, got {value!r:.200}; put images, or a"
             " link to their folder, beside the conversations"
         )
-    try:
-        if path.is_file():
-            return path
-    except OSError:  # of pixels as text, which are too long for a name
-        pass
+    if os.path.isfile(path):  # false also of pixels as text, which are too long for a name
+        return path
     raise WrongRow(f"image: there is no file {str(path)[:200]}; paths are relative to the file of the conversations")
 
 
@@ -135,10 +132,9 @@ class ImageReader:
 
         pil_image()
         where = f"data.tokenizer: {self._directory}"
+        files_alone = {"trust_remote_code": False, "local_files_only": True}
         try:
-            processor = AutoProcessor.from_pretrained(
-                str(self._directory), trust_remote_code=False, local_files_only=True
-            )
+            processor = AutoProcessor.from_pretrained(str(self._directory), **files_alone)
         except Exception as error:  # damaged files make exceptions of many kinds
             text = " ".join(str(error).split())
             more = "; pip install 'burnlike[torchvision]'" if "orchvision" in text else ""
