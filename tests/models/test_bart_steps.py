@@ -203,3 +203,14 @@ def test_weights_in_place_count_from_the_next_token_on() -> None:
 def test_a_draft_is_refused(family: str) -> None:
     with pytest.raises(ArgumentError, match="draft: expected models whose reader can go back, got"):
         next(stream(small(family), PROMPTS[0], 4, draft=DraftModel(model=small(family))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("family", ["Bart", "Marian"])
+def test_sequences_longer_than_the_table_of_positions_are_refused(family: str, dtype: torch.dtype) -> None:
+    model = small(family, max_position_embeddings=8).to(dtype)
+    prompt = torch.arange(3, 11)
+    assert complete(model, [prompt], 8).lengths.tolist() == [8]
+    for prompts, new, got in (([prompt], 9, "8 and a text of 9"), ([torch.arange(3, 12)], 2, "9 and a text of 1")):
+        with pytest.raises(ArgumentError, match=f"expected at most 8 tokens in each sequence, got a prompt of {got}"):
+            complete(model, prompts, new)

@@ -46,9 +46,7 @@ class ChatCodec:
 
     def encode(self, text: str) -> Tensor:
         """The tokens `[n]` int64 of a text, with the one that begins texts, if the tokenizer has one."""
-        tokens = self.template.tokenizer(text, add_special_tokens=False)["input_ids"]
-        begin = self.template.begin()
-        return torch.tensor(tokens if tokens[: len(begin)] == begin else begin + tokens, dtype=torch.int64)
+        return torch.tensor(self.encode_all([text])[0], dtype=torch.int64)
 
     def encode_all(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """The tokens of each of several texts, by all cores."""
@@ -87,9 +85,6 @@ def template_of(config: ConversationsConfig[Any], directory: Path | None = None)
     return ChatTemplate(tokenizer, named, config.system, new_tokens=config.new_tokens, thoughts=config.thoughts)
 
 
-_TEXT = ".txt"
-
-
 def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory: Path) -> Unlabeled:
     """The prompts of files (`.txt`: one a line) and streams, as tokens, with the codec that decodes the answers."""
     run_codec = codec(config, directory)
@@ -123,10 +118,8 @@ def prompt_tokens(run_codec: Any, row: Any, *, continues: bool = False, system: 
             return run_codec.chat([row])  # refuses it
         raise DataError(f"expected a text, or a row with a text as `prompt`, got {', '.join(row)}")
     try:
-        if isinstance(row, str):
-            conversation = Conversation([{"role": "user", "content": row}])
-        else:
-            conversation = run_codec.prompt_in(row)
+        is_text = isinstance(row, str)
+        conversation = Conversation([{"role": "user", "content": row}]) if is_text else run_codec.prompt_in(row)
         if system is not None and not any(it["role"] == "system" for it in conversation.messages[:1]):
             conversation.messages.insert(0, {"role": "system", "content": system})
         expect_texts(conversation)
@@ -137,7 +130,7 @@ def prompt_tokens(run_codec: Any, row: Any, *, continues: bool = False, system: 
 
 def beginnings(run_codec: Any, sources: Sequence[Any]) -> Unlabeled:
     """The lines of text files and streams as tokens, which a language model of plain text goes on with."""
-    lines = [(place, line.rstrip("\r\n")) for source in sources for place, line in _lines_of(source)]
+    lines = ((place, line.rstrip("\r\n")) for source in sources for place, line in _lines_of(source))
     rows = [(place, run_codec.encode(text)) for place, text in lines if text]
     return _unlabeled(rows, PromptBatcher(run_codec, continues=True))
 
@@ -149,7 +142,7 @@ def _unlabeled(rows: Sequence[tuple[str, Tensor]], batcher: "PromptBatcher") -> 
 
 def prompt_rows(source: Any) -> Iterator[tuple[str, Any]]:
     """The place of each row, and the row: a text where it is a line of plain text."""
-    if isinstance(source, Path) and source.suffix.lower() != _TEXT:
+    if isinstance(source, Path) and source.suffix.lower() != ".txt":
         yield from file_source(source)
         return
     for place, line in _lines_of(source):

@@ -69,12 +69,20 @@ def _file(value: Any, source: Source) -> Path:
             f"image: expected a path within the folder of the data, {source.root}, got {value!r:.200}; put images, or a"
             " link to their folder, beside the conversations"
         )
-    try:
-        if path.is_file():
-            return path
-    except OSError:  # of pixels as text, which are too long for a name
-        pass
+    if os.path.isfile(path):  # false also of pixels as text, which are too long for a name
+        return path
     raise WrongRow(f"image: there is no file {str(path)[:200]}; paths are relative to the file of the conversations")
+
+
+def image_column(row: Mapping[str, Any], reason: str = "") -> str:
+    """The column of a row that has images, '' without one; a DataError where a reason is given to have none."""
+    column = next((it for it in _COLUMNS if row.get(it)), "")
+    if column and reason:
+        raise DataError(
+            f"data: rows have images in the column '{column}', and {reason}. Leave out the column, or rename it where"
+            " it has no images"
+        )
+    return column
 
 
 class ImageReader:
@@ -95,13 +103,8 @@ class ImageReader:
         Images of a column stand where parts without a file are; else at `<image>` in the texts of the user; else before
         the first text. Paths are relative to the directory of the rows.
         """
-        column = next((it for it in _COLUMNS if row.get(it)), "")
-        if column and not self.is_in(self._directory):
-            raise DataError(
-                f"data: rows have images in the column '{column}', and data.tokenizer: {self._directory} has no"
-                f" processor of images ({', '.join(_PROCESSORS)}): its model sees none. Leave out the column, or rename"
-                " it where it has no images"
-            )
+        reason = f"data.tokenizer: {self._directory} has no processor of images ({', '.join(_PROCESSORS)})"
+        column = image_column(row, "" if self.is_in(self._directory) else f"{reason}: its model sees none")
         listed: Any = row[column] if column else []
         files = listed if isinstance(listed, list) else [listed]
         messages = _placed(conversation.messages, len(files)) if files else conversation.messages
@@ -129,10 +132,9 @@ class ImageReader:
 
         pil_image()
         where = f"data.tokenizer: {self._directory}"
+        files_alone = {"trust_remote_code": False, "local_files_only": True}
         try:
-            processor = AutoProcessor.from_pretrained(
-                str(self._directory), trust_remote_code=False, local_files_only=True
-            )
+            processor = AutoProcessor.from_pretrained(str(self._directory), **files_alone)
         except Exception as error:  # damaged files make exceptions of many kinds
             text = " ".join(str(error).split())
             more = "; pip install 'burnlike[torchvision]'" if "orchvision" in text else ""

@@ -28,6 +28,7 @@ from .formats import (
     tools_of,
     turn,
 )
+from .images import image_column
 from .splits import AT_ONCE, ChatData
 from .templates import ChatTemplate, Encoded, WrongConversation
 
@@ -263,6 +264,7 @@ class PreferenceData(ChatData):
 
     def _answers(self, piece: Sequence[Any]) -> Iterator[tuple[str, list[Conversation], float]]:
         for place, row in piece:
+            image_column(row, "answers of Preferences are of texts alone")
             try:
                 conversations, value = self.format.read(row), self.format.value(row)
                 for conversation in conversations:

@@ -13,6 +13,7 @@ from .configs import PromptsConfig
 from .conversations import ConversationBatcher, Conversations, ConversationTokens
 from .files import Source
 from .formats import Conversation, Messages, WrongRow, expect_texts, tools_of
+from .images import image_column
 from .preferences import PROMPTS, system_beside
 from .splits import AT_ONCE, ChatData
 from .templates import Encoded
@@ -104,6 +105,7 @@ class PromptData(ChatData):
         for piece in pieces(chain.from_iterable(sources), AT_ONCE):
             self.counts["read"] += len(piece)
             for place, row in piece:
+                image_column(row, "Prompts are of texts alone")
                 try:
                     conversation = self.format.read(row)
                     tokens = self.template.prompt(conversation)

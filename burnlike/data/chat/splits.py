@@ -82,12 +82,10 @@ class ChatData(Splits):
 
     def _format_of(self, source: Source) -> Format:
         """The format of the rows, of which `source` has the first."""
+        if (first := next(iter(source), None)) is None:
+            raise DataError(f"{source.rows.path} has no rows")
         try:
-            _, first = next(iter(source))
-        except StopIteration as error:
-            raise DataError(f"{source.rows.path} has no rows") from error
-        try:
-            return self._format_of_row(first)
+            return self._format_of_row(first[1])
         except DataError as error:
             raise DataError(f"{source.rows.path}: {error}") from error
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...errors import ArgumentError
 from ...ops.decode_step import DecodeForm
 from .. import native_model
 from ..decoder_lm.transformers_twin import has_stock_attention, is_stock
@@ -36,10 +37,13 @@ def with_native_steps(reader: Reader, model: Any, tokens: Tensor, mask_pad: Tens
 
     def next_logits(new: Tensor, *, unchanged: bool = False) -> Tensor:
         nonlocal steps, seen
-        if seen.shape[1] == 0:
+        is_first, seen = seen.shape[1] == 0, torch.cat((seen, new), 1)
+        if max(tokens.shape[1], seen.shape[1]) > (most := model.config.max_position_embeddings):
+            got = f"a prompt of {tokens.shape[1]} and a text of {seen.shape[1]}"
+            raise ArgumentError(f"{type(model).__name__}: expected at most {most} tokens in each sequence, got {got}")
+        if is_first:
             steps = _proven_steps(model, tokens, None if mask_pad is None else ~mask_pad, new)
         if steps is not None:
-            seen = torch.cat((seen, new), 1)
             if (logits := steps.next_logits(new, unchanged=unchanged)) is not None:
                 return logits
             steps, new = None, seen  # the model reads all again
@@ -47,12 +51,11 @@ def with_native_steps(reader: Reader, model: Any, tokens: Tensor, mask_pad: Tens
 
     def reorder(rows: Tensor) -> None:
         nonlocal seen
-        if steps is None:
-            assert reader.reorder is not None
-            reader.reorder(rows)
-        else:
+        seen = seen[rows]
+        if steps is not None:
             steps.reorder(rows)
-            seen = seen[rows]
+        elif reader.reorder is not None:
+            reader.reorder(rows)
 
     unchanged = partial(next_logits, unchanged=True)
     return reader._replace(next_logits=next_logits, reorder=reorder, next_unchanged=unchanged)

@@ -107,8 +107,7 @@ class Grpo(PaddedTask):
         """The negative mean reward of the likeliest answers."""
         prompts = self._prompts(batch)
         if prompts[0].is_meta:
-            loss = torch.zeros((), device="meta")
-            return StepOutput(loss, len(prompts))
+            return StepOutput(torch.zeros((), device="meta"), len(prompts))
         answers = self._answers(model, prompts, batch, 1, temperature=0.0)
         rewards = rewards_by(self._functions, answers)
         parts, part_sizes = self._parts(rewards)
@@ -244,7 +243,8 @@ class Grpo(PaddedTask):
             if config.loss != "rloo":
                 losses = losses + config.beta * divergence
         token_count = n_answers if counts.is_meta else int(n_tokens)
-        part_sizes = dict.fromkeys(parts, n_answers) | dict.fromkeys(("clip_ratio", "kl"), token_count)
+        part_sizes: dict[str, float] = {**dict.fromkeys(parts, n_answers), **samples.part_sizes}
+        part_sizes |= dict.fromkeys(("clip_ratio", "kl"), token_count)
         if config.loss == "rloo":
             loss = losses.mean()
         elif config.loss == "grpo":
@@ -255,9 +255,7 @@ class Grpo(PaddedTask):
             loss = (losses * counts).sum() / n_tokens.clamp(min=1)
         parts = {name: it.to(loss.device) for name, it in parts.items()}
         size = token_count if config.loss == "dapo" else n_answers
-        return StepOutput(
-            with_addition(loss, addition), size, parts=parts, part_sizes={**part_sizes, **samples.part_sizes}
-        )
+        return StepOutput(with_addition(loss, addition), size, parts=parts, part_sizes=part_sizes)
 
 
 def _writer(model: nn.Module) -> nn.Module:

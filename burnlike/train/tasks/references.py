@@ -30,7 +30,7 @@ from .preferences import (
     rows_of_pairs,
 )
 from .task import batch_text
-from .token_batches import with_addition
+from .token_batches import most_positions, with_addition
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -188,7 +188,8 @@ class Kto(ReferenceTask):
         ratios = policy - self.reference_sums(model, rows, kept)
         divergence = torch.zeros_like(ratios[0]).detach()
         if config.loss == "kto":
-            others = mismatched(rows, self._most_tokens)
+            limits = [it for it in (self._most_tokens, most_positions(unwrap(model))) if it is not None]
+            others = mismatched(rows, min(limits, default=None))
             with torch.no_grad():
                 others_policy = answer_sums(model, others)[0]
             divergence = (others_policy - self.reference_sums(model, others)).mean().clamp(min=0)

@@ -214,7 +214,7 @@ def _expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
 
 def expect_positions(model: nn.Module, longest: int, answer: int = 0) -> None:
     """Refuse a model that reads fewer tokens of a sequence than the longest one has, with those of its `answer`."""
-    most = _most_positions(unwrap(model))
+    most = most_positions(unwrap(model))
     if most is None or longest + answer <= most:
         return
     more = f" and {answer} of an answer (task.max_tokens)" if answer else ""
@@ -224,7 +224,7 @@ def expect_positions(model: nn.Module, longest: int, answer: int = 0) -> None:
     )
 
 
-def _most_positions(module: nn.Module) -> int | None:
+def most_positions(module: nn.Module) -> int | None:
     """How many positions a model has: of ours, or of one of transformers with a table of them; None for any number."""
     config: Any = getattr(module, "config", None)
     if not callable(getattr(config, "get_text_config", None)):

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from burnlike.data.chat import images
-from burnlike.data.chat.configs import ChatConfig
+from burnlike.data.chat.configs import ChatConfig, PreferencesConfig, PromptsConfig
 from burnlike.data.chat.splits import ChatData
 from burnlike.data.sources.images import read_image, read_picture
 from burnlike.errors import ConfigError, DataError
@@ -248,6 +248,10 @@ def test_images_of_a_model_of_texts_are_refused(column: dict[str, Any]) -> None:
     rows = [{"messages": turns("a", "b"), **column}]
     with pytest.raises(DataError, match=rf"in the column '{next(iter(column))}', and data.tokenizer: base has no"):
         data(write_lines(Path("rows.jsonl"), rows))
+    for config in (PreferencesConfig, PromptsConfig):
+        write_lines(Path("rows.jsonl"), [{"prompt": "a", "chosen": "b", "rejected": "c", **column}] * 3)
+        with pytest.raises(DataError, match=rf"in the column '{next(iter(column))}', and .* of texts alone"):
+            config.from_dict({"path": "rows.jsonl", "tokenizer": "base"}).init()
     rows = [{"messages": turns("a", "b"), **dict.fromkeys(column)}] * 3
     assert len(data(write_lines(Path("rows.jsonl"), rows)).train) == 3
 

@@ -193,6 +193,17 @@ def test_prompts_get_the_answers_of_the_rows_before_them() -> None:
     assert mismatched(batch_of(some), 5)["input_ids"].shape == (3, 5)
 
 
+def test_answers_behind_other_prompts_are_cut_where_the_model_has_no_more_positions(tmp_path: Path) -> None:
+    config = transformers.GPT2Config(vocab_size=VOCAB, n_embd=16, n_layer=1, n_head=2, n_positions=MOST)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    model = LoRAConfig(of=PretrainedConfig(path=str(tmp_path)), rank=2, targets=("c_attn",)).init("cpu")
+    batch = batch_of([rows()[5], rows()[2]])
+    assert mismatched(batch)["input_ids"].shape[1] == 15
+    task = Kto()
+    task.take_facts({"max_length": 64})
+    assert bool(task.train_step(model, batch).loss.isfinite())
+
+
 def test_batches_of_other_tasks_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Orpo: expected batches of pairs.*answers with a label are for Kto"):
         Orpo().train_step(nn.Identity(), batch_of(rows()[:2]))
