@@ -51,9 +51,11 @@ def depthwise_convolution_reference(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0
 ) -> Tensor:
     """The same as `depthwise_convolution` in plain torch, on any device."""
-    images = x.permute(0, 3, 1, 2)
-    y = functional.conv2d(images, weight, bias, stride, padding, groups=weight.shape[0])
-    return y.permute(0, 2, 3, 1).contiguous()
+    # Not in bfloat16, where gradients of weights read memory beside small images (oneDNN of torch 2.13).
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    images, weight = x.permute(0, 3, 1, 2).to(dtype), weight.to(dtype)
+    y = functional.conv2d(images, weight, bias if bias is None else bias.to(dtype), stride, padding, groups=len(weight))
+    return y.permute(0, 2, 3, 1).contiguous().to(x.dtype)
 
 
 def _check(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int) -> None:

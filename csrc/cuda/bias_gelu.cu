@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 #include "burnlike/approximate.h"
 #include "burnlike/calls.h"
@@ -35,10 +36,15 @@ __global__ void __launch_bounds__(kPackThreads)
   }
 }
 
+// Blocks of the gradient that a multiprocessor is to have room for: of the sigmoid nvcc 13 keeps values on the stack
+// where it chooses by itself (0).
+template <class Activation>
+constexpr int kBackwardBlocks = std::is_same_v<Activation, SigmoidGelu> ? 3 : 0;
+
 // A thread takes one pack of columns through a run of rows, reads the next row while it computes one, and writes its
 // part of the gradient of the bias once, to its row of `partials`.
 template <int kPack, class Activation, class Element, class Weight>
-__global__ void __launch_bounds__(kPackThreads) backward_kernel(
+__global__ void __launch_bounds__(kPackThreads, kBackwardBlocks<Activation>) backward_kernel(
     RowPlaces<const Element> grad, RowPlaces<const Element> x, RowPlaces<const Weight> bias, RowPlaces<Element> grad_x,
     RowPlaces<accumulate_t<Element>> partials, int64_t rows, int64_t runs) {
   using Accumulate = accumulate_t<Element>;

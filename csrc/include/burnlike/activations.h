@@ -128,9 +128,10 @@ struct SigmoidGelu : ByDecay<SigmoidGelu> {
 
   template <class Accumulate>
   BURNLIKE_INLINE static ActivationParts<Accumulate> parts_by(Accumulate x, Accumulate small) {
-    const Sigmoids<Accumulate> at = sigmoids(Accumulate(kScale) * x, small);
-    const Accumulate value = value_by(x, small);
-    return {value, multiply_add(value, Accumulate(kScale) * at.rest, at.value)};
+    // By the sigmoid of |k x|: s of the one sign is 1 - s of the other.
+    const Accumulate larger = quotient(Accumulate(1), Accumulate(1) + small);
+    const Accumulate share = x < Accumulate(0) ? small : Accumulate(1);
+    return {x * (larger * share), larger * multiply_add(x * small, Accumulate(kScale) * larger, share)};
   }
 
  private:
