@@ -12,6 +12,7 @@ While a part computes, its `F.batch_norm` is native (`lazy_norm.py`). It is left
 could see how tensors lie, where a module was replaced by one that is not known, and within torch.compile.
 """
 
+import operator
 import threading
 import time
 import types
@@ -337,10 +338,8 @@ def _is_of_each_channel(x: Tensor, module: Any) -> bool:
         return False
     if len({*module.stride}) > 1 or _padding_of(module) is None or not _has_one_dtype(x, module):
         return False
-    is_large = all(
-        it + 2 * _padding_of(module) >= kernel for it, kernel in zip(x.shape[2:], module.kernel_size, strict=True)
-    )
-    return is_large and x.dtype in DTYPES and _has_vectors()
+    smallest = [kernel - 2 * _padding_of(module) for kernel in module.kernel_size]
+    return all(map(operator.ge, x.shape[2:], smallest)) and x.dtype in DTYPES and _has_vectors()
 
 
 def _padding_of(module: Any) -> Any:
