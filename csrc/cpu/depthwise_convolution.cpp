@@ -19,12 +19,6 @@ namespace {
 CallCounter forward_calls{"depthwise_convolution"};
 CallCounter backward_calls{"depthwise_convolution_backward"};
 
-template <class Function>
-void with_float_or_bfloat16(ElementKind kind, Function&& function) {
-  if (kind == ElementKind::kBFloat16) return function(BFloat16{});
-  function(float{});
-}
-
 DepthwiseSizes sizes_of(const Tensor& x, const Tensor& weight, int64_t stride, int64_t padding) {
   const ElementKind kind = element_kind(x);
   STD_TORCH_CHECK(

@@ -36,12 +36,6 @@ bool has_vnni() {
 
 int64_t whole(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
 
-template <class Run>
-void with_float_or_bfloat16(ElementKind kind, const Run& run) {
-  if (kind == ElementKind::kBFloat16) return run(BFloat16{});
-  run(float{});
-}
-
 // `[lanes, depth]`, packed: the left side of a product, or the transpose of its right side.
 class Side {
  public:

@@ -298,19 +298,17 @@ def convolved(module: Any, x: Any) -> Tensor | None:
         return None
     with without_overrides():
         x = x.recipe.read() if isinstance(x, LazyNorm) else x
-        if type(x) is not Tensor or not is_channels_last(x) or module.padding_mode != "zeros":
-            return None
         weight, options = module.weight, (module.stride, module.padding, module.dilation)
-        if not weight.is_contiguous():
+        is_usual = type(x) is Tensor and is_channels_last(x) and module.padding_mode == "zeros"
+        if not is_usual or not weight.is_contiguous():
             return None
-        if _is_of_each_channel(x, module):
-            y = ops.depthwise_convolution(rows_of(x), weight, module.bias, module.stride[0], _padding_of(module))
-            return y.permute(0, 3, 1, 2)
+        if (y := _of_each_channel(x, module)) is not None:
+            return y
         if module.groups != 1 or x.shape[1] != weight.shape[1]:
             return None
         if weight.shape[2:] == (1, 1):
             return _product(module, x) if weight.numel() > _WEIGHTS_PER_VALUE_OF_PRODUCT * x.numel() else None
-        if _has_fewer_products(x, weight, options):
+        if _has_fewer_products(x, module, options):
             y = ops.convolution_3x3(rows_of(x), weight)
             return (y if module.bias is None else y + module.bias).permute(0, 3, 1, 2)
         if weight.numel() <= _WEIGHTS_PER_VALUE * x.numel():
@@ -331,15 +329,18 @@ def _has_one_dtype(x: Tensor, module: Any) -> bool:
     return all(it.dtype == x.dtype for it in weights) and not torch.is_autocast_enabled("cpu")
 
 
-def _is_of_each_channel(x: Tensor, module: Any) -> bool:
-    """True for a convolution that `ops.depthwise_convolution` computes, and faster than oneDNN."""
+def _of_each_channel(x: Tensor, module: Any) -> Tensor | None:
+    """A convolution of each channel by `ops.depthwise_convolution`, where it computes it, and faster than oneDNN."""
     weight = module.weight
     if weight.shape[1] != 1 or not FEWEST_CHANNELS <= x.shape[1] == weight.shape[0] or module.dilation != (1, 1):
-        return False
-    if len({*module.stride}) > 1 or _padding_of(module) is None or not _has_one_dtype(x, module):
-        return False
-    smallest = [kernel - 2 * _padding_of(module) for kernel in module.kernel_size]
-    return all(map(operator.ge, x.shape[2:], smallest)) and x.dtype in DTYPES and _has_vectors()
+        return None
+    padding = _padding_of(module)
+    if len({*module.stride}) > 1 or padding is None or not _has_one_dtype(x, module):
+        return None
+    smallest = [kernel - 2 * padding for kernel in module.kernel_size]
+    if x.dtype not in DTYPES or not all(map(operator.ge, x.shape[2:], smallest)) or not _has_vectors():
+        return None
+    return ops.depthwise_convolution(rows_of(x), weight, module.bias, module.stride[0], padding).permute(0, 3, 1, 2)
 
 
 def _padding_of(module: Any) -> Any:
@@ -354,18 +355,17 @@ def _has_vectors() -> bool:
     return cpu_isa() not in (None, "default")
 
 
-def _has_fewer_products(x: Tensor, weight: Tensor, options: tuple[Any, ...]) -> bool:
+def _has_fewer_products(x: Tensor, module: Any, options: tuple[Any, ...]) -> bool:
     """True for a convolution that `ops.convolution_3x3` computes, and faster than oneDNN.
 
     By the instruction set and sizes alone, so that the bits are the same in each run.
     """
-    channels, channels_in, *kernel = weight.shape
+    channels, channels_in, *kernel = module.weight.shape
     if options not in _OF_BORDER_ONE or kernel != [3, 3] or channels % CHANNELS or channels_in % CHANNELS:
         return False
-    if not x.dtype == weight.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
-        return False
+    is_float32 = x.dtype == torch.float32 and _has_one_dtype(x, module)
     pixels = x.numel() // x.shape[1]
-    return pixels * _CHANNELS_PER_PIXEL >= max(channels, channels_in) and _has_vectors()
+    return is_float32 and pixels * _CHANNELS_PER_PIXEL >= max(channels, channels_in) and _has_vectors()
 
 
 _OF_BORDER_ONE = (((1, 1), (1, 1), (1, 1)), ((1, 1), "same", (1, 1)))

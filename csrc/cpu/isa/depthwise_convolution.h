@@ -37,14 +37,6 @@ struct DepthwiseKernels {
 // Vectors of any instruction set fit in.
 inline constexpr int64_t kDepthwiseChannels = 16;
 
-struct DepthwiseTable {
-  DepthwiseKernels<float> float32;
-  DepthwiseKernels<BFloat16> bfloat16;
-
-  const DepthwiseKernels<float>& operator()(float) const { return float32; }
-  const DepthwiseKernels<BFloat16>& operator()(BFloat16) const { return bfloat16; }
-};
-
-BURNLIKE_KERNELS(DepthwiseTable, depthwise_kernels)
+BURNLIKE_KERNELS(PerFloatOrBFloat16<DepthwiseKernels>, depthwise_kernels)
 
 }  // namespace burnlike::cpu

@@ -26,7 +26,7 @@ BURNLIKE_INLINE Taps taps_of_result(int64_t place, int64_t kernel, int64_t size,
   return {first < 0 ? -first : 0, size - first < kernel ? size - first : kernel};
 }
 
-// The sum of `values(down, right)` times the tap, of vectors of channels from `first` on.
+// sums += values * tap, of vectors of channels.
 template <int kVectors, class Values>
 BURNLIKE_INLINE void add_tap(FloatVector* sums, const Values* values, const float* tap) {
 #pragma GCC unroll 4
@@ -147,13 +147,6 @@ void depthwise_weights_of_row(
         const FloatVector of_result = load_vector(grads + (row * sizes.right + column) * sizes.channels);
         const int64_t start = column * sizes.stride - sizes.padding;
         const Element* pixels = values + (line * sizes.width + start) * sizes.channels;
-        if (start + begin >= 0 && start + begin + kTapsAtOnce <= sizes.width && end - begin == kTapsAtOnce) {
-#pragma GCC unroll 8
-          for (int64_t tap = 0; tap < kTapsAtOnce; ++tap) {
-            sums[tap] = multiply_add(load_vector(pixels + (begin + tap) * sizes.channels), of_result, sums[tap]);
-          }
-          continue;
-        }
 #pragma GCC unroll 8
         for (int64_t tap = 0; tap < kTapsAtOnce; ++tap) {
           const int64_t place = start + begin + tap;
@@ -207,4 +200,4 @@ constexpr DepthwiseKernels<Element> kDepthwise = {
 
 }  // namespace
 
-constinit const DepthwiseTable depthwise_kernels = {kDepthwise<float>, kDepthwise<BFloat16>};
+constinit const PerFloatOrBFloat16<DepthwiseKernels> depthwise_kernels = {kDepthwise<float>, kDepthwise<BFloat16>};

@@ -52,14 +52,6 @@ struct Int8Kernels {
   void (*multiply_by_vnni)(const Int8Tile<Element>&);  // the same where the processor has these instructions
 };
 
-struct Int8Table {
-  Int8Kernels<float> float32;
-  Int8Kernels<BFloat16> bfloat16;
-
-  const Int8Kernels<float>& operator()(float) const { return float32; }
-  const Int8Kernels<BFloat16>& operator()(BFloat16) const { return bfloat16; }
-};
-
-BURNLIKE_KERNELS(Int8Table, int8_linear_kernels)
+BURNLIKE_KERNELS(PerFloatOrBFloat16<Int8Kernels>, int8_linear_kernels)
 
 }  // namespace burnlike::cpu

@@ -388,4 +388,4 @@ constexpr Int8Kernels<Element> int8_functions = {
 
 }  // namespace
 
-constinit const Int8Table int8_linear_kernels = {int8_functions<float>, int8_functions<BFloat16>};
+constinit const PerFloatOrBFloat16<Int8Kernels> int8_linear_kernels = {int8_functions<float>, int8_functions<BFloat16>};

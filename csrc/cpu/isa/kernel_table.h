@@ -31,6 +31,16 @@ struct PerAccumulate {
   const OpKernels<double>& operator()(double) const { return float64; }
 };
 
+// Those of an op that takes float32 and bfloat16 alone.
+template <template <class> class OpKernels>
+struct PerFloatOrBFloat16 {
+  OpKernels<float> float32;
+  OpKernels<BFloat16> bfloat16;
+
+  const OpKernels<float>& operator()(float) const { return float32; }
+  const OpKernels<BFloat16>& operator()(BFloat16) const { return bfloat16; }
+};
+
 #define BURNLIKE_PER_ELEMENT(kernels) {kernels<float>, kernels<double>, kernels<BFloat16>, kernels<Float16>}
 #define BURNLIKE_PER_ACCUMULATE(kernels) {kernels<float>, kernels<double>}
 

@@ -66,6 +66,13 @@ decltype(auto) with_element_type(ElementKind kind, Function&& function) {
   }
 }
 
+// The same of ops that take float32 and bfloat16 alone.
+template <class Function>
+void with_float_or_bfloat16(ElementKind kind, Function&& function) {
+  if (kind == ElementKind::kBFloat16) return function(BFloat16{});
+  function(float{});
+}
+
 template <class Element>
 constexpr ElementKind kind_of = ElementKind::kFloat32;
 template <>
