@@ -198,7 +198,7 @@ def _read(node: Node, wanted: mi.Type) -> Node:
     if role is not None:
         return _variant(node, role)
     if isinstance(node.value, str):
-        options = {_camel(it): it for it in string_options(wanted)}
+        options = {_camel(option): option for option in string_options(wanted)}
         return Node(options.get(node.value, node.value), node.place)
     structs = [it.cls for it in types_in(wanted) if isinstance(it, mi.StructType)]
     if node.is_map and len(structs) == 1:

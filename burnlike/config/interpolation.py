@@ -141,7 +141,7 @@ class _Interpolation:
                 raise _WrongReference(f"references make more than {MAX_BYTES // 2**20} MiB of text")
         parts.append(text[end:])
         whole = "".join(parts)
-        is_secret = any(isinstance(it, FromEnvironment) for it in parts)
+        is_secret = any(isinstance(part, FromEnvironment) for part in parts)
         return FromEnvironment(whole, "".join(map(escaped, parts))) if is_secret else whole
 
     def _as_text(self, token: re.Match[str]) -> str:

@@ -165,7 +165,7 @@ class _Definitions:
         return {"$ref": f"#/definitions/{self.names[cls]}"}
 
     def _below(self, cls: ConfigType) -> list[Schema]:
-        below = [self._define(it, self._struct) for it in imported(cls).values() if it is not cls]
+        below = [self._define(value, self._struct) for value in imported(cls).values() if value is not cls]
         return below if self.whole else [{"allOf": [it, {"required": [TAG_FIELD]}]} for it in below]
 
     def _role(self, cls: ConfigType) -> Schema:
@@ -214,7 +214,7 @@ class _Definitions:
         schema: Schema = {"title": cls.__name__, "description": about, "type": "object", "properties": properties}
         if self.whole:
             del schema["description"]
-            schema["properties"] = {key: self._shared(cls, key, it) for key, it in properties.items()}
+            schema["properties"] = {key: self._shared(cls, key, property_) for key, property_ in properties.items()}
         if issubclass(cls, self.root):
             schema["patternProperties"] = {f"^{EXTENSION}": {}}
             schema["properties"] |= {DEFAULTS: _FILES} if self.whole else {}
@@ -263,7 +263,7 @@ class _Definitions:
                 return {"type": "null"}
             case mi.LiteralType() | mi.EnumType():
                 values = wanted.values if isinstance(wanted, mi.LiteralType) else [it.value for it in wanted.cls]
-                others = [it for it in map(other_name, (it for it in values if isinstance(it, str))) if it]
+                others = [it for it in map(other_name, (value for value in values if isinstance(value, str))) if it]
                 return {"enum": [*values, *(it for it in others if it not in values)]}  # of element types
             case mi.ListType() | mi.VarTupleType():
                 sizes = {"minItems": wanted.min_length, "maxItems": wanted.max_length}

@@ -194,7 +194,7 @@ def _anything(node: Node) -> Any:
     if node.is_map or node.is_list:
         parts = [*map(_anything, node.parts)]
         whole = dict(zip(value, parts, strict=True)) if node.is_map else parts
-        return INVALID if any(it is INVALID for it in parts) else whole
+        return INVALID if any(part is INVALID for part in parts) else whole
     if type(value) in (str, FromEnvironment):
         return value if is_unicode(value) else INVALID
     return value if type(value) in (type(None), bool, int, float) else INVALID

@@ -125,8 +125,8 @@ def types_in(wanted: mi.Type) -> Iterator[mi.Type]:
 def _is_unsafe(hint: Any) -> bool:
     members = get_args(hint)
     if get_origin(hint) in (Union, UnionType):
-        bounded = any(get_origin(it) is Annotated and get_args(it)[0] in (int, float) for it in members)
-        if bounded and any(get_origin(it) is tuple and get_args(it)[-1] is not Ellipsis for it in members):
+        bounded = any(get_origin(member) is Annotated and get_args(member)[0] in (int, float) for member in members)
+        if bounded and any(get_origin(member) is tuple and get_args(member)[-1] is not Ellipsis for member in members):
             return True
     return any(map(_is_unsafe, members))
 

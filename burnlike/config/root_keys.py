@@ -19,7 +19,7 @@ _FORM = re.compile(
     r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>\w+)(?::|(?P<bracket>\[)))?"
     r"(?P<shape>(?:\d{1,10}(?:,\s*\d{1,10})*)?)(?(bracket)\])"
 )
-DTYPE_NAMES = [it.torch for it in DTYPES if it.torch]
+DTYPE_NAMES = [dtype.torch for dtype in DTYPES if dtype.torch]
 _EXPECTED = "expected sizes, [8, 3, 32, 32], or a text such as 'int64:8,128'; a list or a mapping of such for several"
 
 

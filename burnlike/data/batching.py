@@ -118,7 +118,7 @@ class BatchMaker:
         try:
             return Made(self.dataset.batch(indices, device))
         except Exception as error:
-            unread = {it: self._unread(it) for it in indices if self.on_bad_item == "skip"}
+            unread = {index: self._unread(index) for index in indices if self.on_bad_item == "skip"}
             skipped = {index: reason for index, reason in unread.items() if reason}
             if not 0 < len(skipped) < len(indices):
                 return Made(None, tuple(skipped.items()), f"{_shown(indices)} of {self._name}: {_said(error)}", error)
@@ -169,7 +169,7 @@ def to_device(batch: Any, device: torch.device) -> Any:
         if isinstance(leaf, Tensor):
             return leaf.to(device, non_blocking=True)
         if isinstance(leaf, dict):
-            return {name: to_device(it, device) for name, it in leaf.items()}
+            return {name: to_device(value, device) for name, value in leaf.items()}
         return type(leaf)(to_device(it, device) for it in leaf) if isinstance(leaf, tuple | list) else leaf
 
     return tree_map(moved, batch)

@@ -203,7 +203,7 @@ def until(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
             return
         # The longest end that may be the beginning of a stop text waits.
         lengths = range(min(len(held), max(map(len, stops), default=0)), 0, -1)
-        waiting = next((size for size in lengths if any(it.startswith(held[-size:]) for it in stops)), 0)
+        waiting = next((size for size in lengths if any(stop.startswith(held[-size:]) for stop in stops)), 0)
         if len(held) > waiting:
             yield held[: len(held) - waiting]
             held = held[len(held) - waiting :]

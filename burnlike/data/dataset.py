@@ -90,7 +90,7 @@ class TensorDataset:
         Raises:
             ShapeError: there is none, or they have different numbers of rows.
         """
-        shapes = [list(it.shape) for it in tensors]
+        shapes = [list(tensor.shape) for tensor in tensors]
         if not all(shapes) or len({shape[0] for shape in shapes}) != 1:
             raise ShapeError(f"TensorDataset: expected tensors with the same number of rows, got {shapes}")
         self.tensors = tensors
@@ -106,7 +106,7 @@ class TensorDataset:
         return len(self.tensors[0])
 
     def __getitem__(self, index: int, /) -> tuple[Tensor, ...]:
-        return tuple(it[index] for it in self.tensors)
+        return tuple(tensor[index] for tensor in self.tensors)
 
     def batch(self, indices: Sequence[int], device: torch.device) -> tuple[Any, ...]:
         """The rows of these indices, of each tensor, on `device`."""

@@ -60,7 +60,7 @@ class Inputs(Packing):
             inner = (
                 {}
                 if module_leaves is None
-                else {leaf.tensor: it for leaf, it in zip(module_leaves, tensors, strict=True)}
+                else {leaf.tensor: tensor for leaf, tensor in zip(module_leaves, tensors, strict=True)}
             )
             rebuilt.append(tensors if module_leaves is None else with_leaves(value, inner.__getitem__))
         return self.structure(rebuilt)

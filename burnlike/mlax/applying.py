@@ -97,7 +97,7 @@ def arguments_of(cls: type[nn.Module]) -> tuple[tuple[str, ...], bool]:
     What counts is its `__call__`, in MLAX's form, or its `forward`, which torch's `__call__` hands everything to.
     """
     parameters = inspect.signature(cls.__call__).parameters
-    if any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         parameters = {**inspect.signature(cls.forward).parameters, **parameters}
     named = tuple(name for name in ("rng", "inference_mode") if name in parameters)
     return named, "rng" in named and parameters["rng"].default is not None

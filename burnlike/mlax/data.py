@@ -96,7 +96,7 @@ class DataTree(nn.Module):
     def value(self) -> Any:
         held = self._held()
         items = [held[key] for key in self._form.names]
-        return self._form.holding([it.value() if isinstance(it, DataTree) else it for it in items])
+        return self._form.holding([item.value() if isinstance(item, DataTree) else item for item in items])
 
     def custom_content(self, content: Content) -> Content:
         """The list, tuple, dict or other pytree that it stands for."""

@@ -205,7 +205,7 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
     results = []
     for leaf, *partners in zip(old, *others, strict=True):
         arguments = (leaf.path, leaf) if with_path else (leaf,)
-        left = not include_empty and any(it.is_hole for it in partners)
+        left = not include_empty and any(partner.is_hole for partner in partners)
         results.append(leaf if left else _checked(leaf, f(*arguments, *partners)))
     separated = _Own([leaf for tree_leaves in (old, *others) for leaf in tree_leaves])
     copies = view(module, torch.clone)

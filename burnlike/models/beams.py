@@ -133,7 +133,7 @@ class _Search:
 
 
 def _completions(texts: list[_Text], like: Tensor, pad_token: int) -> Completions:
-    lengths = torch.tensor([len(it.tokens) for it in texts], device=like.device)
-    tokens = nn.utils.rnn.pad_sequence([it.tokens for it in texts], batch_first=True, padding_value=pad_token)
-    finished = torch.tensor([it.finished for it in texts], device=like.device)
-    return Completions(tokens, lengths, finished, torch.tensor([it.score for it in texts], device=like.device))
+    lengths = torch.tensor([len(text.tokens) for text in texts], device=like.device)
+    tokens = nn.utils.rnn.pad_sequence([text.tokens for text in texts], batch_first=True, padding_value=pad_token)
+    finished = torch.tensor([text.finished for text in texts], device=like.device)
+    return Completions(tokens, lengths, finished, torch.tensor([text.score for text in texts], device=like.device))

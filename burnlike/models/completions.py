@@ -108,18 +108,18 @@ def _batches(
 
     Several texts of a prompt have numbers in a row; where each is in `copies` rows, a prompt has one number.
     """
-    if not prompts or any(it.ndim != 1 or len(it) < 1 for it in prompts):
-        got = [list(it.shape) for it in prompts]
+    if not prompts or any(prompt.ndim != 1 or len(prompt) < 1 for prompt in prompts):
+        got = [list(prompt.shape) for prompt in prompts]
         raise ArgumentError(f"complete: expected prompts of one dimension, of 1 token or more each, got {got}")
     for name, count in (("n_samples", n_samples), ("batch_size", batch_size)):
         if count is not None and count < 1:
             raise ArgumentError(f"complete: {name}: expected 1 or more, got {count}")
-    device = next((it.device for it in model.parameters()), prompts[0].device)
+    device = next((parameter.device for parameter in model.parameters()), prompts[0].device)
     length = max(map(len, prompts)) + max_new_tokens
     model = native_decoder(model, length)  # once for all batches
     at_once = min(MOST_ROWS, max(_FEW_ROWS, _CACHED_TOKENS // length))
     most = batch_size or (at_once if device.type == "cpu" else len(prompts) * max(n_samples, copies))
-    units = [it.to(device, torch.int64) for it in prompts for _ in range(n_samples if copies == 1 else 1)]
+    units = [prompt.to(device, torch.int64) for prompt in prompts for _ in range(n_samples if copies == 1 else 1)]
     pads, batches = _padding_of(model, options), list[list[int]]()
     for unit in sorted(range(len(units)), key=lambda unit: len(units[unit])):
         is_full = not batches or (len(batches[-1]) + 1) * copies > max(most, copies)
@@ -140,7 +140,7 @@ def stop_texts(decode: Callable[[Tensor], str], texts: Sequence[str]) -> Callabl
     if not all(texts):
         raise ArgumentError("stop_texts: expected texts of at least one character, got an empty one")
     # A token has one byte at least; before it one token more, as some decoders drop a space at the beginning.
-    most = max((len(it.encode()) for it in texts), default=0) + 1
+    most = max((len(text.encode()) for text in texts), default=0) + 1
 
     def has_stopped(added: Tensor) -> Tensor:
         ends = (decode(row) for row in added[:, -most:].cpu())
@@ -168,7 +168,7 @@ def _padding_of(model: Any, options: GenerateOptions) -> str | None:
 def _padded(rows: Sequence[Tensor], side: str) -> tuple[Tensor, Tensor | None]:
     """The rows as one tensor, and where it is padding, None without any."""
     tokens = nn.utils.rnn.pad_sequence([*rows], batch_first=True, padding_side=side)
-    lengths = torch.tensor([[len(it)] for it in rows], device=tokens.device)
+    lengths = torch.tensor([[len(row)] for row in rows], device=tokens.device)
     places = torch.arange(tokens.shape[1], device=tokens.device)
     mask_pad = places >= lengths if side == "right" else places < tokens.shape[1] - lengths
     return tokens, mask_pad if len({*map(len, rows)}) > 1 else None
@@ -176,9 +176,9 @@ def _padded(rows: Sequence[Tensor], side: str) -> tuple[Tensor, Tensor | None]:
 
 def _joined(parts: Sequence[Completions], order: Tensor, pad_token: int) -> Completions:
     """The rows of all batches in the order of the prompts."""
-    longest = max(it.tokens.shape[1] for it in parts)
-    filled = [nn.functional.pad(it.tokens, (0, longest - it.tokens.shape[1]), value=pad_token) for it in parts]
+    longest = max(part.tokens.shape[1] for part in parts)
+    filled = [nn.functional.pad(part.tokens, (0, longest - part.tokens.shape[1]), value=pad_token) for part in parts]
     places = order.argsort()
     columns = [*zip(*parts, strict=True)][1:]
-    others: Any = (None if it[0] is None else torch.cat(it)[places] for it in columns)
+    others: Any = (None if column[0] is None else torch.cat(column)[places] for column in columns)
     return Completions(torch.cat(filled)[places], *others)

@@ -50,11 +50,11 @@ def tensors_for(
     held_of |= {name: held for name, held in names.items() if not name.startswith(prefix)}
     copies = {name: held_of[source] for name, source in table.copied.items() if source in held_of}
     held_of = {**copies, **held_of}
-    _check(table, module, record, form, recipes, {name: it for name, it in held_of.items() if name not in unused})
+    _check(table, module, record, form, recipes, {name: value for name, value in held_of.items() if name not in unused})
     return {
-        name: recipe.make({it.name: record.tensors[held_of[it.name]] for it in recipe.sources})
+        name: recipe.make({source.name: record.tensors[held_of[source.name]] for source in recipe.sources})
         for name, recipe in recipes.items()
-        if all(it.name in held_of for it in recipe.sources)
+        if all(source.name in held_of for source in recipe.sources)
     }
 
 
@@ -109,4 +109,4 @@ def _check(
 
 
 def _names_in(recipes: Mapping[str, TensorRecipe]) -> set[str]:
-    return {it.name for recipe in recipes.values() for it in recipe.sources}
+    return {source.name for recipe in recipes.values() for source in recipe.sources}

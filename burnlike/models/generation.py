@@ -151,7 +151,7 @@ def stream(
     """
     if prompt.ndim != 1 or len(prompt) < 1:
         raise ArgumentError(f"stream: expected a prompt [tokens >= 1], got {list(prompt.shape)}")
-    device = next((it.device for it in model.parameters()), prompt.device)
+    device = next((parameter.device for parameter in model.parameters()), prompt.device)
     tokens = prompt.to(device, torch.int64)[None]
     if draft is not None:
         yield from draft.tokens(model, tokens, max_new_tokens, context_length, **options)

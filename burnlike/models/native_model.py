@@ -103,9 +103,9 @@ class _Parts:
     def __init__(self, model: nn.Module, weights: list[Tensor]) -> None:
         self._modules = [*model.modules()]
         self._kinds = {*map(type, self._modules)}
-        self._attributes = [vars(it) for it in self._modules]
+        self._attributes = [vars(module) for module in self._modules]
         names = ([name for name, it in vars(part).items() if not isinstance(it, dict | set)] for part in self._modules)
-        self._settings = [itemgetter("training", *it) for it in names]
+        self._settings = [itemgetter("training", *name) for name in names]
         # Parameters, buffers, children and hooks of calls.
         inner = [
             value
@@ -139,7 +139,7 @@ _FORWARD, _DTYPE = attrgetter("forward"), attrgetter("dtype")
 
 def _facts_of(tensors: list[Tensor]) -> list[tuple[object, ...]]:
     """Identity of a parameter's data: `tensor.data = other` and `model.to()` change it, and the object stays."""
-    return [(it.dtype, it.shape, it.stride(), it.device) for it in tensors]
+    return [(tensor.dtype, tensor.shape, tensor.stride(), tensor.device) for tensor in tensors]
 
 
 def read(
@@ -160,7 +160,7 @@ def read(
     except (OtherModelError, AttributeError, IndexError):  # of parts that were replaced: forward says what is wrong
         return None
     is_usable = form.d_head <= MOST_HEAD_WIDTH and all(
-        it.device.type == "cpu" and it.layout == torch.strided and not it.is_neg() for it in weights
+        weight.device.type == "cpu" and weight.layout == torch.strided and not weight.is_neg() for weight in weights
     )
     return (form, weights) if is_usable else None
 
@@ -173,7 +173,7 @@ def _is_plain(model: nn.Module) -> bool:
     kinds: set[type[nn.Module]] = set()
     for module in model.modules():
         kind = type(module)
-        own_functions = (name for name, it in vars(module).items() if callable(it))
+        own_functions = (name for name, value in vars(module).items() if callable(value))
         if is_changed(module) or any(inspect.isfunction(getattr(kind, name, None)) for name in own_functions):
             return False
         if type(module) in _CONTAINERS:

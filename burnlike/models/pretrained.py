@@ -236,8 +236,8 @@ def save_pretrained(
     description = described(values, CONFIG_NAME)
     if classes is not None and "id2label" in values:
         values |= {"id2label": dict(enumerate(classes)), "label2id": {name: at for at, name in enumerate(classes)}}
-    dtypes = {it.dtype for it in module.parameters()}
-    values["dtype"] = next((name for name, it in DTYPES.items() if {it} == dtypes), "float32")
+    dtypes = {parameter.dtype for parameter in module.parameters()}
+    values["dtype"] = next((name for name, dtype in DTYPES.items() if {dtype} == dtypes), "float32")
     theirs = record_to(description.table, module, record)
     make_directories(directory)
     saved = recorder_for(path, None).save(theirs, path)
@@ -307,7 +307,7 @@ def _on_meta(config: ModuleConfig, weights: Record, path: str) -> nn.Module:
     tensors = weights.tensors
     stored = sum(prod(shape_in(tensors, name)) * dtype_in(tensors, name).itemsize for name in tensors)
     saved = model.state_dict().keys()
-    tables = sum(it.numel() * it.itemsize for name, it in model.named_buffers() if name not in saved)
+    tables = sum(buffer.numel() * buffer.itemsize for name, buffer in model.named_buffers() if name not in saved)
     if tables > max(_MOST_TABLES, stored):
         raise ConfigError(
             f"{path}: asks for tables of positions of {tables / 1e9:.1f} GB beside weights of {stored / 1e9:.1f} GB"

@@ -19,8 +19,8 @@ from ..module.identity.param_id import ParamId
 from .bytes.source import Source
 
 # By the names of the safetensors format, here for every format.
-DTYPE_BITS: Mapping[str, int] = {it.record: it.bits for it in DTYPES}
-_KINDS = {it.record: it.kind for it in DTYPES}
+DTYPE_BITS: Mapping[str, int] = {dtype.record: dtype.bits for dtype in DTYPES}
+_KINDS = {dtype.record: dtype.kind for dtype in DTYPES}
 
 
 def byte_count(dtype: str, shape: Collection[int]) -> int:
@@ -218,7 +218,7 @@ def directory_reader(path: str | os.PathLike[str]) -> Callable[[str, str | None]
     if not os.path.isdir(path) or any(os.path.exists(os.path.join(path, it)) for it in whole):
         return None
     names = {*os.listdir(path)}
-    details = next((it for it in _DIRECTORIES if it in names), None)
+    details = next((directory for directory in _DIRECTORIES if directory in names), None)
     if details is None and any(map(_PART.fullmatch, names)):
         details = DETAILS
     return None if details is None else resolve(_DIRECTORIES[details])

@@ -70,7 +70,7 @@ def init_from(
             f" record{reason}; give the module that owns them a method {RESET}(device) that computes them"
         )
     tensors = (*module.parameters(), *module.buffers())
-    return module if all(it.device == target for it in tensors) else module.to(target)
+    return module if all(tensor.device == target for tensor in tensors) else module.to(target)
 
 
 def _build(config: Any, device: str) -> Any:
@@ -143,7 +143,7 @@ class _WithoutRandomNumbers(TorchDispatchMode):
         schema = schema_of(func)
         if schema.is_mutable:
             is_written = [it.alias_info is not None and it.alias_info.is_write for it in schema.arguments]
-            places = compress(enumerate(it.name for it in schema.arguments), is_written)
+            places = compress(enumerate(argument.name for argument in schema.arguments), is_written)
             changed = [args[at] if at < len(args) else kwargs.get(name) for at, name in places]
             tree_map(self._note, changed)
             return changed[0] if len(schema.returns) == 1 else tuple(changed) if schema.returns else None

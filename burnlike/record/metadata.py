@@ -194,7 +194,7 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
 
 def dump_versions(noted: Mapping[str, Any]) -> str:
     """The text of `VERSIONS`: path of a module -> what torch notes about it, if that is not the usual."""
-    return dump_values({path: it for path, it in noted.items() if it != USUAL_VERSION})
+    return dump_values({path: value for path, value in noted.items() if value != USUAL_VERSION})
 
 
 def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
@@ -259,7 +259,7 @@ def _ids(text: bytes, entries: Mapping[str, TensorEntry], place: str, budget: Bu
             if name in ids:
                 raise RecordFormatError(f"{place} names {name!r:.80} twice")
             if param_id.value in seen:
-                other = next(it for it, its_id in ids.items() if its_id == param_id)
+                other = next(key for key, its_id in ids.items() if its_id == param_id)
                 raise RecordFormatError(f"{place} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
             ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
             seen.add(param_id.value)

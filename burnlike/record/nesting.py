@@ -117,14 +117,14 @@ def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
     """One record of several: `parts` by their paths, and `around`, whose values include those of the parts."""
     whole = {"": around, **parts}
     filled = {path: record.tensors for path, record in parts.items() if record.tensors}
-    renamed = [renamed_tensors(it, {name: join(path, name) for name in it}) for path, it in filled.items()]
+    renamed = [renamed_tensors(value, {name: join(path, name) for name in value}) for path, value in filled.items()]
     lazy = [it for it in renamed if isinstance(it, LazyTensors)]
     tensors: Mapping[str, Tensor]
     if lazy and len(lazy) == len(renamed) and not around.tensors:
         tensors = merged(lazy)
     else:
         tensors = {name: it[name] for it in (around.tensors, *renamed) for name in it}
-    ids = {join(path, name): it for path, record in whole.items() for name, it in record.ids.items()}
+    ids = {join(path, name): value for path, record in whole.items() for name, value in record.ids.items()}
     aliases = {
         join(path, alias): join(path, name) for path, record in whole.items() for alias, name in record.aliases.items()
     }
@@ -134,9 +134,9 @@ def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
     is_known = is_alone and None not in layouts.values() and not any("." in path for path in parts)
     return replace(
         around,
-        tensors={name: it for name, it in tensors.items() if name not in again} if again else tensors,
+        tensors={name: tensor for name, tensor in tensors.items() if name not in again} if again else tensors,
         values={**around.values, IDS: more} if more else around.values,
-        ids={name: it for name, it in ids.items() if name not in again and name not in more},
+        ids={name: value for name, value in ids.items() if name not in again and name not in more},
         aliases={**{alias: again.get(name, name) for alias, name in aliases.items()}, **again},
         states=frozenset(join(path, name) for path, record in whole.items() for name in record.states) - again.keys(),
         layout=LayoutOf(partial(_layout_of_parts, layouts)) if is_known else None,
@@ -185,7 +185,7 @@ def part_of(record: "Record", path: str) -> "Record":
 def without(record: "Record", paths: Iterable[str]) -> "Record":
     """The record without what lies below the paths; a tensor that is tied to one of those goes, too."""
     prefixes = tuple(f"{path}." for path in paths)
-    values = {name: it for name, it in record.values.items() if not name.startswith(prefixes)}
+    values = {name: value for name, value in record.values.items() if not name.startswith(prefixes)}
     for path in paths:
         values = _without_value(values, path.split("."))
     tied = {alias for alias, name in record.aliases.items() if name.startswith(prefixes)}
@@ -200,7 +200,7 @@ def _without_value(values: Mapping[str, Any], path: Sequence[str]) -> dict[str, 
     if rest and not isinstance(inside, Mapping):
         return dict(values)
     left = _without_value(inside, rest) if isinstance(inside, Mapping) and rest else {}
-    return {key: left if key == name else it for key, it in values.items() if key != name or left}
+    return {key: left if key == name else value for key, value in values.items() if key != name or left}
 
 
 def _chosen(record: "Record", wants: Callable[[str], bool], prefix: str) -> "Record":
@@ -225,7 +225,7 @@ def _chosen(record: "Record", wants: Callable[[str], bool], prefix: str) -> "Rec
 def _values_below(record: "Record", path: str) -> dict[str, Any] | None:
     """The values below `path`, and the entries of state dicts, whose names have dots; None where there are none."""
     is_there, values = value_at(record.values, path)
-    values = {str(index): it for index, it in enumerate(values)} if isinstance(values, list | tuple) else values
+    values = {str(index): value for index, value in enumerate(values)} if isinstance(values, list | tuple) else values
     below = dict(values) if is_there and isinstance(values, Mapping) else {}
     names = {name for name, _ in entries_of(below)}
     entries = {short: tree for name, tree in entries_of(record.values) if (short := _below(name, path))}

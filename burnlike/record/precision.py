@@ -10,7 +10,7 @@ from .._dtypes import DTYPES, convertible, torch_dtypes
 from .._patterns import compiled, pattern_problem
 from ..errors import ArgumentError, BurnlikeError, DTypeError, RecordError, RecordFormatError
 
-_DTYPES: dict[str, torch.dtype] = {it.record: getattr(torch, it.torch) for it in DTYPES if it.torch}
+_DTYPES: dict[str, torch.dtype] = {dtype.record: getattr(torch, dtype.torch) for dtype in DTYPES if dtype.torch}
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 

@@ -89,7 +89,7 @@ class Record:
 
     def __post_init__(self) -> None:
         if isinstance(self.tensors, dict) and not {*map(type, self.tensors.values())} <= {Tensor}:
-            object.__setattr__(self, "tensors", {name: _tensor(name, it) for name, it in self.tensors.items()})
+            object.__setattr__(self, "tensors", {name: _tensor(name, tensor) for name, tensor in self.tensors.items()})
         for label, names in (("ids", self.ids), ("aliases", self.aliases.values())):
             for name in names:
                 if name not in self.tensors:

@@ -88,7 +88,7 @@ def template_of(config: ConversationsConfig[Any], directory: Path | None = None)
 def prompts(config: ConversationsConfig[Any], sources: Sequence[Any], directory: Path) -> Unlabeled:
     """The prompts of files (`.txt`: one a line) and streams, as tokens, with the codec that decodes the answers."""
     run_codec = codec(config, directory)
-    rows = [it for source in sources for it in read_prompts(run_codec, source)]
+    rows = [prompt for source in sources for prompt in read_prompts(run_codec, source)]
     return _unlabeled(rows, PromptBatcher(run_codec))
 
 
@@ -120,7 +120,7 @@ def prompt_tokens(run_codec: Any, row: Any, *, continues: bool = False, system: 
     try:
         is_text = isinstance(row, str)
         conversation = Conversation([{"role": "user", "content": row}]) if is_text else run_codec.prompt_in(row)
-        if system is not None and not any(it["role"] == "system" for it in conversation.messages[:1]):
+        if system is not None and not any(message["role"] == "system" for message in conversation.messages[:1]):
             conversation.messages.insert(0, {"role": "system", "content": system})
         expect_texts(conversation)
         return torch.tensor(run_codec.template.prompt(conversation))
@@ -186,5 +186,5 @@ class PromptBatcher:
         self._continues = continues
 
     def batch(self, items: Sequence[Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:
-        tokens = [it["input_ids"].to(device) for it in items]
+        tokens = [item["input_ids"].to(device) for item in items]
         return {"input_ids": tokens, "codec": self._codec, "continues": self._continues}

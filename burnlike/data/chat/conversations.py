@@ -167,10 +167,10 @@ class PackedConversations(Fingerprinted):
 
     @staticmethod
     def _joined(items: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        positions = [torch.arange(len(it["input_ids"])) for it in items]
+        positions = [torch.arange(len(item["input_ids"])) for item in items]
         return {
-            "input_ids": torch.cat([it["input_ids"] for it in items]),
-            "labels": torch.cat([it["labels"] for it in items]),
+            "input_ids": torch.cat([item["input_ids"] for item in items]),
+            "labels": torch.cat([item["labels"] for item in items]),
             "position_ids": torch.cat(positions),
         }
 
@@ -205,4 +205,4 @@ class ConversationBatcher:
                 batch["position_ids"][row, size:] = torch.arange(shape[1] - size)
         if "position_ids" not in batch:
             batch["attention_mask"] = (torch.arange(shape[1]) < torch.tensor(sizes)[:, None]).long()
-        return {name: it.to(device, non_blocking=True) for name, it in batch.items()}
+        return {name: value.to(device, non_blocking=True) for name, value in batch.items()}

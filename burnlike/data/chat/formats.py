@@ -235,7 +235,7 @@ def _message(place: str, value: Any, role: str, content: str, roles: Mapping[str
     calls = _parsed(value.get("tool_calls"))
     rest = {name: it for name, it in value.items() if name not in (role, content, "tool_calls") and it is not None}
     if calls:
-        rest["tool_calls"] = [_call(f"{place}.tool_calls[{number}]", it) for number, it in enumerate(calls)]
+        rest["tool_calls"] = [_call(f"{place}.tool_calls[{number}]", call) for number, call in enumerate(calls)]
     if "weight" in rest and rest["weight"] not in (0, 1):
         raise WrongRow(f"{place}.weight: expected 0 (no loss on this answer) or 1, got {_shown(rest['weight'])}")
     text = value.get(content)
@@ -247,7 +247,7 @@ def _message(place: str, value: Any, role: str, content: str, roles: Mapping[str
 def _content(place: str, value: Any, role: str) -> Any:
     """A text; or parts with text and images, each with the text that says where it is, or None."""
     parts = [it for it in value if isinstance(it, Mapping)] if role == "user" and isinstance(value, list) else []
-    if not any(it.get("type") == "image" for it in parts):
+    if not any(part.get("type") == "image" for part in parts):
         return _text(place, value)
     return [
         {"type": "image", "image": next((it[key] for key in _IMAGE_KEYS if it.get(key) is not None), None)}
@@ -259,7 +259,7 @@ def _content(place: str, value: Any, role: str) -> Any:
 
 def image_parts(messages: Messages) -> list[dict[str, Any]]:
     """The parts of messages that are images, in their order."""
-    contents = (it["content"] for it in messages if isinstance(it["content"], list))
+    contents = (message["content"] for message in messages if isinstance(message["content"], list))
     return [part for parts in contents for part in parts if part["type"] == "image"]
 
 
@@ -279,7 +279,7 @@ def tools_of(row: Mapping[str, Any]) -> list[Any] | None:
     tools = _parsed(row.get("tools"))
     if not tools:
         return None
-    if not isinstance(tools, list) or not all(isinstance(it, Mapping) for it in tools):
+    if not isinstance(tools, list) or not all(isinstance(tool, Mapping) for tool in tools):
         raise WrongRow(f"tools: expected a list of JSON objects, got {_shown(tools)}")
     return tools
 

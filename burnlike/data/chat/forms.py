@@ -89,7 +89,7 @@ class MessageForm:
             thought, content = split_thought(message)
         if not thought or (self._with_thoughts and self.thought_key is None and self._writes_inline):
             return message
-        rest = {name: it for name, it in message.items() if name not in THOUGHT_KEYS}
+        rest = {name: value for name, value in message.items() if name not in THOUGHT_KEYS}
         by_key = {self.thought_key: thought} if self._with_thoughts and self.thought_key is not None else {}
         return {**rest, "content": content, **by_key}
 
@@ -104,8 +104,8 @@ class MessageForm:
         calls = message["tool_calls"]
         if as_json:
             calls = [
-                {**it, "function": {**it["function"], "arguments": _as_json(it["function"]["arguments"])}}
-                for it in calls
+                {**call, "function": {**call["function"], "arguments": _as_json(call["function"]["arguments"])}}
+                for call in calls
             ]
         return {**message, "content": (message["content"] or None) if no_content else message["content"],
                 "tool_calls": calls}  # fmt: skip

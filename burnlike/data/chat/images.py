@@ -32,8 +32,8 @@ def _placed(messages: Messages, count: int) -> Messages:
     """The messages with parts for the images of a column."""
     if image_parts(messages):
         return messages
-    users = [place for place, it in enumerate(messages) if it["role"] == "user"]
-    if users and not any(_MARK in messages[it]["content"] for it in users):
+    users = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    if users and not any(_MARK in messages[user]["content"] for user in users):
         first = messages[users[0]]["content"]
         begun = {**messages[users[0]], "content": [*_empty(count), {"type": "text", "text": first}]}
         return [*messages[: users[0]], begun, *messages[users[0] + 1 :]]
@@ -51,7 +51,7 @@ def _split(text: str) -> list[dict[str, Any]]:
     """The parts of a text with marks."""
     texts = [{"type": "text", "text": it} for it in text.split(_MARK)]
     parts = [texts[0], *chain.from_iterable(zip(_empty(len(texts) - 1), texts[1:], strict=True))]
-    return [it for it in parts if it["type"] == "image" or it["text"]]
+    return [part for part in parts if part["type"] == "image" or part["text"]]
 
 
 def _file(value: Any, source: Source) -> Path:
@@ -95,7 +95,7 @@ class ImageReader:
     @staticmethod
     def is_in(directory: Path) -> bool:
         """True if a directory has a processor."""
-        return any((directory / it).is_file() for it in _PROCESSORS)
+        return any((directory / processor).is_file() for processor in _PROCESSORS)
 
     def with_images(self, conversation: Conversation, row: Mapping[str, Any], source: Source) -> Conversation:
         """The conversation with a file for each image: of its part, or else the next of the column `images` or `image`.
@@ -154,7 +154,7 @@ class ImageReader:
             WrongConversation: the template writes other marks, an image can't be read, or the processor takes others.
             DataError: there is no processor.
         """
-        files = [it["image"] for it in image_parts(conversation.messages)]
+        files = [part["image"] for part in image_parts(conversation.messages)]
         if not files and not any(mark in row.text for row in rows for mark in self._marks):
             return [row._replace(pictured=Pictured(row.text)) for row in rows]
         processor = self.processor
@@ -165,7 +165,7 @@ class ImageReader:
                 " such marks out of the texts, or name the model's own template by data.chat_template"
             )
         try:
-            pictures = [read_picture(it) for it in files]
+            pictures = [read_picture(file) for file in files]
             return [
                 self._expanded(row, files[:count], pictures[:count]) for row, count in zip(rows, counts, strict=True)
             ]
@@ -193,7 +193,7 @@ class ImageReader:
 
     def inputs(self, texts: Sequence[str], images: Sequence[Sequence[Path]]) -> Mapping[str, Tensor]:
         """The inputs of the model for texts with marks, padded on the right."""
-        pictures = [[read_picture(it) for it in files] for files in images]
+        pictures = [[read_picture(file) for file in files] for files in images]
         return self._processed(texts, pictures, padding=True, padding_side="right", return_tensors="pt")
 
     def _processed(self, texts: Sequence[str], pictures: Sequence[Sequence[Any]], **options: Any) -> Mapping[str, Any]:
@@ -239,7 +239,7 @@ class PicturedBatcher(ConversationBatcher):
 
     def batch(self, items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Any]:
         batch = super().batch(items, device)
-        pictured: list[Pictured] = [it["pictured"] for it in items]
+        pictured: list[Pictured] = [item["pictured"] for item in items]
         inputs = self._reader.inputs([it.text for it in pictured], [it.images for it in pictured])
         shape, length = inputs["input_ids"].shape, batch["input_ids"].shape[1]
         for name, value in inputs.items():

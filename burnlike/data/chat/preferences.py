@@ -49,7 +49,7 @@ _WITH_SYSTEM = ("conversations", "instruction")
 
 def system_beside(column: str, row: Mapping[str, Any], messages: Messages) -> Messages:
     """The system message of a row that its messages lack, by the column that they were read from; none, or one."""
-    has_system = column in _WITH_SYSTEM or any(it["role"] == "system" for it in messages[:1])
+    has_system = column in _WITH_SYSTEM or any(message["role"] == "system" for message in messages[:1])
     return turn("system", row, "system") if row.get("system") and not has_system else []
 
 
@@ -64,7 +64,7 @@ class AnswerFormat(NamedTuple):
 
     @property
     def name(self) -> str:
-        columns = [it for it in (self.column, *self.answers, self.label) if it]
+        columns = [answer for answer in (self.column, *self.answers, self.label) if answer]
         return f"{', '.join(columns)}{'' if self.column else ' (whole conversations)'}"
 
     def read(self, row: Mapping[str, Any]) -> list[Conversation]:
@@ -189,7 +189,7 @@ class PairBatcher(ConversationBatcher):
 
     def batch(self, items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Any]:
         rows = super().batch([item[name] for item in items for name in ANSWERS], device)
-        batch = {name: it.unflatten(0, (len(items), 2)) for name, it in rows.items()}
+        batch = {name: row.unflatten(0, (len(items), 2)) for name, row in rows.items()}
         batch["margin"] = torch.tensor([item["margin"] for item in items], device=device)
         return batch | _reference(items, device)
 
@@ -211,7 +211,7 @@ class PackedPairBatcher(ConversationBatcher):
 
     def batch(self, items: Sequence[Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:
         of_pairs = {name: torch.cat([it[name] for it in items]) for name in ("margin", "reference") if name in items[0]}
-        return super().batch(items, device) | {name: it.to(device) for name, it in of_pairs.items()}
+        return super().batch(items, device) | {name: pair.to(device) for name, pair in of_pairs.items()}
 
 
 class PreferenceData(ChatData):
@@ -226,9 +226,9 @@ class PreferenceData(ChatData):
         self.facts = {**self.facts, "padding": self.template.pad_token, "max_length": config.max_length}
 
     def examples(self, count: int) -> list[str]:
-        rows = [self._train_rows.answers(it) for it in range(min(count, len(self._train_rows)))]
+        rows = [self._train_rows.answers(index) for index in range(min(count, len(self._train_rows)))]
         if self.format.label:
-            items = [self._train_rows[it]["desirable"] for it in range(len(rows))]
+            items = [self._train_rows[index]["desirable"] for index in range(len(rows))]
             return [
                 f"{'desirable' if value else 'undesirable'}:\n{self._shown(row[0])}"
                 for row, value in zip(rows, items, strict=True)
@@ -281,7 +281,7 @@ Answered = tuple[tuple[str, ...], list[Tensor]]
 def whole_conversations(config: PreferencesConfig, sources: Sequence[Any], directory: Path) -> Unlabeled:
     """The conversations of files and streams of JSON, each with its answer: two of a row of a pair."""
     template = template_of(config, directory)
-    read = [*answered_rows(config, template, chain.from_iterable(prompt_rows(it) for it in sources))]
+    read = [*answered_rows(config, template, chain.from_iterable(prompt_rows(source) for source in sources))]
     dataset: Dataset[Any] = InMemDataset([it for _, it in read])
     return Unlabeled(dataset, [place for place, _ in read], AnsweredBatcher(template.pad_token))
 

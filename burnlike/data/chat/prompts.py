@@ -72,9 +72,9 @@ class PromptRowBatcher(ConversationBatcher):
 
     def batch(self, items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Any]:
         return {
-            "input_ids": [it["input_ids"].to(device) for it in items],
-            "messages": [it["messages"] for it in items],
-            "rows": [it["row"] for it in items],
+            "input_ids": [item["input_ids"].to(device) for item in items],
+            "messages": [item["messages"] for item in items],
+            "rows": [item["row"] for item in items],
         }
 
 
@@ -92,9 +92,9 @@ class PromptData(ChatData):
         return "answers are the model's own"
 
     def examples(self, count: int) -> list[str]:
-        items = [self._train_rows[it] for it in range(min(count, len(self._train_rows)))]
-        texts = [self.template.tokenizer.decode(it["input_ids"].tolist()) for it in items]
-        columns = [{name: value for name, value in it["row"].items() if name not in PROMPTS} for it in items]
+        items = [self._train_rows[index] for index in range(min(count, len(self._train_rows)))]
+        texts = [self.template.tokenizer.decode(item["input_ids"].tolist()) for item in items]
+        columns = [{name: value for name, value in item["row"].items() if name not in PROMPTS} for item in items]
         return [f"{text}\n{row or ''}".rstrip() for text, row in zip(texts, columns, strict=True)]
 
     def _format_of_row(self, first: Mapping[str, Any]) -> Any:

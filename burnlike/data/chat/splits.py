@@ -129,7 +129,7 @@ class ChatData(Splits):
         return lines
 
     def examples(self, count: int) -> list[str]:
-        return [self._shown(self._train_rows[it]) for it in range(min(count, len(self._train_rows)))]
+        return [self._shown(self._train_rows[index]) for index in range(min(count, len(self._train_rows)))]
 
     def _shown(self, item: Mapping[str, Any]) -> str:
         """The text of `input_ids` and `labels` of a conversation, with what has no loss marked."""
@@ -140,7 +140,7 @@ class ChatData(Splits):
         text = marked_text(item["input_ids"], (item["labels"] != NO_TARGET).tolist(), decode)
         files = item["pictured"].images if "pictured" in item else ()
         text = _REPEATED.sub(lambda it: f"{it[1]} x {len(it[0]) // len(it[1])} ", text) if files else text
-        return "\n".join([*(f"image {it}" for it in files), text])
+        return "\n".join([*(f"image {file}" for file in files), text])
 
     def expect_vocabulary(self, size: int) -> None:
         """Refuse a model that does not know all tokens of the tokenizer."""
@@ -149,7 +149,7 @@ class ChatData(Splits):
 
     def _read(self, sources: Sequence[Source]) -> ConversationTokens:
         rows = PicturedTokens() if ImageReader.is_in(self.template.directory) else ConversationTokens()
-        for piece in pieces(((it, *row) for it in sources for row in it), AT_ONCE):
+        for piece in pieces(((source, *row) for source in sources for row in source), AT_ONCE):
             self.counts["read"] += len(piece)
             read = [
                 (place, conversation)
@@ -226,9 +226,9 @@ class ChatData(Splits):
         if not config.packing:
             return *datasets, self.batcher_type(self.template.pad_token), others, fingerprint
         capacity = self.packed_conversations * config.max_length
-        packs = [self.packed_type(it, capacity, config.split_seed) for it in datasets]
-        more = {name: self.packed_type(it, capacity, config.split_seed) for name, it in others.items()}
-        length = max(it.length for it in packs)
+        packs = [self.packed_type(dataset, capacity, config.split_seed) for dataset in datasets]
+        more = {name: self.packed_type(value, capacity, config.split_seed) for name, value in others.items()}
+        length = max(pack.length for pack in packs)
         return *packs, self.packed_batcher_type(self.template.pad_token, length), more, fingerprint
 
     def _fingerprint_of(self, by_split: Mapping[str, Sequence[Source]]) -> FileFingerprint:

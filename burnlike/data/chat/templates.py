@@ -139,7 +139,7 @@ class ChatTemplate:
         self._form = MessageForm(self._tried, with_thoughts=thoughts == "train")
         self.marks_answers = bool(_GENERATION.search(self.text))
         pads = (self.tokenizer.pad_token_id, self.eos_token, 0)
-        self.pad_token: int = next(it for it in pads if it is not None)
+        self.pad_token: int = next(pad for pad in pads if pad is not None)
 
     @cached_property
     def end_tokens(self) -> frozenset[int]:
@@ -157,14 +157,14 @@ class ChatTemplate:
     def left_out(self, conversation: Conversation) -> list[str]:
         """The kinds of messages of a conversation that the template does not write, for a person."""
         messages = conversation.messages
-        roles = {f"{'later ' if place else ''}{it['role']}" for place, it in enumerate(messages)}
-        answers = [it for it in messages if it["role"] == "assistant"]
+        roles = {f"{'later ' if place else ''}{message['role']}" for place, message in enumerate(messages)}
+        answers = [message for message in messages if message["role"] == "assistant"]
         kinds = [kind for role, kind in self._left_out.items() if role in roles]
         if conversation.tools and "tools" not in self.text:
             kinds.append("tools")
-        if any(it.get("tool_calls") for it in answers) and not self._form.writes_calls:
+        if any(answer.get("tool_calls") for answer in answers) and not self._form.writes_calls:
             kinds.append("calls of tools")
-        if any(self._form.leaves_out_thought(it) for it in answers) and not self._opens_thoughts:
+        if any(self._form.leaves_out_thought(answer) for answer in answers) and not self._opens_thoughts:
             kinds.append("thoughts")
         return kinds
 
@@ -307,10 +307,10 @@ class ChatTemplate:
         """The places of the answers that there is a loss on: not of calls alone, where the template writes none."""
         return [
             place
-            for place, it in enumerate(messages)
-            if it["role"] == "assistant"
-            and it.get("weight", 1)
-            and (it["content"] or not it.get("tool_calls") or self._form.writes_calls)
+            for place, message in enumerate(messages)
+            if message["role"] == "assistant"
+            and message.get("weight", 1)
+            and (message["content"] or not message.get("tool_calls") or self._form.writes_calls)
         ]
 
     def _begun(self, messages: Messages, tools: Any, before: str, after: str) -> tuple[int, str]:
@@ -324,14 +324,14 @@ class ChatTemplate:
                 return len(asked), after
         alone, other = (self._render(it, tools) for it in (messages[:-1], [*messages[:-1], ANSWER]))
         marks = sorted({*self._special_texts, "<think>", "</think>"}, key=len, reverse=True)
-        marks = [it for it in marks if any(it in text for text in (before, after, other))]
+        marks = [mark for mark in marks if any(mark in text for text in (before, after, other))]
         alone, other, asked, answered = (_folded(it, marks) for it in (alone, other, before, after))
         asking = asked.removeprefix(alone) or asked[max((asked.rfind(it) for it in asked if _is_mark(it)), default=0) :]
         shared = _shared(other, answered)
         question = messages[-2]["content"] if len(messages) > 1 else ""
         question = "" if isinstance(question, list) else question.strip()
         start = shared.rfind(question) + len(question) if question in shared else len(shared)
-        header = next((asking[:it] for it in range(len(asking), 0, -1) if asking[:it] in shared[start:]), "")
+        header = next((asking[:index] for index in range(len(asking), 0, -1) if asking[:index] in shared[start:]), "")
         opening, answer = asking[len(header) :], answered[shared.rfind(header) + len(header) :]
         opens, closes = _OPENED.search(before) is not None, answer[:1] == _folded("</think>", marks)
         fits = not opening or (answer[:1] != opening[0] and (opens or (not closes and sum(map(_is_mark, opening)) > 1)))
@@ -352,7 +352,7 @@ class ChatTemplate:
         """Refuse an answer of which the template leaves out something that it writes of others."""
         thought, content = split_thought(answer)
         calls = answer.get("tool_calls", ()) if self._form.writes_calls else ()
-        wanted = [content.strip(), *(it["function"]["name"] for it in calls)]
+        wanted = [content.strip(), *(call["function"]["name"] for call in calls)]
         if self._thoughts == "train" and self._form.thought_key is not None:
             wanted.append(thought.strip())
         if missing := [it for it in wanted if it not in text]:
@@ -368,7 +368,7 @@ class ChatTemplate:
         answers = self._answers(messages)
         wanted = answers[-1:] if only_last else answers
         spans = [(begin, end) for begin, end in marks]
-        if wanted != [place for place, it in enumerate(messages) if it["role"] == "assistant"]:
+        if wanted != [place for place, message in enumerate(messages) if message["role"] == "assistant"]:
             places = self._places_of(wanted, messages, tools)
             spans = [(begin, end) for begin, end in spans if any(it[0] <= begin and end <= it[1] for it in places)]
         ends = bool(spans) and wanted[-1:] == [len(messages) - 1]
@@ -404,9 +404,9 @@ class ChatTemplate:
             alone, more = self._render([USER, ANSWER], None), self._render([USER, ANSWER, USER], None)
         except WrongConversation:
             return ""
-        ends = [it for it in self._special_texts if alone.rstrip().endswith(it)]
+        ends = [text for text in self._special_texts if alone.rstrip().endswith(text)]
         ended = alone[: len(alone.rstrip()) - max(map(len, ends))] if ends else ""
-        is_more = any(ended.rstrip().endswith(it) for it in self._special_texts)
+        is_more = any(ended.rstrip().endswith(text) for text in self._special_texts)
         return alone[len(ended) :] if is_more and more.startswith(ended) and not more.startswith(alone) else ""
 
     @cached_property
@@ -427,9 +427,9 @@ class ChatTemplate:
             asked = self._render([USER], None, begins_answer=True)
         except WrongConversation:
             asked = ""
-        marks = [it for it in self._special_texts if it in texts[1] or it in texts[0]]
-        ends = [_folded(it.rpartition(ANSWER["content"])[2], marks) for it in texts]
-        behind = ends[0][len(_shared(*ends)) :] if all(ANSWER["content"] in it for it in texts) else ""
+        marks = [text for text in self._special_texts if text in texts[1] or text in texts[0]]
+        ends = [_folded(text.rpartition(ANSWER["content"])[2], marks) for text in texts]
+        behind = ends[0][len(_shared(*ends)) :] if all(ANSWER["content"] in text for text in texts) else ""
         is_text = any(not _is_mark(it) for it in behind.strip())
         behind = _unfolded(behind, marks)
         return behind if is_text or (behind and asked.endswith(behind)) else ""

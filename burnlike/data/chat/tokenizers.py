@@ -20,7 +20,7 @@ def tokenizer_problem(text: str) -> str:
     files = [path] if path.is_file() else [it for it in path.glob("*") if it.name in _NAMES or it.suffix in _OF_WORDS]
     if path.is_dir() and not files:
         return f"{text}: expected the files of a tokenizer, got a directory without {', '.join(_NAMES)}"
-    return next((problem for it in files if (problem := lfs_pointer_problem(it))), "")
+    return next((problem for file in files if (problem := lfs_pointer_problem(file))), "")
 
 
 def read_tokenizer(directory: Path) -> Any:
@@ -55,8 +55,8 @@ def add_tokens(tokenizer: Any, texts: Sequence[str]) -> dict[str, int]:
     from transformers import AddedToken
 
     there = tokenizer.get_vocab()
-    tokenizer.add_tokens([AddedToken(it, normalized=False) for it in texts if it not in there])
-    return {it: tokenizer.convert_tokens_to_ids(it) for it in texts}
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in texts if text not in there])
+    return {text: tokenizer.convert_tokens_to_ids(text) for text in texts}
 
 
 def tokenizer_files(directory: Path) -> dict[str, Path]:
@@ -67,7 +67,7 @@ def tokenizer_files(directory: Path) -> dict[str, Path]:
     """
     files = [it for it in directory.iterdir() if it.is_file() and it.suffix in _KINDS and not it.name.startswith(".")]
     files = [it for it in files if not any(name in it.name for name in _WEIGHTS)]
-    files += [it for it in (directory / "additional_chat_templates").glob("*.jinja") if it.is_file()]
+    files += [path for path in (directory / "additional_chat_templates").glob("*.jinja") if path.is_file()]
     blobs = hub_blobs(directory)
     for file in files:
         try:

@@ -102,7 +102,7 @@ class Column:
                 return [name]
             unknown = [f"{name}.unknown"] if self.rule.unknown == "own" else []
             return [*(f"{name}={it}" for it in self.facts["categories"]), *unknown, *flag]
-        parts = [f"{name}.{it}" for it in self.rule.parts] if self.rule.kind == "date" else [name]
+        parts = [f"{name}.{part}" for part in self.rule.parts] if self.rule.kind == "date" else [name]
         return [*parts, *flag]
 
     def learn_categories(self, part: Rows) -> None:
@@ -306,7 +306,7 @@ class Column:
             "day_of_year": lambda: moment.timetuple().tm_yday,
             "days": lambda: _since_epoch(moment) / _DAY_S,
         }
-        return [float(fills[it]() if it in fills else getattr(moment, it)) for it in self.rule.parts]
+        return [float(fills[part]() if part in fills else getattr(moment, part)) for part in self.rule.parts]
 
 
 _CLASSES = {str: "text", int: "a whole number", float: "a number with a fraction", bool: "a truth value"}
@@ -335,10 +335,10 @@ class Targets(NamedTuple):
         if self.kind == "classes":
             return _classes(parts, self.names[0], known_classes)
         if self.kind == "numbers":
-            numbers = [torch.stack([self._numbers(part, it) for it in self.names], 1) for part in parts]
-            return None, [it[:, 0] if len(self.names) == 1 else it for it in numbers]
+            numbers = [torch.stack([self._numbers(part, name) for name in self.names], 1) for part in parts]
+            return None, [number[:, 0] if len(self.names) == 1 else number for number in numbers]
         if len(self.names) > 1:
-            marks = [torch.stack([_marks(part, it) for it in self.names], 1) for part in parts]
+            marks = [torch.stack([_marks(part, name) for name in self.names], 1) for part in parts]
             return [*self.names], marks
         return self._labels(parts, known_classes)
 
@@ -351,7 +351,7 @@ class Targets(NamedTuple):
         return torch.zeros(shape, dtype=torch.float32)
 
     def _numbers(self, part: Rows, name: str) -> Tensor:
-        values = [number_of(part.file, *it, name, self.decimal, is_target=True) for it in part.rows]
+        values = [number_of(part.file, *row, name, self.decimal, is_target=True) for row in part.rows]
         return torch.tensor(values, dtype=torch.float64)
 
     def _labels(self, parts: Sequence[Rows], known_classes: Sequence[str] | None) -> tuple[list[str], list[Tensor]]:
@@ -382,12 +382,12 @@ class Targets(NamedTuple):
         if is_missing(raw):
             return []
         labels = raw if isinstance(raw, list) else str(raw).split(self.separator)
-        if any(isinstance(it, list | dict) or is_missing(it) for it in labels):
+        if any(isinstance(label, list | dict) or is_missing(label) for label in labels):
             place = file.place(line, self.names[0])
             raise DataError(
                 f"{place}: '{self.names[0]}': expected labels with '{self.separator}' between them, got {shown(raw)}"
             )
-        return [class_text(it).strip() for it in labels]
+        return [class_text(label).strip() for label in labels]
 
 
 def _marks(part: Rows, name: str) -> Tensor:

@@ -155,7 +155,7 @@ class ComposedConfig(DatasetConfig, tag="Composed"):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         for name in ("context_length", "vocab_size", "item_shape", "tokenizer", "chat_template", "packing"):
-            values = [getattr(it, name, None) for it in self.datasets]
+            values = [getattr(dataset, name, None) for dataset in self.datasets]
             for place, value in enumerate(values):
                 if value != values[0]:
                     yield f"datasets.{place}", f"expected the {name} of the first one, {values[0]}, got {value}"
@@ -169,12 +169,12 @@ class ComposedConfig(DatasetConfig, tag="Composed"):
     def init(self) -> "Splits":
         from .splits import composed
 
-        return composed([it.init() for it in self.datasets])
+        return composed([dataset.init() for dataset in self.datasets])
 
     def init_with(self, facts: "Mapping[str, Any]", directory: "Path") -> "Splits":
         from .splits import composed
 
-        return composed([it.init_with(facts, directory) for it in self.datasets])
+        return composed([dataset.init_with(facts, directory) for dataset in self.datasets])
 
     def unlabeled(self, sources: "Sequence[Any]", facts: "Mapping[str, Any]", directory: "Path") -> Any:
         return self.datasets[0].unlabeled(sources, facts, directory)
@@ -287,9 +287,9 @@ class TableConfig(DatasetConfig["Table"], builds=".tables"):
                 yield key, f"expected columns other than the target '{wrong[0]}'"
             if len(set(names)) < len(names):
                 yield key, f"expected each column once, got {', '.join(names)}"
-        if both := [it for it in self.features if it in self.exclude]:
+        if both := [feature for feature in self.features if feature in self.exclude]:
             yield "exclude", f"expected other columns than those of `features`, got '{both[0]}'"
-        if both := [it for it in self.categories if it in self.columns]:
+        if both := [category for category in self.categories if category in self.columns]:
             yield "categories", f"'{both[0]}' has a rule in `columns` too; keep one of them"
         for name, rule in self.columns.items():
             if name in self.targets and rule != ColumnConfig(missing="drop"):

@@ -39,7 +39,7 @@ class HuggingFaceDataset(Fingerprinted):
             hint = nearest(missing[0], dataset.column_names) or f"; there are {', '.join(dataset.column_names)}"
             raise DataError(f"there is no column '{missing[0]}'{hint}")
         self.columns = list(columns)
-        self.images = [name for name, it in dataset.features.items() if type(it).__name__ == "Image"]
+        self.images = [name for name, feature in dataset.features.items() if type(feature).__name__ == "Image"]
         self.dataset = dataset.with_format("torch", columns=self.columns or None)
         self.fingerprint = fingerprint
 
@@ -65,11 +65,11 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
     path = existing(config.path, "data.path", "directory")
     saved = opened(path)
     is_one = not isinstance(saved, dict)
-    parts = {"": saved} if is_one else {str(name): it for name, it in saved.items()}
+    parts = {"": saved} if is_one else {str(name): value for name, value in saved.items()}
     files = {
-        f"{name}/{place}": Path(it["filename"])
+        f"{name}/{place}": Path(file["filename"])
         for name, part in parts.items()
-        for place, it in enumerate(part.cache_files)
+        for place, file in enumerate(part.cache_files)
     }
     facts = {name: value for name, value in config.to_dict().items() if name != "path"}
     fingerprint = FileFingerprint(files, facts)

@@ -279,7 +279,7 @@ class ImageFolderDataset(Fingerprinted):
             images = images_in(path / name)
             if not images:
                 raise DataError(f"{path / name}: expected images ({', '.join(EXTENSIONS)}), got none")
-            items += [(it, number) for it in images]
+            items += [(image, number) for image in images]
         return cls(items, classes=classes, **options)
 
     @classmethod
@@ -376,7 +376,7 @@ def image_splits(config: ImageFolderConfig) -> ImageSplits:
     """The images of a folder in parts."""
     fraction, seed, options = config.validation_fraction, config.split_seed, {"mode": config.mode, "size": config.size}
     roots = {"data.path": config.path, "data.masks": config.masks, "data.validation_path": config.validation_path}
-    folders = {name: existing(it, name, "directory") for name, it in roots.items() if it is not None}
+    folders = {name: existing(root, name, "directory") for name, root in roots.items() if root is not None}
 
     def dataset(name: str) -> ImageFolderDataset:
         if config.masks is None:

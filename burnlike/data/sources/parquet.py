@@ -21,7 +21,7 @@ def parquet_file(path: Path) -> Any:
     with _naming(f"{path}: expected a whole Parquet file"):
         file = pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
         _ = file.schema_arrow  # made now, so that a damaged one fails here
-        _expect_rows(sum(_rows_of(file, it) for it in range(file.num_row_groups)), file.metadata.num_rows)
+        _expect_rows(sum(_rows_of(file, index) for index in range(file.num_row_groups)), file.metadata.num_rows)
         return file
 
 
@@ -50,12 +50,12 @@ def group_sizes(path: Path, file: Any, columns: Sequence[str]) -> list[tuple[int
     leaves = _leaves(file, columns)
     arrays = []
     for group in range(file.num_row_groups):
-        if all(file.schema.column(it).max_repetition_level == 0 for it in leaves):
+        if all(file.schema.column(leaf).max_repetition_level == 0 for leaf in leaves):
             # `column`, below, ends the process where the metadata is damaged, which reading a row finds out.
             with _naming(f"{path}: row group {group} can't be read"):
                 next(file.iter_batches(1, [group], [*columns], use_threads=False), None)
         about = file.metadata.row_group(group)
-        arrays.append((about.num_rows, sum(about.column(it).total_uncompressed_size for it in leaves)))
+        arrays.append((about.num_rows, sum(about.column(leaf).total_uncompressed_size for leaf in leaves)))
     return arrays
 
 
@@ -64,11 +64,11 @@ def read_group(path: Path, file: Any, group: int, columns: Sequence[str]) -> Any
     import pyarrow
 
     about, leaves = file.metadata.row_group(group), _leaves(file, columns)
-    if _VALUE_BYTES * sum(about.column(it).num_values for it in leaves) > _LARGEST_GROUP:
+    if _VALUE_BYTES * sum(about.column(leaf).num_values for leaf in leaves) > _LARGEST_GROUP:
         raise _too_large(path, group)  # of one value that comes again and again, which takes a few bytes in the file
     pieces, size = [], 0
     with _naming(f"{path}: row group {group} can't be read"):
-        if all(file.schema.column(it).physical_type != "BYTE_ARRAY" for it in leaves):
+        if all(file.schema.column(leaf).physical_type != "BYTE_ARRAY" for leaf in leaves):
             table = file.read_row_group(group, columns=[*columns], use_threads=False)
             _expect_rows(table.num_rows, about.num_rows)
             return table
@@ -83,7 +83,7 @@ def read_group(path: Path, file: Any, group: int, columns: Sequence[str]) -> Any
 
 def _leaves(file: Any, columns: Sequence[str]) -> list[int]:
     """The numbers of the columns of plain values that some columns are made of."""
-    return [it for it in range(len(file.schema)) if file.schema.column(it).path.split(".")[0] in columns]
+    return [index for index in range(len(file.schema)) if file.schema.column(index).path.split(".")[0] in columns]
 
 
 def _rows_of(file: Any, group: int) -> int:
@@ -120,7 +120,7 @@ def columns_with_keys(schema: Any) -> list[str]:
     import pyarrow.types as types
 
     def has_keys(kind: Any) -> bool:
-        return types.is_struct(kind) or any(has_keys(kind.field(it).type) for it in range(kind.num_fields))
+        return types.is_struct(kind) or any(has_keys(kind.field(index).type) for index in range(kind.num_fields))
 
     return [it.name for it in schema if has_keys(it.type)]
 

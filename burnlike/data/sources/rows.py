@@ -60,13 +60,13 @@ def dialect_of(content: bytes, expected: Dialect = CSV) -> Dialect:
         except csv.Error:
             return False, 0
         # The last of the lines may be the beginning of a row whose quoted text has more.
-        widths = {len(it) for it in rows[:-1] or rows}
+        widths = {len(row) for row in rows[:-1] or rows}
         return len(widths) == 1, len(rows[0]) if rows else 0
 
-    ratings = {it: rating(it) for it in dict.fromkeys((expected.delimiter, *_DELIMITERS))}
-    fitting = {it: columns for it, (is_even, columns) in ratings.items() if is_even and columns > 1}
+    ratings = {delimiter: rating(delimiter) for delimiter in dict.fromkeys((expected.delimiter, *_DELIMITERS))}
+    fitting = {key: columns for key, (is_even, columns) in ratings.items() if is_even and columns > 1}
     # Where no delimiter fits all lines, the error of the reader says which line does not fit the first one.
-    counts = fitting or {it: columns for it, (_, columns) in ratings.items()}
+    counts = fitting or {key: columns for key, (_, columns) in ratings.items()}
     return Dialect(max(counts, key=lambda it: counts[it]), expected.quote, encoding)
 
 
@@ -278,7 +278,7 @@ def lone_surrogate(value: Any) -> str | None:
             return value
         return None
     parts = [*value, *value.values()] if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return next((text for it in parts if (text := lone_surrogate(it)) is not None), None)
+    return next((text for part in parts if (text := lone_surrogate(part)) is not None), None)
 
 
 NO_TEXT = "expected text, got half of a UTF-16 pair, an escape such as \\ud800 without its other half, in"

@@ -62,7 +62,7 @@ def shown(item: Any) -> str:
         low, high = (f"{it:.4g}" for it in (item.min().item(), item.max().item()))
         return f"{str(item.dtype).removeprefix('torch.')}{list(item.shape)} in {low}..{high}"
     if isinstance(item, Mapping):
-        return ", ".join(f"{name}: {shown(it)}" for name, it in item.items())
+        return ", ".join(f"{name}: {shown(value)}" for name, value in item.items())
     if isinstance(item, tuple | list) and not all(isinstance(it, int | float | str) for it in item):
         return "; ".join(shown(it) for it in item)
     return repr(item)
@@ -85,7 +85,7 @@ def histogram(values: Sequence[float]) -> list[str]:
     low, middle, high, top = (float(it) for it in numbers.quantile(torch.tensor([0, 0.5, 0.95, 1]).double()))
     counts = torch.histc(numbers, bins=_BINS, min=low, max=max(top, low + 1)).tolist()
     scale = (len(_BARS) - 1) / max(counts)
-    bars = "".join(_BARS[max(round(it * scale), 1) if it else 0] for it in counts)
+    bars = "".join(_BARS[max(round(count * scale), 1) if count else 0] for count in counts)
     return [f"min {low:,.0f}, median {middle:,.0f}, 95 % up to {high:,.0f}, max {top:,.0f}", bars]
 
 
@@ -212,8 +212,8 @@ def existing(path: str, field_name: str, kind: Literal["file", "directory", "any
 
 def composed(parts: Sequence[Any]) -> Splits:
     """The data sets that configs have made, one after the other."""
-    classes = [classes_of(it) for it in parts]
-    batches = [kind_of_batches(it.batcher) for it in parts]
+    classes = [classes_of(part) for part in parts]
+    batches = [kind_of_batches(part.batcher) for part in parts]
     for place, (its_classes, its_batches) in enumerate(zip(classes, batches, strict=True)):
         if its_classes != classes[0]:
             raise DataError(
@@ -225,19 +225,19 @@ def composed(parts: Sequence[Any]) -> Splits:
                 f"data.datasets.{place}: expected data whose batches are {batches[0]}, as those of the first data set,"
                 f" got {its_batches}"
             )
-    learned: list[Mapping[str, Any]] = [getattr(it, "facts", {}) for it in parts]
+    learned: list[Mapping[str, Any]] = [getattr(part, "facts", {}) for part in parts]
     features = [(it.get("columns"), it.get("target_scale")) for it in learned]
-    if wrong := [place for place, it in enumerate(features) if it != features[0]]:
+    if wrong := [place for place, feature in enumerate(features) if feature != features[0]]:
         raise DataError(
             f"data.datasets.{wrong[0]}: expected the features of the first table: it has other columns, categories or"
             " means, which each table learns by itself; put the rows of both into one file, or leave such rules out"
         )
-    names = [name for it in parts for name in getattr(it, "splits", {})]
-    splits = {name: [it.splits[name] for it in parts if name in getattr(it, "splits", {})] for name in names}
-    train = ComposedDataset([it.train for it in parts])
+    names = [name for part in parts for name in getattr(part, "splits", {})]
+    splits = {name: [part.splits[name] for part in parts if name in getattr(part, "splits", {})] for name in names}
+    train = ComposedDataset([part.train for part in parts])
     return Splits(
         train,
-        ComposedDataset([it.valid for it in parts]),
+        ComposedDataset([part.valid for part in parts]),
         batcher=parts[0].batcher,
         splits={name: ComposedDataset(some) for name, some in splits.items()},
         fingerprint=lambda: train.fingerprint,

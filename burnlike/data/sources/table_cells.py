@@ -195,11 +195,11 @@ def column_kind(values: Sequence[Any], decimal: str = ".", missing_values: Seque
             numbers with the other one are recognized too.
         missing_values: texts that are known to stand for no value.
     """
-    counts = Counter(class_text(it).strip() for it in values if not is_missing(it, missing_values))
+    counts = Counter(class_text(value).strip() for value in values if not is_missing(value, missing_values))
     gaps = len(values) - counts.total()
     if not counts:
         return KindGuess("number", is_constant=True, reasons=("no row has a value",), gaps=gaps)
-    if isinstance(first := next(it for it in values if not is_missing(it, missing_values)), date):
+    if isinstance(first := next(value for value in values if not is_missing(value, missing_values)), date):
         return KindGuess("date", is_constant=len(counts) == 1, gaps=gaps, distinct=len(counts))
     guess = _numbers(counts, decimal, is_text=isinstance(first, str)) or _dates(counts) or _names(counts)
     absent = frozenset(guess.missing_values)
@@ -215,21 +215,21 @@ def column_kind(values: Sequence[Any], decimal: str = ".", missing_values: Seque
 
 
 def _absent(counts: Counter[str], stand_ins: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted(it for it in counts if it.casefold() in stand_ins))
+    return tuple(sorted(count for count in counts if count.casefold() in stand_ins))
 
 
 def _numbers(counts: Counter[str], decimal: str, *, is_text: bool) -> KindGuess | None:
     """A guess of numbers, where but for a few texts all are."""
     for mark in (decimal, "," if decimal == "." else "."):
-        if not any(_is_finite(it, mark) for it in list(counts)[:_PROBED]):
+        if not any(_is_finite(count, mark) for count in list(counts)[:_PROBED]):
             continue
-        odd = {it for it in counts if not _is_finite(it, mark)}
+        odd = {count for count in counts if not _is_finite(count, mark)}
         absent = {it for it in odd if it.casefold() in _MISSING}
         share = 1 - sum(counts[it] for it in odd) / counts.total()
         if odd != absent and not (len(odd) <= _ODD_TEXTS and share >= _NUMBERS_SHARE):
             continue
         numbers = counts.keys() - odd
-        if is_text and any(len(it) > 1 and it[0] == "0" and it.isdecimal() for it in numbers):
+        if is_text and any(len(number) > 1 and number[0] == "0" and number.isdecimal() for number in numbers):
             return _names(counts)._replace(reasons=("digits with leading zeros are a code, not a number",))
         reasons = [f"numbers with a decimal {'comma' if mark == ',' else 'point'}"] if mark != decimal else []
         if is_id := _counts_rows(counts, numbers):
@@ -246,13 +246,13 @@ def _is_finite(text: str, decimal: str) -> bool:
 def _counts_rows(counts: Counter[str], numbers: set[str]) -> bool:
     if len(numbers) < _FEW_ROWS or counts.total() > len(counts) or not all(map(str.isdecimal, numbers)):
         return False
-    whole = [int(it) for it in numbers]
+    whole = [int(number) for number in numbers]
     return max(whole) - min(whole) == len(whole) - 1
 
 
 def _dates(counts: Counter[str]) -> KindGuess | None:
     absent = _absent(counts, _MISSING)
-    texts = [it for it in counts if it not in absent]
+    texts = [count for count in counts if count not in absent]
     if not texts or not any(map(str.isdigit, texts[0])):
         return None
     formats = [it + time for it in DATE_FORMATS for time in _TIMES]
@@ -279,10 +279,10 @@ def is_date(value: Any, pattern: str | None) -> bool:
 def _names(counts: Counter[str]) -> KindGuess:
     """A guess of truth values, categories or text."""
     absent = _absent(counts, _MISSING_NAMES)
-    texts, rows = [it for it in counts if it not in absent], counts.total() - sum(counts[it] for it in absent)
-    if texts and all(truth_of(it) is not None for it in texts):
+    texts, rows = [count for count in counts if count not in absent], counts.total() - sum(counts[it] for it in absent)
+    if texts and all(truth_of(text) is not None for text in texts):
         return KindGuess("boolean", missing_values=absent, reasons=(f"truth values such as {shown(texts[0])}",))
-    words = sum(len(it.split()) * counts[it] for it in texts) / max(rows, 1)
+    words = sum(len(text.split()) * counts[text] for text in texts) / max(rows, 1)
     if words >= _WORDS_OF_TEXT and len(texts) > _FEW_ROWS:
         return KindGuess("text", missing_values=absent, reasons=(f"sentences, of {words:.0f} words on average",))
     is_id = rows > _FEW_ROWS and len(texts) >= _ID_SHARE * rows

@@ -77,7 +77,7 @@ def _way(config: TableConfig) -> str:
 
 def _without(valid: Sequence[int], count: int) -> Parts:
     chosen = frozenset(valid)
-    return [it for it in range(count) if it not in chosen], sorted(valid)
+    return [index for index in range(count) if index not in chosen], sorted(valid)
 
 
 def _shuffled(count: int, seed: int) -> list[int]:
@@ -175,7 +175,7 @@ def _latest(config: TableConfig, times: Sequence[float], name: str) -> Parts:
     def cut(place: int) -> int:
         """The nearest place before which all are earlier: rows of one time stay together."""
         start = bisect_left(ordered, ordered[min(place, count - 1)]) if place < count else count
-        return start or next((it for it in range(count) if ordered[it] > ordered[0]), count)
+        return start or next((index for index in range(count) if ordered[index] > ordered[0]), count)
 
     if config.folds is None:
         begin, end = cut(count - max(1, round(count * config.validation_fraction))), count
@@ -205,7 +205,7 @@ def with_remedies(error: DataError, config: TableConfig) -> DataError:
     if not lines:
         return error
     text = f"{error}; the whole table can be read with these keys below `data:`, in place of those that are there:"
-    return TableError("\n".join([text, *(f"  {it}" for it in lines)]))
+    return TableError("\n".join([text, *(f"  {line}" for line in lines)]))
 
 
 def _lines(config: TableConfig) -> Iterator[str]:
@@ -243,7 +243,7 @@ def _lines(config: TableConfig) -> Iterator[str]:
         elif needed is not None:
             rules[name] = needed
     if excluded and config.features:
-        keys["features"] = [it for it in config.features if it not in excluded]
+        keys["features"] = [feature for feature in config.features if feature not in excluded]
         comments["features"] = "; ".join(f"without {name}: {reason}" for name, reason in excluded.items())
     elif excluded:
         keys["exclude"] = [*config.exclude, *excluded]
@@ -251,9 +251,9 @@ def _lines(config: TableConfig) -> Iterator[str]:
     for key, value in keys.items():
         yield _commented(f"{key}: {to_flow(value)}", comments.get(key, ""))
     if rules:
-        moved = [it for it in config.categories if it in rules]
+        moved = [category for category in config.categories if category in rules]
         if moved:
-            yield f"categories: {to_flow([it for it in config.categories if it not in moved])}"
+            yield f"categories: {to_flow([category for category in config.categories if category not in moved])}"
         yield "columns:"
         others = {name: (to_plain(rule, defaults=False), "") for name, rule in config.columns.items()}
         for name, (rule, reason) in (others | rules).items():
@@ -483,7 +483,7 @@ def _columns(config: TableConfig, table: Rows, learned: Mapping[str, Any] | None
 
 def _kept(config: TableConfig, table: Rows, columns: Sequence[Column]) -> Rows:
     """The rows without those that have a missing value in a column for which they are to be left out."""
-    names = [it.name for it in columns if it.rule.missing == "drop"]
+    names = [column.name for column in columns if column.rule.missing == "drop"]
     if isinstance(config.split, TableSplitConfig):
         by = config.split.time or config.split.group or ""
         names += [by] if config.rule(by).missing == "drop" and by not in names else []

@@ -102,7 +102,7 @@ class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
     shuffle_window_mib: Annotated[int, Meta(ge=1), _MIXED] = 64
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        weighted = [it.weight is not None for it in self.sources]
+        weighted = [source.weight is not None for source in self.sources]
         if any(weighted) and not all(weighted):
             yield (
                 f"sources.{weighted.index(False)}.weight",

@@ -74,8 +74,8 @@ class TextEncoder:
 
     def encode(self, rows: Sequence[Any]) -> list[list[Encoded] | Damaged]:
         column = self._column
-        texts = [it[column] if isinstance(it[column], str) else None for it in rows]
-        tokens = iter(self._codec.encode_all([it for it in texts if it is not None]))
+        texts = [row[column] if isinstance(row[column], str) else None for row in rows]
+        tokens = iter(self._codec.encode_all([text for text in texts if text is not None]))
         return [
             Damaged(f"expected text in '{column}', got {_kind(row[column])}")
             if text is None
@@ -101,10 +101,10 @@ class ColumnEncoder:
     def encode(self, rows: Sequence[Any]) -> list[list[Encoded] | Damaged]:
         column = self._column
         return [
-            [_document(it[column])]
-            if isinstance(it[column], list) and all(type(token) is int and 0 <= token < 2**32 for token in it[column])
-            else Damaged(f"expected a list of tokens >= 0 in '{column}', got {_kind(it[column])}")
-            for it in rows
+            [_document(row[column])]
+            if isinstance(row[column], list) and all(type(token) is int and 0 <= token < 2**32 for token in row[column])
+            else Damaged(f"expected a list of tokens >= 0 in '{column}', got {_kind(row[column])}")
+            for row in rows
         ]
 
     def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
@@ -125,14 +125,14 @@ class ChatEncoder:
         self.facts: tuple[Any, ...] = ("chat", _VERSION, rows.name, chosen, identity_of(config))
 
     def encode(self, rows: Sequence[Any]) -> list[list[Encoded] | Damaged]:
-        read = [self._conversation(it) for it in rows]
+        read = [self._conversation(row) for row in rows]
         encoded = iter(self._template.encode([it for it in read if not isinstance(it, Damaged)], self._chat.loss))
         return [it if isinstance(it, Damaged) else self._kept(next(encoded)) for it in read]
 
     def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
         length = self._chat.max_length
-        lengths = [len(it.tokens) for it in rows]
-        packs = packed(lengths, length, 0) if self._chat.packing else [[it] for it in range(len(rows))]
+        lengths = [len(row.tokens) for row in rows]
+        packs = packed(lengths, length, 0) if self._chat.packing else [[index] for index in range(len(rows))]
         for pack in packs:
             tokens = [token for it in pack for token in rows[it].tokens]
             padding = length - len(tokens)
@@ -159,7 +159,7 @@ class ChatEncoder:
 
 
 def _document(tokens: Sequence[int], counts: Sequence[bool] | None = None) -> Encoded:
-    marks = bytearray([COUNTS]) * len(tokens) if counts is None else bytearray(COUNTS * bool(it) for it in counts)
+    marks = bytearray([COUNTS]) * len(tokens) if counts is None else bytearray(COUNTS * bool(count) for count in counts)
     if marks:
         marks[0] |= BEGINS
     return Encoded(tokens, bytes(marks))
@@ -221,7 +221,7 @@ def identity_of(config: StreamConfig) -> str:
     if path is None:
         return "bytes"
     files = sorted(path.glob("*token*.json")) + sorted(path.glob("*.model")) if path.is_dir() else [path]
-    return hashlib.sha256(b"".join(hashlib.sha256(read_regular(it)).digest() for it in files)).hexdigest()
+    return hashlib.sha256(b"".join(hashlib.sha256(read_regular(file)).digest() for file in files)).hexdigest()
 
 
 def dtype_for(vocab_size: int) -> str:
@@ -255,7 +255,7 @@ def tokenized(shards: Sequence[Shard], encoder: Encoder, *, has_marks: bool) -> 
     for place, shard in enumerate(shards):
         if parts[place] is None:  # another process was making it
             parts[place] = _of_shard(shard, encoder, progress, has_marks=has_marks, waits=True)
-    return [it for it in parts if it is not None]
+    return [part for part in parts if part is not None]
 
 
 def _of_shard(

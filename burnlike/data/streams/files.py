@@ -69,7 +69,7 @@ def made(what: str, facts: object, make: Callable[[Path], None], *, waits: bool 
                     remove_directory(place)
                 with AtomicDirectory(place) as directory:
                     make(directory.path)
-                    sums = {it.name: _sum_of(it) for it in sorted(directory.path.iterdir())}
+                    sums = {path.name: _sum_of(path) for path in sorted(directory.path.iterdir())}
                     replace_file(directory.path / _SUMS, json.dumps(sums).encode())
                     with contextlib.suppress(FileExistsError):  # where there are no locks: another was faster
                         directory.commit()
@@ -85,7 +85,7 @@ def _is_whole(place: Path) -> bool:
     """True if a directory has the files that its list of checksums names, as they were made."""
     try:
         sums = json.loads(read_regular(place / _SUMS, _MOST_BYTES))
-        return isinstance(sums, dict) and all(_sum_of(place / name) == it for name, it in sums.items())
+        return isinstance(sums, dict) and all(_sum_of(place / name) == value for name, value in sums.items())
     except (OSError, ValueError, RecursionError):
         return False
 
@@ -193,13 +193,13 @@ def shards_of(path: str, pattern: str, field: str) -> list[Shard]:
     root = existing(path, field, "any")
     if root.is_dir():
         files = [it for it in visible(root, pattern, hidden=_NO_DATA) if not it.is_dir()]
-        files = [it for it in files if it.suffix != ".idx"]  # beside a .bin
+        files = [file for file in files if file.suffix != ".idx"]  # beside a .bin
         if not files:
             raise DataError(f"{field}: the directory {root} has no file that matches '{pattern}'")
     else:
         files = [root]
-    shards = [_shard(it, it.relative_to(root).as_posix() if it != root else it.name, field) for it in files]
-    kinds = {it.kind: it.path for it in shards}
+    shards = [_shard(file, file.relative_to(root).as_posix() if file != root else file.name, field) for file in files]
+    kinds = {shard.kind: shard.path for shard in shards}
     if "tokens" in kinds and len(kinds) > 1:
         one, other = kinds.pop("tokens"), next(iter(kinds.values()))
         raise DataError(f"{field}: {root} has tokens ({one.name}) and rows ({other.name}); set `pattern` to one kind")
@@ -289,9 +289,9 @@ class Known:
         if self._value is None:
             with ThreadPoolExecutor() as pool:  # hashing releases the interpreter
                 contents = list(pool.map(Shard.content, self._shards))
-            names = [it.name for it in self._shards]
+            names = [shard.name for shard in self._shards]
             total = hashlib.sha256(repr((self._facts, names, contents)).encode()).hexdigest()
-            self._value = f"{total}-{''.join(it[:_DIGITS] for it in contents)}"
+            self._value = f"{total}-{''.join(content[:_DIGITS] for content in contents)}"
         return self._value
 
     def change(self, before: object) -> str:

@@ -68,7 +68,7 @@ class BlockOrder:
 
     def _window(self, plan: "_Plan", seed: int, number: int, place: int) -> Tensor:
         blocks = plan.order[plan.firsts[place] : plan.firsts[place + 1]].tolist()
-        rows = torch.cat([torch.arange(int(self.edges[it]), int(self.edges[it + 1])) for it in blocks])
+        rows = torch.cat([torch.arange(int(self.edges[block]), int(self.edges[block + 1])) for block in blocks])
         return rows[torch.randperm(len(rows), generator=generator_of("rows", seed, number, place))]
 
 
@@ -88,7 +88,7 @@ class Interleave:
 
     def __init__(self, weights: Sequence[float]) -> None:
         # Whole shares, by the largest remainders, and at least 1 for each.
-        wanted = [it / sum(weights) * STRETCH for it in weights]
+        wanted = [weight / sum(weights) * STRETCH for weight in weights]
         counts = [max(1, int(it)) for it in wanted]
         by_rest = sorted(range(len(weights)), key=lambda it: counts[it] - wanted[it])
         for place in range(max(0, STRETCH - sum(counts))):
@@ -204,11 +204,11 @@ class StreamDataset:
         self.parts = list(parts)
         self.unreadable = tuple(unreadable)
         self._first = self.parts[0].source
-        self._sizes = [it.last - it.first for it in parts]
+        self._sizes = [part.last - part.first for part in parts]
         self._ends = [*accumulate(self._sizes)]
         self._fingerprint = fingerprint
         self._mixture = None if weights is None else Interleave(weights)
-        blocks = [it.source.blocks(it.first, it.last) for it in parts]
+        blocks = [part.source.blocks(part.first, part.last) for part in parts]
         moved = [
             edges - part.first + end - size
             for (edges, _), part, end, size in zip(blocks, self.parts, self._ends, self._sizes, strict=True)

@@ -79,7 +79,7 @@ def _hint(name: str, columns: Sequence[str]) -> str:
 
 def known_columns(path: Path, file: Any, columns: Sequence[str] | None) -> list[str] | None:
     names = file.schema_arrow.names
-    missing = next((it for it in columns or () if it not in names), None)
+    missing = next((column for column in columns or () if column not in names), None)
     if missing is not None:
         raise DataError(f"{path}: there is no column '{missing}'{_hint(missing, names)}")
     return None if columns is None else list(columns)
@@ -118,12 +118,12 @@ class RowSource:
         opened = OpenFiles()
         self._groups = _Groups(window_bytes)
         self._shards = [
-            _ParquetRows(it, self.columns, self._groups)
-            if it.kind == "parquet"
-            else _JsonRows(it, self.columns, opened)
-            for it in shards
+            _ParquetRows(shard, self.columns, self._groups)
+            if shard.kind == "parquet"
+            else _JsonRows(shard, self.columns, opened)
+            for shard in shards
         ]
-        self._shards = [it for it in self._shards if len(it)]
+        self._shards = [shard for shard in self._shards if len(shard)]
         self._ends = [*accumulate(map(len, self._shards))]
         if not self._shards:
             raise DataError(f"{shards[0].path.parent}: expected shards with rows, got {len(shards)} without any")
@@ -152,10 +152,10 @@ class RowSource:
 
     def collate(self, rows: Sequence[Any]) -> Any:
         """A batch of rows: numbers as a tensor for each column, text as lists."""
-        return self._pair({name: _column(name, [it[name] for it in rows]) for name in rows[0]})
+        return self._pair({name: _column(name, [row[name] for row in rows]) for name in rows[0]})
 
     def _pair(self, row: dict[str, Any]) -> Any:
-        return tuple(row[it] for it in self.columns) if len(self.columns) == 2 else row
+        return tuple(row[column] for column in self.columns) if len(self.columns) == 2 else row
 
 
 def _column(name: str, values: list[Any]) -> Any:
@@ -202,13 +202,13 @@ class _JsonRows:
             yield start, stop, (stop - start) * mean
 
     def read(self, indices: Sequence[int]) -> list[Any]:
-        return [self._row(it) for it in indices]
+        return [self._row(index) for index in indices]
 
     def _row(self, index: int) -> Any:
         places = memoryview(self._open.read(self._index, index * 8, 16)).cast("q")
         line = self._open.read(self._shard.path, places[0], places[1] - places[0], self._shard.status)
         row = object_of(line, self._columns)
-        if isinstance(row, Damaged) or any(row[it] is None for it in self._columns):
+        if isinstance(row, Damaged) or any(row[column] is None for column in self._columns):
             row = _chosen(row, self._columns, f"{self._shard.path}:{self._line(places[0])}")
         return {name: row[name] for name in self._columns}
 
@@ -261,7 +261,7 @@ class _ParquetRows:
 
     def read(self, indices: Sequence[int]) -> list[Any]:
         rows = gathered(indices, self._ends, self._of_group)
-        places = (f"{self._shard.path}: row {it + 1}" for it in indices)
+        places = (f"{self._shard.path}: row {index + 1}" for index in indices)
         return [_chosen(row, self._columns, place) for row, place in zip(rows, places, strict=True)]
 
     def _of_group(self, group: int, inside: list[int]) -> list[Any]:
@@ -333,11 +333,11 @@ class WindowSource:
 
     def __init__(self, files: Sequence[Numbers], size: int, stride: int, *, documents: Documents, name: str) -> None:
         """Raise DataError if there are too few tokens for one window."""
-        self.files = [it for it in files if it.length]
+        self.files = [file for file in files if file.length]
         self.size, self.stride = size, stride
         self.documents: Documents = documents
         self.vocab_size: int | None = None
-        self._ends = [*accumulate(it.length for it in self.files)]
+        self._ends = [*accumulate(file.length for file in self.files)]
         self._open = OpenFiles()
         if not self._ends or self._ends[-1] < size:
             count = self._ends[-1] if self._ends else 0

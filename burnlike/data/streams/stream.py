@@ -62,7 +62,7 @@ class Stream(Splits):
             length = config.context_length if config.packing else 0
             batcher = ConversationBatcher(self._codec.template.pad_token, length)
         facts = {name: value for name, value in config.to_dict().items() if name not in _PLACES}
-        weights = [it.weight for it in config.sources if it.weight is not None] or None
+        weights = [source.weight for source in config.sources if source.weight is not None] or None
         known_facts = Known(self._shards, facts, weights, identity_of(config))
         window_bytes = (config.shuffle_window_mib << 20) // (len(train) if weights else 1)
         super().__init__(
@@ -72,7 +72,7 @@ class Stream(Splits):
             fingerprint=known_facts,
             files=_files_of(config),
         )
-        if self._codec is not None and all(it.kind != "tokens" for it in self._shards):
+        if self._codec is not None and all(shard.kind != "tokens" for shard in self._shards):
             self.vocab_size = self._codec.vocab_size
             self.encode, self.decode = self._codec.encode, self._codec.decode
 
@@ -96,11 +96,11 @@ class Stream(Splits):
         return lines
 
     def examples(self, count: int) -> list[str]:
-        return [self._shown(self.train[it]) for it in range(min(count, len(self.train)))]
+        return [self._shown(self.train[index]) for index in range(min(count, len(self.train)))]
 
     def _shown(self, item: Any) -> str:
         """The text of an item, with what has no loss marked; of one without text its values."""
-        if self._codec is None or any(it.kind == "tokens" for it in self._shards):
+        if self._codec is None or any(shard.kind == "tokens" for shard in self._shards):
             return shown(item)
         tokens: Tensor = item if isinstance(item, Tensor) else item["input_ids"]
         has_loss = [True] * len(tokens) if isinstance(item, Tensor) else (item["labels"] != NO_TARGET).tolist()
@@ -133,15 +133,15 @@ class Stream(Splits):
         size = config.context_length + (documents == "joined")
         stride = size if config.chat else max(1, size - 1)
         if has_tokens:
-            files = [_numbers(it, config) for it in shards]
+            files = [_numbers(shard, config) for shard in shards]
         else:
             encoder = self._encoder(shards[0])
             parts = tokenized(shards, encoder, has_marks=(documents != "joined"))
-            unreadable = [text for it in parts for text in it.unreadable]
-            if unreadable and not any(it.numbers.length for it in parts):
+            unreadable = [text for part in parts for text in part.unreadable]
+            if unreadable and not any(part.numbers.length for part in parts):
                 raise DataError(f"no row of {len(parts)} shards can be read; the first: {unreadable[0]}")
             self._unreadable += unreadable
-            files = [it.numbers for it in parts]
+            files = [part.numbers for part in parts]
         return WindowSource(files, size, stride, documents=documents, name=f"{field}: {path}")
 
     def _encoder(self, first: Shard) -> Encoder:

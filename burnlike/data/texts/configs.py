@@ -108,7 +108,7 @@ class TextClassificationConfig(TextRowsConfig, tag="TextClassification"):
         return (self.target,) if isinstance(self.target, str) else self.target
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        if both := [it for it in self.columns if it in self.target_names]:
+        if both := [column for column in self.columns if column in self.target_names]:
             yield "target", f"expected a column other than the text '{both[0]}'"
         if len(self.target_names) > 1 and self.kind == "classes":
             yield "target", "expected one column of classes; several columns are `kind: numbers` or `kind: labels`"

@@ -79,13 +79,13 @@ class ConllFile:
                     f" got {shown(line.strip())}; sentences, one a line, are read from standard input (-)"
                 )
             begin = begin if words else number
-            words.append([it.strip() for it in fields])
+            words.append([field.strip() for field in fields])
         if words:
             yield begin, self._row(words)
 
     def _row(self, lines: list[list[str]]) -> Row:
-        words: dict[str, Any] = {self._words: [it[0] for it in lines]}
-        return words if self._tags is None else {**words, self._tags: [it[-1] for it in lines]}
+        words: dict[str, Any] = {self._words: [line[0] for line in lines]}
+        return words if self._tags is None else {**words, self._tags: [line[-1] for line in lines]}
 
     def place(self, line: int, column: str) -> str:
         return f"{self.path}:{line}"
@@ -160,10 +160,10 @@ def lists_of(part: Rows, column: str) -> list[list[str]]:
     for line, row in part.rows:
         value = cell(part.file, line, row, column)
         words = value.split() if isinstance(value, str) else value
-        if not isinstance(words, list) or not words or not all(isinstance(it, str | int) for it in words):
+        if not isinstance(words, list) or not words or not all(isinstance(word, str | int) for word in words):
             wanted = "a list of text, or text with spaces"
             raise DataError(f"{part.file.place(line, column)}: '{column}': expected {wanted}, got {shown(value)}")
-        sentences.append([str(it) for it in words])
+        sentences.append([str(word) for word in words])
     return sentences
 
 
@@ -171,7 +171,7 @@ class Ragged:
     """Lists of whole numbers of different lengths, in one tensor."""
 
     def __init__(self, rows: Sequence[Sequence[int]]) -> None:
-        self.lengths = torch.tensor([len(it) for it in rows], dtype=torch.int64)
+        self.lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         self._ends = self.lengths.cumsum(0).tolist()
         self.values = torch.tensor([it for row in rows for it in row], dtype=torch.int32)
 
@@ -229,14 +229,14 @@ class PaddingBatcher:
         """`[n, length]` int64 of each column of rows, with an `attention_mask`; other tensors are stacked."""
         batch: dict[str, Any] = {}
         for name, first in items[0].items():
-            values = [it[name] for it in items]
+            values = [item[name] for item in items]
             if not isinstance(first, Tensor):
                 batch[name] = values
             elif first.dim() == 1 and not first.is_floating_point():
                 batch[name] = _padded(values, self._padding.get(name, 0)).to(device)
             else:
                 batch[name] = torch.stack(values).to(device)
-        mask = _padded([torch.ones_like(it["input_ids"]) for it in items], 0).to(device)
+        mask = _padded([torch.ones_like(item["input_ids"]) for item in items], 0).to(device)
         labels = {name: batch.pop(name) for name in ("labels",) if name in batch}
         return {"input_ids": batch.pop("input_ids"), "attention_mask": mask, **batch, **labels}
 
@@ -308,7 +308,7 @@ class TextRows(Splits):
         if self.classes is None or self.train[0]["labels"].dim() == 0:
             return None
         labels = (self.train[place]["labels"] for place in range(len(self.train)))
-        return [number for it in labels for number in _numbers(it)]
+        return [number for label in labels for number in _numbers(label)]
 
     def examples(self, count: int) -> list[str]:
         """The first items to train on, as the tokens say them."""
@@ -320,7 +320,7 @@ class TextRows(Splits):
             return text
         if names is None:
             return f"{text}\n-> {labels.tolist() if labels.is_floating_point() else self._decode(labels)}"
-        return f"{text}\n-> {' '.join(names[it] for it in _numbers(labels)) or 'none'}"
+        return f"{text}\n-> {' '.join(names[number] for number in _numbers(labels)) or 'none'}"
 
 
 def _with_texts(config: TextRowsConfig, file: RowFile, unreadable: list[str]) -> Rows:
@@ -371,7 +371,7 @@ def columns_of(config: TextRowsConfig, tokenizer: RowTokenizer, part: Rows) -> d
             row[: max(word_numbers, default=-1) + 1] for row, word_numbers in zip(words, numbers, strict=True)
         ]
         return {"input_ids": Ragged(tokens), "word_ids": Ragged(numbers), "words": shown_words}
-    texts = [texts_of(part, it) for it in config.columns]
+    texts = [texts_of(part, column) for column in config.columns]
     if isinstance(config, TextPairsConfig):
         texts[0] = [config.prefix + it for it in texts[0]]
     if isinstance(config, TextClassificationConfig | TextPairsConfig):
@@ -452,14 +452,14 @@ def unlabeled(config: TextRowsConfig, sources: Sequence[Any], facts: Mapping[str
             for name, column in encoding.items():
                 columns.setdefault(name, []).extend(column[place] for place in range(len(column)))
     batch_columns: dict[str, Any] = {
-        name: Ragged([it.tolist() for it in rows]) if isinstance(rows[0], torch.Tensor) else rows
+        name: Ragged([row.tolist() for row in rows]) if isinstance(rows[0], torch.Tensor) else rows
         for name, rows in columns.items()
     }
     if isinstance(config, TextClassificationConfig):
         batch_columns["labels"] = Targets(config.target_names, config.kind).placeholder(len(names), facts)
     elif isinstance(config, TaggedWordsConfig) and names:
         marks = (first_tokens(batch_columns["word_ids"][place].tolist()) for place in range(len(names)))
-        batch_columns["labels"] = Ragged([[0 if it else NO_TARGET for it in row_marks] for row_marks in marks])
+        batch_columns["labels"] = Ragged([[0 if mark else NO_TARGET for mark in row_marks] for row_marks in marks])
     elif names and config.targets:
         batch_columns["labels"] = Ragged([[0]] * len(names))
     return Unlabeled(TokenRows(batch_columns or {"input_ids": Ragged([])}), names, PaddingBatcher(tokenizer.pad_token))
@@ -469,5 +469,5 @@ def _files(config: TextRowsConfig, source: Any) -> list[Any]:
     if not isinstance(source, Path):
         return [streamed(config, source)]
     endings = (*KINDS, ".txt", ".conll")
-    paths = sorted(it for it in source.iterdir() if it.suffix in endings) if source.is_dir() else [source]
-    return [opened(config, it, has_targets=False) for it in paths]
+    paths = sorted(path for path in source.iterdir() if path.suffix in endings) if source.is_dir() else [source]
+    return [opened(config, path, has_targets=False) for path in paths]

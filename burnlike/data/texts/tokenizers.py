@@ -28,7 +28,7 @@ _BY_NAME = {
 def kept_files(path: Path) -> dict[str, Path]:
     """The files of a tokenizer that a run keeps, by their names there."""
     files = {_ALONE: path} if path.is_file() else tokenizer_files(path)
-    return {f"{FOLDER}/{name}": it for name, it in files.items()}
+    return {f"{FOLDER}/{name}": file for name, file in files.items()}
 
 
 def tokenizer_at(config: TextRowsConfig, directory: Path | None) -> Path:
@@ -103,12 +103,12 @@ class RowTokenizer:
     def words(self, sentences: Sequence[Sequence[str]], max_length: int) -> tuple[list[Any], list[list[int]]]:
         """`input_ids` of each list of words, and for each token the number of its word, -1 for none."""
         options: dict[str, Any] = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
-        tokens = self.tokenizer([[*it] for it in sentences], is_split_into_words=True, **options)
+        tokens = self.tokenizer([[*sentence] for sentence in sentences], is_split_into_words=True, **options)
         return [*tokens["input_ids"]], [_words(tokens.word_ids(place)) for place in range(len(sentences))]
 
 
 def _words(numbers: Sequence[int | None]) -> list[int]:
-    return [-1 if it is None else it for it in numbers]
+    return [-1 if number is None else number for number in numbers]
 
 
 def _opened(path: Path) -> tuple[Any, bool]:
@@ -132,7 +132,7 @@ def _opened(path: Path) -> tuple[Any, bool]:
         text = " ".join(str(error).split())
         raise DataError(f"data.tokenizer: {file}: expected a tokenizer.json of tokenizers: {text}") from error
     for role, names in _BY_NAME.items():
-        specials = [it for it in names if it in tokenizer.get_vocab()]
+        specials = [name for name in names if name in tokenizer.get_vocab()]
         if specials and getattr(tokenizer, role) is None:
             setattr(tokenizer, role, specials[0])
     return tokenizer, True

@@ -207,17 +207,17 @@ class ComposedDataset(Generic[Item]):
 
     @property
     def draws(self) -> bool:
-        return any(getattr(it, "draws", True) for it in self.datasets)
+        return any(getattr(dataset, "draws", True) for dataset in self.datasets)
 
     @property
     def unreadable(self) -> Sequence[str]:
         """The rows that the datasets have left out already."""
-        return [text for it in self.datasets for text in getattr(it, "unreadable", ())]
+        return [text for dataset in self.datasets for text in getattr(dataset, "unreadable", ())]
 
     @property
     def fingerprint(self) -> Any:
         """A hash of the datasets'; None where one of them has none."""
-        fingerprints = [getattr(it, "fingerprint", None) for it in self.datasets]
+        fingerprints = [getattr(dataset, "fingerprint", None) for dataset in self.datasets]
         return hashlib.sha256(" ".join(map(str, fingerprints)).encode()).hexdigest() if all(fingerprints) else None
 
     @property
@@ -231,7 +231,7 @@ class ComposedDataset(Generic[Item]):
         return self._joined("lengths")
 
     def _joined(self, name: str) -> Any:
-        values = [getattr(it, name, None) for it in self.datasets]
+        values = [getattr(dataset, name, None) for dataset in self.datasets]
         return None if any(it is None for it in values) else torch.cat([torch.as_tensor(it) for it in values])
 
     def __len__(self) -> int:
@@ -376,7 +376,7 @@ class MixedDataset(OfOne):
 
     def _mixed(self, batch: Any, way: Mixer | None) -> Any:
         is_named = isinstance(batch, Mapping)
-        images = [name for name, it in batch.items() if _are_images(it)] if is_named else [0]
+        images = [name for name, value in batch.items() if _are_images(value)] if is_named else [0]
         fits = len(batch) == 2 or (is_named and "labels" in batch)
         if not fits or len(images) != 1 or not _are_images(batch[images[0]]):
             raise DataError(

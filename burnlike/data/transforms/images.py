@@ -293,7 +293,7 @@ class Torchvision:
         image = _image(item, f"torchvision.{self.name}")
         keeps_masks = self.name == "RandomErasing"  # and warns of them
         places = [place for place, it in enumerate(item) if _is_of(it, image) and not (place and keeps_masks)]
-        wrapped = [tv_tensors.Mask(item[it]) if it else tv_tensors.Image(image) for it in places]
+        wrapped = [tv_tensors.Mask(item[place]) if place else tv_tensors.Image(image) for place in places]
         try:
             transformed = self.transform(*wrapped)
         except TypeError as error:

@@ -65,7 +65,7 @@ def add_adapters(
             has none.
     """
     before = [restoring(layer.module) for layer in (*layers, *(it for tied, _ in tokens for it in tied))]
-    tied, shared = {it.path for it in tied_tables(model)} if stay_tied else set[str](), None
+    tied, shared = {table.path for table in tied_tables(model)} if stay_tied else set[str](), None
     try:
         for layer, options in layers.items():
             lora = _add(layer, options, shared if layer.path in tied else None)
@@ -175,7 +175,7 @@ def _start(layer: AdaptedLayer, lora: Lora, start: str) -> None:
 
 def _check_alone(model: nn.Module, layers: Mapping[AdaptedLayer, AdapterOptions]) -> None:
     """Refuse to take from a weight what an adapter begins with, where other layers have this weight, too."""
-    places = Counter(id(it) for _, it in model.named_parameters(remove_duplicate=False))
+    places = Counter(id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False))
     for layer, options in layers.items():
         lora = layer.lora
         if lora is not None and lora.is_residual and places[id(layer.weight)] > 1:

@@ -90,7 +90,7 @@ def start_by_eva(
             that, the directions don't converge, or a layer is not called. The model is as it was.
     """
     options = Eva() if options is None else options
-    layers = {path: it for path, it in adapted(model).items() if it.kind in ("linear", "conv1d")}
+    layers = {path: value for path, value in adapted(model).items() if value.kind in ("linear", "conv1d")}
     ranks = {path: _lora(it).a.shape[1] for path, it in layers.items()}
     if not layers:
         raise ArgumentError("start: eva is for linear layers, of which none has an adapter")
@@ -119,7 +119,7 @@ def start_by_eva(
         if number == _MOST_BATCHES:
             raise ArgumentError(_not_converged(directions, counts, [*active]))
         watch(batch, active, add)
-        if all(it.basis is not None for it in directions.values()):
+        if all(direction.basis is not None for direction in directions.values()):
             chosen = _shared_out(directions, equal, counts, sum(ranks.values()))
     for path, layer in layers.items():
         _begin(layer, directions[equal.get(path, path)], ranks[path], chosen[path], options, rslora=rslora)
@@ -182,7 +182,7 @@ def _shared_out(
 ) -> dict[str, int]:
     """The rank of each layer: how many of its directions are among the `budget` with the largest shares."""
     paths = [*directions, *equal]
-    pairs = [(path, it) for path in paths for it in directions[equal.get(path, path)].shares[: counts[path]]]
+    pairs = [(path, share) for path in paths for share in directions[equal.get(path, path)].shares[: counts[path]]]
     order = torch.stack([share for _, share in pairs]).argsort(descending=True)
     chosen = Counter(pairs[place][0] for place in order[:budget].tolist())
     ranks = {path: chosen[path] for path in paths}

@@ -73,9 +73,9 @@ def experts_of(model: nn.Module) -> dict[str, AdaptedLayer]:
     layers: dict[str, AdaptedLayer] = {}
     for path, module in model.named_modules():
         if "expert" in f"{path}.{own_class(module).__name__}".lower() and "parametrizations" not in path.split("."):
-            tensors = {name: it for name, it in module._parameters.items() if it is not None}
-            tensors |= {name: it.original for name, it in parametrizations_of(module).items()}
-            names = [name for name, it in tensors.items() if it.dim() == 3]
+            tensors = {name: parameter for name, parameter in module._parameters.items() if parameter is not None}
+            tensors |= {name: value.original for name, value in parametrizations_of(module).items()}
+            names = [name for name, tensor in tensors.items() if tensor.dim() == 3]
             layers |= {f"{path}.{name}": AdaptedLayer(f"{path}.{name}", module, "experts", name) for name in names}
     return layers
 
@@ -85,9 +85,9 @@ def select_experts(model: nn.Module, ends: Collection[str]) -> dict[str, Adapted
     layers = experts_of(model)
     for end in ends:
         if not any(map(_fitting([end]), layers)):
-            names = ", ".join(dict.fromkeys(it.name for it in layers.values())) or "none"
+            names = ", ".join(dict.fromkeys(layer.name for layer in layers.values())) or "none"
             raise ModuleTreeError(f"target_parameters: no weights of experts '{end}'; there are {names}")
-    return {path: it for path, it in layers.items() if _fitting(ends)(path)}
+    return {path: layer for path, layer in layers.items() if _fitting(ends)(path)}
 
 
 def with_token_rows(model: nn.Module) -> dict[str, AdaptedLayer]:
@@ -131,8 +131,8 @@ def output_layers(model: nn.Module) -> set[str]:
         head = ask() if callable(ask) else None
     except (AttributeError, NotImplementedError):
         head = None
-    heads = {path for path, it in model.named_modules() if it is head}
-    inputs = {id(it.weight) for it in adaptable(model).values() if it.kind == "embedding"}
+    heads = {path for path, module in model.named_modules() if module is head}
+    inputs = {id(value.weight) for value in adaptable(model).values() if value.kind == "embedding"}
     return heads | {path for path, it in adaptable(model).items() if it.kind != "embedding" and id(it.weight) in inputs}
 
 
@@ -161,15 +161,15 @@ def select(
     left_aside = _fitting(exclude)
     candidates, modules = adaptable(model), module_paths(model)
     if targets == ALL_LINEAR or [*targets] == [ALL_LINEAR]:
-        left_out = output_layers(model) | {it for it in candidates if inside_of(it, saved)}
-        linear = {path: it for path, it in candidates.items() if it.kind in ("linear", "conv1d")}
-        linear_layers = {path: it for path, it in linear.items() if path not in left_out}
+        left_out = output_layers(model) | {candidate for candidate in candidates if inside_of(candidate, saved)}
+        linear = {path: candidate for path, candidate in candidates.items() if candidate.kind in ("linear", "conv1d")}
+        linear_layers = {path: value for path, value in linear.items() if path not in left_out}
         if not linear_layers:
             raise ModuleTreeError(f"targets: {type(model).__name__} has no linear layer: {_listed(candidates)}")
-        return {path: it for path, it in linear_layers.items() if not left_aside(path)}
+        return {path: layer for path, layer in linear_layers.items() if not left_aside(path)}
     wanted = [targets] if isinstance(targets, str) else targets
     is_wanted = _fitting(targets) if isinstance(targets, str) else None
-    numbered = [Pattern(it) for it in patterns]
+    numbered = [Pattern(pattern) for pattern in patterns]
     chosen: set[str] = set()
     for one in wanted:
         fitting = [path for path in modules if (is_wanted or _fitting([one]))(path)]
@@ -186,7 +186,7 @@ def select(
             kind = type(model.get_submodule(others[0])).__name__
             raise ModuleTreeError(f"targets: '{others[0]}' is a {kind}, which takes no adapter; {_listed(candidates)}")
         chosen |= {*fitting}
-    return {path: it for path, it in candidates.items() if path in chosen and not left_aside(path)}
+    return {path: candidate for path, candidate in candidates.items() if path in chosen and not left_aside(path)}
 
 
 def inside_of(path: str, names: Iterable[str]) -> bool:
@@ -219,7 +219,7 @@ def _number(path: str, patterns: Sequence[Pattern]) -> int | None:
 
 
 def _listed(candidates: Mapping[str, AdaptedLayer]) -> str:
-    ends = [*dict.fromkeys(path.rpartition(".")[2] for path, it in candidates.items())]
+    ends = [*dict.fromkeys(path.rpartition(".")[2] for path, candidate in candidates.items())]
     more = ", ..." if len(ends) > _SHOWN else ""
     return f"there are {', '.join(ends[:_SHOWN])}{more}" if ends else "there are no linear layers and no embeddings"
 
@@ -244,19 +244,19 @@ def trained_beside(model: nn.Module) -> tuple[list[str], str]:
         ModuleTreeError: another parameter is trained in a module of which others are not.
     """
     inside = {id(it) for layer in adapted(model).values() for it in layer.lora.parameters()}  # pyright: ignore[reportOptionalMemberAccess]
-    inside |= {id(it.values) for it in token_rows_of(model).values()}
+    inside |= {id(value.values) for value in token_rows_of(model).values()}
     done: list[str] = []
     for path, module in model.named_modules():
         if any(path.startswith(f"{it}.") for it in done):
             continue
-        weights = [it for it in module.parameters() if id(it) not in inside]
+        weights = [parameter for parameter in module.parameters() if id(parameter) not in inside]
         if weights and all(it.requires_grad for it in weights) and len(weights) == len([*module.parameters()]) and path:
             done.append(path)
-    whole = {id(it) for path in done for it in model.get_submodule(path).parameters()}
-    rest = {id(it): path for path, it in model.named_parameters() if it.requires_grad}
+    whole = {id(parameter) for path in done for parameter in model.get_submodule(path).parameters()}
+    rest = {id(parameter): path for path, parameter in model.named_parameters() if parameter.requires_grad}
     rest = {key: path for key, path in rest.items() if key not in whole | inside}
     for bias in ("none", "lora_only", "all"):
-        if {id(it) for it in biases_of(model, bias, {*adapted(model)}, done).values()} == {*rest}:
+        if {id(value) for value in biases_of(model, bias, {*adapted(model)}, done).values()} == {*rest}:
             return done, bias
     raise ModuleTreeError(
         f"'{next(iter(rest.values()))}' is trained, and others of its module are not, for which adapters' files have no"
@@ -278,7 +278,7 @@ def tables_of(model: nn.Module) -> dict[str, nn.Module]:
             tables.append(getattr(model, ask, lambda: None)())
         except (AttributeError, NotImplementedError):  # as transformers says that a model has none
             continue
-    return {path: it for path, it in model.named_modules() if any(it is one for one in tables)}
+    return {path: module for path, module in model.named_modules() if any(module is one for one in tables)}
 
 
 def tied_tables(model: nn.Module) -> list[AdaptedLayer]:
@@ -287,7 +287,7 @@ def tied_tables(model: nn.Module) -> list[AdaptedLayer]:
     inputs = next((layers[path] for path in tables if path in layers and layers[path].kind == "embedding"), None)
     if inputs is None:
         return []
-    others = [it for it in layers.values() if it.weight is inputs.weight and it.path != inputs.path]
+    others = [layer for layer in layers.values() if layer.weight is inputs.weight and layer.path != inputs.path]
     return [inputs, *others] if others else []
 
 
@@ -301,9 +301,9 @@ def tied_together(
     """
     tied = tied_tables(model)
     paths = {it.path for it in tied}
-    if any(inside_of(it, saved) for it in paths):
+    if any(inside_of(path, saved) for path in paths):
         rest = {layer: options for layer, options in layers.items() if layer.path not in paths}
-        return rest, [*saved, *sorted(it for it in paths if not inside_of(it, saved))]
+        return rest, [*saved, *sorted(path for path in paths if not inside_of(path, saved))]
     chosen = {options for layer, options in layers.items() if layer.path in paths}
     if not chosen:
         return None
@@ -379,7 +379,7 @@ def count_of_rows(model: Any) -> int | None:
 def token_tables(model: nn.Module, saved: Collection[str]) -> list[list[AdaptedLayer]]:
     """The tables of tokens that are not trained whole, those that are tied in one list."""
     layers, groups = adaptable(model), dict[int, list[AdaptedLayer]]()
-    tables = {*tables_of(model), *(it.path for it in tied_tables(model))}
+    tables = {*tables_of(model), *(table.path for table in tied_tables(model))}
     for path, layer in layers.items():
         if path in tables and not inside_of(path, saved):
             groups.setdefault(id(layer.weight), []).append(layer)
@@ -396,4 +396,4 @@ def parameters_of(model: nn.Module, path: str) -> dict[str, Tensor]:
 def filled_tables(model: nn.Module) -> dict[str, Tensor]:
     """The parameters, by their paths, of the tables whose frozen values came with peft's files."""
     paths: tuple[str, ...] = vars(model).get(FILLED, ())
-    return {name: it for path in paths for name, it in parameters_of(model, path).items()}
+    return {name: value for path in paths for name, value in parameters_of(model, path).items()}

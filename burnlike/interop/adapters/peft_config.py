@@ -116,7 +116,7 @@ class PeftConfig(NamedTuple):
             return True
         if isinstance(targets, str):
             return targets != ALL_LINEAR and any(map(Pattern(targets).fullmatch, _TABLES))
-        return any(it.rpartition(".")[2] in _TABLES for it in targets)
+        return any(target.rpartition(".")[2] in _TABLES for target in targets)
 
     def _layers(self, model: nn.Module) -> dict[AdaptedLayer, AdapterOptions]:
         numbers, patterns = self.get("layers_to_transform"), self.get("layers_pattern", ())
@@ -192,7 +192,7 @@ def _wrong_values(config: Mapping[str, Any]) -> Iterable[str]:
         yield "target_modules: expected the layers with an adapter"
     for key in ("target_modules", "target_parameters", "exclude_modules", "modules_to_save", "layers_pattern"):
         names = config.get(key)
-        if isinstance(names, list) and not all(isinstance(it, str) and it for it in names):
+        if isinstance(names, list) and not all(isinstance(name, str) and name for name in names):
             yield f"{key}: expected names, got {_shown(names)}"
         elif isinstance(names, str) and names != ALL_LINEAR and (problem := pattern_problem(names)):
             yield f"{key}: {problem}"
@@ -204,12 +204,12 @@ def _wrong_values(config: Mapping[str, Any]) -> Iterable[str]:
         yield f"bias: expected {', '.join(BIASES)}, got {_shown(config['bias'])}"
     tokens = config.get("trainable_token_indices", [])
     for rows in tokens.values() if isinstance(tokens, dict) else [tokens]:
-        if not isinstance(rows, list) or not all(type(it) is int and 0 <= it < _HIGHEST for it in rows):
+        if not isinstance(rows, list) or not all(type(row) is int and 0 <= row < _HIGHEST for row in rows):
             yield f"trainable_token_indices: expected numbers of tokens, got {_shown(rows)}"
         elif len({*rows}) < len(rows):
             yield f"trainable_token_indices: expected each token once, got {_shown(rows)}"
     numbers = config.get("layers_to_transform")
-    if isinstance(numbers, list) and not all(type(it) is int for it in numbers):
+    if isinstance(numbers, list) and not all(type(number) is int for number in numbers):
         yield f"layers_to_transform: expected numbers of layers, got {_shown(numbers)}"
     if not 0 <= config.get("lora_dropout", 0) < 1:
         yield f"lora_dropout: expected a share >= 0 and < 1, got {_shown(config['lora_dropout'])}"
@@ -253,12 +253,12 @@ def written_config(
     task_type: str | None,
 ) -> dict[str, Any]:
     """The config of the adapters that a model has, in peft's keys."""
-    loras = {path: it.lora for path, it in layers.items() if it.lora is not None}
-    ranks = {path: it.a.shape[1] for path, it in loras.items()}
-    alphas = {path: _whole(it.scale * it.a.shape[1]) for path, it in loras.items()}
+    loras = {path: layer.lora for path, layer in layers.items() if layer.lora is not None}
+    ranks = {path: lora.a.shape[1] for path, lora in loras.items()}
+    alphas = {path: _whole(lora.scale * lora.a.shape[1]) for path, lora in loras.items()}
     rank, alpha = _most(ranks.values()), _most(alphas.values())
     together = [*map(id, loras.values())]
-    together += [id(it) for path in saved for it in {*model.get_submodule(path).parameters()}]
+    together += [id(parameter) for path in saved for parameter in {*model.get_submodule(path).parameters()}]
     return {
         "peft_type": "LORA",
         "task_type": task_type,
@@ -268,15 +268,15 @@ def written_config(
         "lora_alpha": alpha,
         "rank_pattern": {f"^{re.escape(path)}": it for path, it in ranks.items() if it != rank},
         "alpha_pattern": {f"^{re.escape(path)}": it for path, it in alphas.items() if it != alpha},
-        "lora_dropout": _most([it.dropout for it in loras.values()]),
+        "lora_dropout": _most([lora.dropout for lora in loras.values()]),
         "target_modules": _targets(model, {path: it for path, it in layers.items() if it.kind != "experts"}, saved),
-        "target_parameters": [path for path, it in layers.items() if it.kind == "experts"] or None,
+        "target_parameters": [path for path, layer in layers.items() if layer.kind == "experts"] or None,
         "modules_to_save": saved or None,
         "trainable_token_indices": {path: [*rows.tokens] for path, rows in token_rows_of(model).items()} or None,
         "ensure_weight_tying": len({*together}) < len(together),
-        "fan_in_fan_out": any(it.kind == "conv1d" for it in layers.values()),
+        "fan_in_fan_out": any(layer.kind == "conv1d" for layer in layers.values()),
         "bias": bias,
-        "use_dora": any(it.magnitude is not None for it in loras.values()),
+        "use_dora": any(lora.magnitude is not None for lora in loras.values()),
         "use_rslora": False,
         "init_lora_weights": True,
     }
@@ -287,7 +287,7 @@ def _targets(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[s
     ends = sorted({path.rpartition(".")[2] for path in layers})
     if not ends:
         return []
-    if not any(it.isdigit() for it in ends):
+    if not any(end.isdigit() for end in ends):
         paths = {path for path in module_paths(model) if path in ends or path.endswith(tuple(f".{it}" for it in ends))}
         if paths == {*layers}:
             return ends

@@ -65,9 +65,9 @@ def save_adapter(
     layers = adapted(model)
     if not layers:
         raise ModuleTreeError(f"{type(model).__name__} has no adapters: expected a model of `type: LoRA`")
-    if len({it.lora.magnitude is None for it in layers.values() if it.lora is not None}) > 1:
+    if len({layer.lora.magnitude is None for layer in layers.values() if layer.lora is not None}) > 1:
         raise ModuleTreeError("some adapters are of DoRA and some are not, for which peft's files have no place")
-    if any(it.lora.is_residual for it in layers.values() if it.lora is not None):
+    if any(layer.lora.is_residual for layer in layers.values() if layer.lora is not None):
         raise ModuleTreeError(
             "the adapters began with a part of the weights (`start`), so that peft would add them to another base"
             " than the model's: merge them, or train with another start"
@@ -77,10 +77,10 @@ def save_adapter(
     if named is not None and os.path.isdir(os.path.expanduser(named)):
         named = os.path.abspath(os.path.expanduser(named))  # so that it is found from other folders too
     config = written_config(model, layers, saved, bias, named, task_type)
-    filled = {name_of_base(name, model): it for name, it in filled_tables(model).items()}
-    whole = {name_of_base(name, model): it for name, it in biases_of(model, bias, {*layers}, saved).items()}
+    filled = {name_of_base(name, model): table for name, table in filled_tables(model).items()}
+    whole = {name_of_base(name, model): value for name, value in biases_of(model, bias, {*layers}, saved).items()}
     whole |= filled | tensors_of(model, layers, saved)
-    tensors = {name: it.detach().contiguous() for name, it in whole.items()}
+    tensors = {name: value.detach().contiguous() for name, value in whole.items()}
     seen: set[int] = set()
     for name, tensor in tensors.items():  # peft looks for all names of what is tied
         tensors[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
@@ -115,8 +115,8 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
         _check_same_tokens(model, tokens, config)
         _check_apart(model, saved, config, count, stay_tied=stay_tied)
     tables = [it for it in tables_of(model) if not inside_of(it, saved)]
-    frozen = {f"{PREFIX}{name}": it for path in tables for name, it in parameters_of(model, path).items()}
-    frozen = {name: it for name, it in frozen.items() if name in stored}
+    frozen = {f"{PREFIX}{name}": value for path in tables for name, value in parameters_of(model, path).items()}
+    frozen = {name: value for name, value in frozen.items() if name in stored}
     bias = config.get("bias", "none")
     biases = biases_of(model, bias, [it.path for it in wanted], saved)
     if there and (frozen_bias := next((name for name, it in biases.items() if not it.requires_grad), "")):
@@ -142,8 +142,8 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
         there = adapted(model)
     biases = biases_of(model, bias, [*there], saved)
     targets = {f"{PREFIX}{name}": it for name, it in biases.items()} | tensors_of(model, there, saved)
-    _fill({name: it for name, it in targets.items() if name in shapes}, stored, record)
-    now = {f"{PREFIX}{name}": it for path in tables for name, it in parameters_of(model, path).items()}
+    _fill({name: target for name, target in targets.items() if name in shapes}, stored, record)
+    now = {f"{PREFIX}{name}": value for path in tables for name, value in parameters_of(model, path).items()}
     if _fill({name: now[name] for name in frozen}, stored, record):
         vars(model)[FILLED] = tuple(tables)
     return config
@@ -186,7 +186,7 @@ def _check_same(there: Mapping[str, AdaptedLayer], wanted: Mapping[AdaptedLayer,
 
 
 def _check_same_tokens(model: nn.Module, tokens: TokenRowsOf, config: PeftConfig) -> None:
-    ours = {path: [*it.tokens] for path, it in token_rows_of(model).items()}
+    ours = {path: [*value.tokens] for path, value in token_rows_of(model).items()}
     theirs = {tables[0].path: numbers for tables, numbers in tokens}
     if ours != theirs:
         raise ModuleTreeError(
@@ -264,7 +264,7 @@ def count_of_tokens(model: Any, saved: Collection[str], stored: Mapping[str, str
     layers = adaptable(model)
     dims = [layers[path].token_dim if path in layers else 0 for path in tables]
     counts = {shape_in(record.tensors, stored[it])[dim] for it, dim in zip(names, dims, strict=True) if it in stored}
-    weights = zip((it.get(f"{path}.weight") for path, it in tables.items()), dims, strict=True)
+    weights = zip((table.get(f"{path}.weight") for path, table in tables.items()), dims, strict=True)
     rows = {weight.shape[dim] for weight, dim in weights if weight is not None}
     if len(counts) != 1 or counts == rows or not callable(getattr(model, "resize_token_embeddings", None)):
         return None
@@ -286,10 +286,10 @@ def count_of_tokens(model: Any, saved: Collection[str], stored: Mapping[str, str
 
 def sizes_of(model: nn.Module, tensors: Mapping[str, Tensor], count: int | None) -> dict[str, tuple[int, ...]]:
     """The shapes of parameters as they are once the model's tables have another number of tokens."""
-    sizes = {name: tuple(it.shape) for name, it in tensors.items()}
+    sizes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if count is None:
         return sizes
-    tables, layers = {*tables_of(model), *(it.path for it in tied_tables(model))}, adaptable(model)
+    tables, layers = {*tables_of(model), *(table.path for table in tied_tables(model))}, adaptable(model)
     for name, shape in sizes.items():
         path = name.removeprefix(PREFIX).rpartition(".")[0]
         if path in tables:
@@ -324,7 +324,7 @@ def shapes_of(
         if options.dora:
             shapes[f"{path}.lora_magnitude_vector"] = (inputs if layer.kind == "embedding" else outputs,)
     for path in saved:
-        whole = {f"{PREFIX}{path}.{name}": it for name, it in model.get_submodule(path).state_dict().items()}
+        whole = {f"{PREFIX}{path}.{name}": value for name, value in model.get_submodule(path).state_dict().items()}
         shapes |= sizes_of(model, whole, count)
     return shapes
 
@@ -333,8 +333,8 @@ def check_tensors(
     model: nn.Module, shapes: Mapping[str, tuple[int, ...]], stored: Mapping[str, str], record: Record
 ) -> None:
     """Compare what a file has with what it should have, before anything is made of the size that its config says."""
-    base_tensors: dict[str, Tensor] = {f"{PREFIX}{name}": it for name, it in model.named_parameters()}
-    base_tensors |= {f"{PREFIX}{path}.weight": it.weight for path, it in adapted(model).items()}
+    base_tensors: dict[str, Tensor] = {f"{PREFIX}{name}": parameter for name, parameter in model.named_parameters()}
+    base_tensors |= {f"{PREFIX}{path}.weight": value.weight for path, value in adapted(model).items()}
     for name, there in stored.items():
         shape, base = shape_in(record.tensors, there), base_tensors.get(name)
         if name not in shapes and base is not None:
@@ -364,7 +364,7 @@ def equal_names(
     for name, tensor in frozen.items():
         if (one := first.setdefault(id(tensor), name)) != name:
             yield one, name
-    tied, paths = tied_tables(model) if stay_tied else [], {it.path for it in layers}
+    tied, paths = tied_tables(model) if stay_tied else [], {layer.path for layer in layers}
     for other in tied[1:]:
         one, two = f"{PREFIX}{tied[0].path}", f"{PREFIX}{other.path}"
         if other.path not in paths:
@@ -439,5 +439,5 @@ def tensors_of(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list
     tensors = _places(layers)
     for path in saved:
         part = model.get_submodule(path)
-        tensors |= {f"{PREFIX}{path}.{name}": it for name, it in part.state_dict().items()}
-    return tensors | {f"{PREFIX}{path}.{_ROWS}": it.values for path, it in token_rows_of(model).items()}
+        tensors |= {f"{PREFIX}{path}.{name}": value for name, value in part.state_dict().items()}
+    return tensors | {f"{PREFIX}{path}.{_ROWS}": value.values for path, value in token_rows_of(model).items()}

@@ -73,7 +73,7 @@ def described(config: PretrainedConfig, values: Mapping[str, Any]) -> Any:
     from transformers import CONFIG_MAPPING
 
     path = os.path.join(config.path, CONFIG_NAME)
-    values = {key: it for key, it in values.items() if key not in _CODE}
+    values = {key: value for key, value in values.items() if key not in _CODE}
     for name, count in _counts(values, ""):
         if count > _MOST_PARTS:  # transformers makes each, also where no weights are, for hours
             raise ConfigError(f"{path}: {name}: expected at most {_MOST_PARTS}, got {count}")
@@ -141,11 +141,11 @@ def _of_transformers(config: PretrainedConfig, directory: str, target: torch.dev
 
 def numbers_of(new_tokens: NewTokens) -> list[int]:
     """The numbers of new tokens; a ConfigError for names, which only data with a tokenizer gives numbers."""
-    if new_tokens == FROM_TOKENIZER or not all(isinstance(it, int) for it in new_tokens):
+    if new_tokens == FROM_TOKENIZER or not all(isinstance(token, int) for token in new_tokens):
         raise ConfigError(
             f"new_tokens: expected a training whose data has a tokenizer, or numbers of tokens, got {new_tokens}"
         )
-    return sorted({it for it in new_tokens if isinstance(it, int)})
+    return sorted({token for token in new_tokens if isinstance(token, int)})
 
 
 def give_tokens(model: nn.Module, numbers: Sequence[int]) -> str:
@@ -188,7 +188,7 @@ def _other_classes(config: PretrainedConfig, values: Mapping[str, Any]) -> str:
     """
     named = values.get("id2label")
     names = [*map(str, named.values())] if isinstance(named, Mapping) else []
-    has_names = any(not it.startswith("LABEL_") for it in names)
+    has_names = any(not name.startswith("LABEL_") for name in names)
     is_other = config.classes is not None and len(names) == len(config.classes) and names != [*config.classes]
     return ", ".join(names) if has_names and is_other else ""
 
@@ -314,8 +314,8 @@ def read_model(
         *(f"no {it}" for it in missing if is_same or _part(model, it) in parts),
         *(f"'{it}', which the model does not have" for it in unexpected if (True, _part(model, it)[1]) in parts),
         *(
-            f"'{it}' of {theirs} where the model has {ours}"
-            for it, (theirs, ours) in mismatched.items()
+            f"'{key}' of {theirs} where the model has {ours}"
+            for key, (theirs, ours) in mismatched.items()
             if not _is_of_classes(theirs, ours, description.num_labels)
         ),
     ]
@@ -329,7 +329,7 @@ def read_model(
     text = f"weights   {len(read)} of {len(names)} tensors of {record.source}"
     text += f"; drawn: {_listed(drawn)}" if drawn else ""
     model.burnlike_origin = (
-        text + (f"; left out: {_listed([f'{it} ({count})' for it, count in left.items()])}" if left else ""),
+        text + (f"; left out: {_listed([f'{key} ({count})' for key, count in left.items()])}" if left else ""),
     )
     return model
 
@@ -374,7 +374,7 @@ def of_tables(config: PretrainedConfig, directory: str, target: torch.device) ->
         return model.train()
     base = _backbone(directory, dtype)
     model = saved_config.init("cpu")
-    path, part = next((it for it in model.named_modules() if type(it[1]) is type(base)), ("", None))
+    path, part = next((named for named in model.named_modules() if type(named[1]) is type(base)), ("", None))
     if part is None:
         raise ConfigError(f"{directory}: burnlike's {type(model).__name__} has no {type(base).__name__} in it")
     report = part.load_record(base.into_record(), strict=False)
@@ -423,7 +423,7 @@ def _backbone(directory: str, dtype: torch.dtype | None) -> Any:
         raise ConfigError(f"{directory}: burnlike's model of a {table.name} takes no new head; leave out `library`")
     config: Any = pretrained_config(directory, name)
     if getattr(config, "pooler", False) and not any(
-        "pooler" in it for it in open_record(weights_of(directory)).tensors
+        "pooler" in tensor for tensor in open_record(weights_of(directory)).tensors
     ):
         config = config.replace(pooler=False)
     return load_pretrained(directory, "cpu", dtype=dtype, config=config, architecture=name)

@@ -163,8 +163,8 @@ class DecoderLmConfig(ModuleConfig["model.DecoderLm"], tag="DecoderLm"):
         """The config of the model with its new tokens, whose numbers are known."""
         if not self.new_tokens:
             return self
-        numbers = [it for it in self.new_tokens if isinstance(it, int)]
-        return self.replace(vocab_size=max([self.vocab_size, *(it + 1 for it in numbers)]), new_tokens=())
+        numbers = [token for token in self.new_tokens if isinstance(token, int)]
+        return self.replace(vocab_size=max([self.vocab_size, *(number + 1 for number in numbers)]), new_tokens=())
 
     def init_from(self, source: Any, device: Any = None, **options: Any) -> Any:
         if not self.new_tokens:

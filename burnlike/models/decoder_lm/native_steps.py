@@ -138,10 +138,10 @@ def _form_of(model: Any) -> DecodeForm:
     blocks, attention = model.blocks, model.blocks[0].attention
     forms = {_form_of_block(block) for block in blocks}
     norms = [it for block in blocks for it in (block.norm_attention, block.norm_feed_forward)] + [model.norm]
-    norms += [it for block in blocks if attention.query_key_norm for it in _head_norms(block.attention)]
+    norms += [norm for block in blocks if attention.query_key_norm for norm in _head_norms(block.attention)]
     rotary = attention.rotary
     same_tables = all(block.attention.rotary is rotary for block in blocks)
-    if len(forms) > 1 or len({it.epsilon for it in norms}) > 1 or not same_tables:
+    if len(forms) > 1 or len({norm.epsilon for norm in norms}) > 1 or not same_tables:
         raise OtherModelError
     if rotary is not None and (rotary.by_length or rotary.cosine.device.type != "cpu"):
         raise OtherModelError

@@ -74,8 +74,8 @@ def is_stock(model: nn.Module) -> bool:
         if is_changed(module) or parametrizations_of(module):
             return False
     tensors = (*model.parameters(), *model.buffers())
-    same_dtype = len({it.dtype for it in model.parameters()}) == 1
-    are_plain = all(type(it) in (Tensor, nn.Parameter) and it.device.type == "cpu" for it in tensors)
+    same_dtype = len({parameter.dtype for parameter in model.parameters()}) == 1
+    are_plain = all(type(tensor) in (Tensor, nn.Parameter) and tensor.device.type == "cpu" for tensor in tensors)
     return same_dtype and are_plain and all(map(_is_own, {type(it) for it in model.modules()}))
 
 
@@ -110,7 +110,7 @@ def _is_as_configured(model: Any) -> bool:
             new = type(model)(config)
         modules, others = (dict(it.named_modules(remove_duplicate=False)) for it in (model, new))
         return modules.keys() == others.keys() and all(
-            _is_same(it, others[path], config) for path, it in modules.items()
+            _is_same(module, others[path], config) for path, module in modules.items()
         )
     except Exception:  # any that code of transformers raises for a config that was changed
         return False
@@ -119,16 +119,16 @@ def _is_as_configured(model: Any) -> bool:
 def _is_same(module: nn.Module, new: nn.Module, config: Any) -> bool:
     if type(module) is not type(new):
         return False
-    attributes, settings = vars(module), {name: it for name, it in vars(new).items() if not name.startswith("_")}
+    attributes, settings = vars(module), {name: value for name, value in vars(new).items() if not name.startswith("_")}
     if any(name not in settings and callable(it) and hasattr(type(module), name) for name, it in attributes.items()):
         return False
     if not all(
-        name in attributes and _is_equal(attributes[name], it)
-        for name, it in settings.items()
+        name in attributes and _is_equal(attributes[name], setting)
+        for name, setting in settings.items()
         if name not in _WITHOUT_EFFECT
     ):
         return False
-    floats = [name for name, it in module.named_buffers(recurse=False) if it.is_floating_point()]
+    floats = [name for name, buffer in module.named_buffers(recurse=False) if buffer.is_floating_point()]
     if not floats:
         return True
     names = inspect.signature(type(module)).parameters

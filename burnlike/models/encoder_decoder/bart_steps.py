@@ -101,7 +101,7 @@ class BartSteps(NativeSteps):
         self._epsilon, self._added = decoder.layers[0].final_layer_norm.eps, self.model.final_logits_bias
 
     def _projections(self) -> Iterator[tuple[nn.Module, nn.Module]]:
-        return ((it.encoder_attn.k_proj, it.encoder_attn.v_proj) for it in self.model.get_decoder().layers)
+        return ((layer.encoder_attn.k_proj, layer.encoder_attn.v_proj) for layer in self.model.get_decoder().layers)
 
     def _vectors(self, tokens: Tensor) -> Tensor:
         x = self._embed(tokens[:, 0]) * self._factor + self._positions[self._offset + self._filled]
@@ -115,15 +115,15 @@ class BartSteps(NativeSteps):
 
 
 def _is_stock(model: Any) -> bool:
-    is_training = any(it.training for it in model.modules())
+    is_training = any(module.training for module in model.modules())
     return not is_training and is_stock(model) and has_stock_attention(model)
 
 
 def _form_of(model: Any) -> DecodeForm:
     decoder, activation = model.get_decoder(), ACTIVATIONS.get(model.config.activation_function)
     attentions = [it for layer in decoder.layers for it in (layer.self_attn, layer.encoder_attn)]
-    sizes = {(it.num_heads, it.head_dim) for it in attentions}
-    epsilons = {it.eps for it in decoder.modules() if isinstance(it, nn.LayerNorm)}
+    sizes = {(attention.num_heads, attention.head_dim) for attention in attentions}
+    epsilons = {module.eps for module in decoder.modules() if isinstance(module, nn.LayerNorm)}
     if activation is None or len(sizes) != 1 or len(epsilons) != 1:
         raise OtherModelError
     ((n_heads, d_head),) = sizes

@@ -92,7 +92,7 @@ class NativeSteps(ReadModel):
 
     def _projections(self) -> Iterator[tuple[nn.Module, nn.Module]]:
         """The layers that make keys and values of the memory."""
-        return ((it.cross_attention.key, it.cross_attention.value) for it in self.model.decoder.layers)
+        return ((layer.cross_attention.key, layer.cross_attention.value) for layer in self.model.decoder.layers)
 
     def _vectors(self, tokens: Tensor) -> Tensor:
         """The vectors of tokens `[batch, 1]` for the first layer, float32 `[batch, d_model]`; they are written over."""
@@ -163,9 +163,9 @@ def _form_of(model: Any) -> DecodeForm:
     norms = [it for layer in layers for it in _norms_of(layer)]
     linears = [it for layer in layers for it in _linears_of(layer)]
     forms = {(it.n_heads, it.d_head) for it in attentions}, {(activation_of(it), it.gated) for it in parts}
-    if any(len(it) > 1 for it in (*forms, {it.epsilon for it in (*norms, norm)})):
+    if any(len(form) > 1 for form in (*forms, {it.epsilon for it in (*norms, norm)})):
         raise OtherModelError
-    if any(it.bias is not None for it in linears) or not all(layer.decodes for layer in layers):
+    if any(linear.bias is not None for linear in linears) or not all(layer.decodes for layer in layers):
         raise OtherModelError
     ((n_heads, d_head),), ((activation, is_gated),) = forms
     return DecodeForm(

@@ -76,21 +76,21 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         rounded = quantize_(model, config.quantize, skip=kept)
         origins.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
     tokens = [(tables, numbers) for tables in token_tables(model, saved)] if numbers else []
-    if tokens and any(inside_of(it.path, saved) for it in tied_tables(model)):  # peft can't read such files
-        tied = ", ".join(it.path for it in tied_tables(model))
+    if tokens and any(inside_of(table.path, saved) for table in tied_tables(model)):  # peft can't read such files
+        tied = ", ".join(table.path for table in tied_tables(model))
         raise ConfigError(f"modules_to_save: expected all or none of {tied}, which are tied, beside new_tokens")
     options: Any = {"stay_tied": config.ensure_weight_tying, "bias": config.bias, "token_dtype": config.dtype}
     try:
         add_adapters(model, layers, saved, tokens=tokens, **options)
     except (ModuleTreeError, ArgumentError) as error:
         raise ConfigError(str(error)) from error
-    if adapter is not None and not any(it.is_meta for it in model.parameters()):
+    if adapter is not None and not any(parameter.is_meta for parameter in model.parameters()):
         load_adapter(model, adapter)
     counts = [
         sum(it.numel() for it in model.parameters() if it.requires_grad or not trained) for trained in (True, False)
     ]
     more = f", and all of {', '.join(saved)}" if saved else ""
-    experts = {it.name: None for path, it in experts_of(model).items() if path not in chosen}
+    experts = {value.name: None for path, value in experts_of(model).items() if path not in chosen}
     if config.targets in (ALL_LINEAR, (ALL_LINEAR,)) and experts:
         more += f"; none of the experts' {', '.join(experts)} (target_parameters)"
     more += f", {len(numbers)} rows of {', '.join(it.path for tables, _ in tokens for it in tables)}" if tokens else ""
@@ -116,7 +116,7 @@ def _together(
     except ModuleTreeError as error:
         raise ConfigError(str(error)) from error
     if ties is None:
-        tied = ", ".join(f"'{it.path}'" for it in tied_tables(model))
+        tied = ", ".join(f"'{table.path}'" for table in tied_tables(model))
         what = f"expected one of {tied} in modules_to_save or targets" if tied else "the model has no tied tables"
         raise ConfigError(f"ensure_weight_tying: {what}; or leave it out")
     return ties
@@ -145,5 +145,5 @@ def _saved(config: LoRAConfig, model: Any) -> list[str]:
     body = getattr(model, "base_model", model)
     if head is None or head in _WRITERS or body is model:
         return []
-    inside = {id(it) for it in body.modules()}
+    inside = {id(module) for module in body.modules()}
     return [name for name, it in model.named_children() if id(it) not in inside and any(True for _ in it.parameters())]

@@ -112,7 +112,7 @@ def _inner(drawn: Drawn) -> Flow | None:
 def _row(drawn: Drawn, title: str) -> Row:
     kind = type(drawn.module).__name__
     times = f" x {drawn.config.times}" if isinstance(drawn.config, RepeatConfig) else ""
-    count = sum(it.numel() for it in drawn.module.parameters())
+    count = sum(parameter.numel() for parameter in drawn.module.parameters())
     lines = [f"{kind}{times}" + (f" · {count:,}" if count else "")]
     if drawn.path in drawn.shapes:
         lines.append(drawn.shapes[drawn.path])
@@ -236,7 +236,7 @@ def place(flow: Flow) -> Layout:
         box.x, box.y = (layout.column - box.width) / 2, y
         y += box.height + GAP
     lanes = max(layout.lanes.values(), default=-1) + 1
-    labels = max((len(it.label) for it in layout.lanes), default=0) * TEXT * LETTER
+    labels = max((len(lane.label) for lane in layout.lanes), default=0) * TEXT * LETTER
     layout.width = layout.column + (PAD + lanes * LANE + labels if lanes else 0)
     layout.height = y - GAP
     return layout
@@ -263,7 +263,7 @@ def _lanes(arrows: list[Arrow]) -> dict[Arrow, int]:
     for arrow in sorted(set(arrows), key=lambda it: (it.target - it.source, it.source)):
         if arrow.target - arrow.source < 2:
             continue
-        crossed = [it for it in lanes if it.source < arrow.target and arrow.source < it.target]
+        crossed = [lane for lane in lanes if lane.source < arrow.target and arrow.source < lane.target]
         taken = {lanes[it] for it in crossed}
         lanes[arrow] = next(lane for lane in range(len(taken) + 1) if lane not in taken)
     return lanes

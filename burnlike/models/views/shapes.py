@@ -105,7 +105,7 @@ def _noted(module: nn.Module, counter: FlopCounterMode, calls: list[Call], runni
     hooks = []
 
     def before(path: str, child: nn.Module, args: Any, kwargs: Any) -> None:
-        parameters = sum(it.numel() for it in child.parameters())
+        parameters = sum(parameter.numel() for parameter in child.parameters())
         inputs = ", ".join(shape_text(it) for it in (*args, *kwargs.values()))
         call = Call(path, len(running), type(child).__name__, inputs, "", parameters, counter.get_total_flops())
         running.append(len(calls))
@@ -137,9 +137,9 @@ def _tied_heads(module: nn.Module, calls: list[Call], running: list[int]) -> Any
     class TiedHeads(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
-            tensors = [it for it in args if isinstance(it, torch.Tensor)]
-            keys = (StorageWeakRef(it.untyped_storage()) for it in tensors)
-            named = [tables[it] for it in keys if it in tables]
+            tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
+            keys = (StorageWeakRef(tensor.untyped_storage()) for tensor in tensors)
+            named = [tables[key] for key in keys if key in tables]
             is_product = len(tensors) > 1 and isinstance(result, torch.Tensor) and result.dim() > 1
             if named and is_product and result.shape[-1] == named[0][1].weight.shape[0]:
                 path, child = named[0]

@@ -62,8 +62,8 @@ def _layer(ours: str, theirs: str, attention: str, norms: tuple[str, str]) -> di
     """The tensors of a layer; `attention` is where its projections are, `norms` are those of the two parts."""
     projections = [f"{theirs}.attention.{attention}.{it}" for it in ("query", "key", "value")]
     return {
-        f"{ours}.attention.in_proj_weight": [f"{it}.weight" for it in projections],
-        f"{ours}.attention.in_proj_bias": [f"{it}.bias" for it in projections],
+        f"{ours}.attention.in_proj_weight": [f"{projection}.weight" for projection in projections],
+        f"{ours}.attention.in_proj_bias": [f"{projection}.bias" for projection in projections],
         f"{ours}.attention.out_proj.*": f"{theirs}.attention.output.dense.*",
         f"{ours}.norm_attention.*": f"{theirs}.{norms[0]}.*",
         f"{ours}.linear_inner.*": f"{theirs}.intermediate.dense.*",

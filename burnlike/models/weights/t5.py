@@ -46,7 +46,7 @@ _LINEARS = {"linear_inner": "wi", "linear_gate": "wi_0", "linear_value": "wi_1",
 def _part(stack: str, ours: str, place: int, theirs: str, names: Mapping[str, str]) -> dict[str, str]:
     """A part of each layer of a stack, and the norm before it."""
     layer = f"{stack}.block.{{i}}.layer.{place}"
-    tensors = {f"{stack}.layers.{{i}}.{ours}.{it}.*": f"{layer}.{theirs}.{names[it]}.*" for it in names}
+    tensors = {f"{stack}.layers.{{i}}.{ours}.{name}.*": f"{layer}.{theirs}.{names[name]}.*" for name in names}
     return {**tensors, f"{stack}.layers.{{i}}.norm_{ours}.*": f"{layer}.layer_norm.*"}
 
 

@@ -78,12 +78,12 @@ class WeightTable:
     def head(self) -> frozenset[str]:
         """The names of theirs of the head."""
         recipes = self.recipes(("head.weight", "head.bias"))
-        return frozenset(it.name for recipe in recipes.values() for it in recipe.sources)
+        return frozenset(source.name for recipe in recipes.values() for source in recipe.sources)
 
     def whole_names(self, names: Sequence[str], wanted: Collection[str]) -> Sequence[str]:
         """Names of theirs with what those of a file of the backbone alone lack; `wanted` are those of the model."""
         longer = [name if name in wanted else f"{self.backbone}{name}" for name in names]
-        counts = [sum(it in wanted for it in candidates) for candidates in (names, longer)]
+        counts = [sum(candidate in wanted for candidate in candidates) for candidates in (names, longer)]
         return longer if counts[1] > counts[0] else names
 
     def is_ignored(self, name: str, used: Collection[str]) -> bool:
@@ -96,8 +96,8 @@ class WeightTable:
 @cache
 def weight_tables() -> Mapping[str, WeightTable]:
     """The tables by their names."""
-    modules = [importlib.import_module(f"{__package__}.{it.name}") for it in pkgutil.iter_modules(folder)]
-    tables = [it for module in modules for it in vars(module).values() if isinstance(it, WeightTable)]
+    modules = [importlib.import_module(f"{__package__}.{module.name}") for module in pkgutil.iter_modules(folder)]
+    tables = [var for module in modules for var in vars(module).values() if isinstance(var, WeightTable)]
     return {it.name: it for it in sorted(tables, key=lambda table: table.name)}
 
 

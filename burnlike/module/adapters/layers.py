@@ -282,7 +282,7 @@ def adapters_off(module: nn.Module) -> AbstractContextManager[None]:
     loras = [part for part in module.modules() if isinstance(part, Lora)]
     factors = {id(it) for lora in loras for it in (lora.a, lora.b)}
     trained = [name for name, it in module.named_parameters() if it.requires_grad and id(it) not in factors]
-    if not loras or trained or any(it.magnitude is not None or it.is_residual for it in loras):
+    if not loras or trained or any(lora.magnitude is not None or lora.is_residual for lora in loras):
         what = (
             "a DoRA, or one that began with a part of the weights (start)"
             if loras and not trained

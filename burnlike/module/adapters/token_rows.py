@@ -30,8 +30,8 @@ class TokenRows(Reparameterization):
 
     def _rows(self, base: Tensor) -> tuple[Tensor, Tensor]:
         """The places of the rows that a table, or a process's part of it, has; and which of `values` these are."""
-        places = [(it - self.first, number) for number, it in enumerate(self.tokens)]
-        there = [it for it in places if 0 <= it[0] < base.shape[self.dim]]
+        places = [(token - self.first, number) for number, token in enumerate(self.tokens)]
+        there = [place for place in places if 0 <= place[0] < base.shape[self.dim]]
         both = torch.tensor(there, dtype=torch.int64, device=base.device).view(-1, 2)
         return both[:, 0], both[:, 1]
 

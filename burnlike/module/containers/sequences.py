@@ -113,7 +113,7 @@ class ModuleArray(ModuleTuple):
     def _check(self, items: list[Any], first: int) -> None:
         kinds = {own_class(item) if isinstance(item, nn.Module) else type(item): None for item in items}
         if len(kinds) > 1:
-            names = (f"{it.__module__}.{it.__name__}".removeprefix("builtins.") for it in kinds)
+            names = (f"{kind.__module__}.{kind.__name__}".removeprefix("builtins.") for kind in kinds)
             raise ModuleTreeError(
                 f"expected items of one class in a ModuleArray, got {', '.join(names)}; a list or tuple holds any"
             )

@@ -38,7 +38,7 @@ def _branch(module: "nn.Module", path: str, tensors: dict[int, str], modules: di
     for name, child in module._modules.items():
         if child is None:
             continue
-        count = sum(it.numel() for it in child.parameters())
+        count = sum(parameter.numel() for parameter in child.parameters())
         first = modules.setdefault(id(child), f"{path}{name}")
         if first == f"{path}{name}" or not count:
             below = _branch(child, f"{path}{name}.", tensors, modules)

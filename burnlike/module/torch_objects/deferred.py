@@ -152,7 +152,7 @@ class Deferred(TorchDispatchMode):
         kwargs = kwargs or {}
         if self._is_paused:
             return func(*args, **kwargs)
-        tensors = [it for it in tree_leaves((args, kwargs)) if isinstance(it, Tensor)]
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         fakes = [it for it in tensors if is_fake(it)]
         is_elsewhere = any(it.device.type != "cpu" for it in tensors) or _device(kwargs) != "cpu"
         if is_elsewhere:  # as on the meta device, where a result has no values either
@@ -273,11 +273,11 @@ class Deferred(TorchDispatchMode):
         return first is not None and all(it.storage != storage for it in _inputs_of(self._operations[first]))
 
     def _note(self, function: Any, args: Any, kwargs: Any, results: Any, state: Tensor | None = None) -> None:
-        written = [it for it in tree_leaves(results) if is_fake(it)]
+        written = [leaf for leaf in tree_leaves(results) if is_fake(leaf)]
         schema, shared = schema_of(function), set[int]()
         for argument, value in _named(schema, args, kwargs):
             if argument.alias_info is not None:
-                arguments = [it for it in tree_leaves(value) if is_fake(it)]
+                arguments = [leaf for leaf in tree_leaves(value) if is_fake(leaf)]
                 shared |= {*map(_storage_of, arguments)}
                 written += arguments if argument.alias_info.is_write else []
         shares = schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None
@@ -325,7 +325,7 @@ def _placed(tree: Any) -> Any:
 
 
 def _inputs_of(operation: Operation) -> list[Place]:
-    return [it for it in tree_leaves((operation.args, operation.kwargs)) if isinstance(it, Place)]
+    return [leaf for leaf in tree_leaves((operation.args, operation.kwargs)) if isinstance(leaf, Place)]
 
 
 def _storage_of(tensor: Tensor) -> int:

@@ -272,7 +272,7 @@ def _caller(mapper: Mapping, module: nn.Module, rest: tuple[nn.Module, ...]) -> 
     methods = has_methods(mapper, "map")
     columns = [params(other) for other in rest]
     for column in columns:
-        if different := first_difference((it.path for it in params(module)), (it.path for it in column)):
+        if different := first_difference((parameter.path for parameter in params(module)), (it.path for it in column)):
             ours, theirs = different
             raise ModuleTreeError(f"expected modules with the same parameters, got {ours} beside {theirs}")
     others = zip(*columns, strict=True) if rest else None

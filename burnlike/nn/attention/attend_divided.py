@@ -29,7 +29,7 @@ def attend_parts(
     key, value = whole_keys(key, value, sequence)
     limits = (sliding_window, soft_cap, sequence.hidden, sequence.documents)
     # torch's description of what is visible is a tensor of its own, which is neither traced nor without values.
-    sees_all = all(it is None for it in limits) and not (torch.compiler.is_compiling() or is_fake(query))
+    sees_all = all(limit is None for limit in limits) and not (torch.compiler.is_compiling() or is_fake(query))
     contexts: list[Tensor] = []
     n_own = query.shape[2] // len(sequence.pieces)
     for piece, (begin, end) in zip(query.split(n_own, 2), sequence.pieces, strict=True):

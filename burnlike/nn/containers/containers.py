@@ -178,7 +178,7 @@ class Graph(AnyLibrary, FromConfig, Module):
             raise ArgumentError(f"Graph: expected the inputs {', '.join(expected)}, got {got}")
         for step in steps:
             layer = self._modules[step.layer]
-            inputs_in_order = [_value(values, it) for it in step.sources]
+            inputs_in_order = [_value(values, source) for source in step.sources]
             if step.transposed:
                 values[step.name] = _transposed(layer, *inputs_in_order)
             else:
@@ -186,7 +186,7 @@ class Graph(AnyLibrary, FromConfig, Module):
                 values[step.name] = layer(*inputs_in_order, **{name: _value(values, it) for name, it in step.named})
             for name in step.finished:
                 del values[name]
-        outputs = tuple(_value(values, it) for it in sources)
+        outputs = tuple(_value(values, source) for source in sources)
         return outputs if is_tuple else outputs[0]
 
 

@@ -240,7 +240,7 @@ class _Reduction(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.Reduct
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]` without the dimensions `dims`, or with 1 in their places; ShapeError if two are one."""
-        if not all(-x.ndim <= dim < x.ndim for dim in self.dims) or len({it % x.ndim for it in self.dims}) < len(
+        if not all(-x.ndim <= dim < x.ndim for dim in self.dims) or len({dim % x.ndim for dim in self.dims}) < len(
             self.dims
         ):
             raise shape_error(self, f"dimensions {list(self.dims)}", list(x.shape))

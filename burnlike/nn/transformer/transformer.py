@@ -320,13 +320,13 @@ def _activation(layer: TorchLayer) -> ActivationConfig:
 
 
 def _layer_config(layer: Any) -> StackConfig:
-    attentions = [it for it in layer.children() if isinstance(it, nn.MultiheadAttention)]
-    first, *others = (attention_config(it) for it in attentions)
-    dropouts = {it.p for it in layer.children() if isinstance(it, nn.Dropout)}
-    norms = [it for it in layer.children() if isinstance(it, nn.LayerNorm)]
-    if any(it != first for it in others) or dropouts != {first.dropout} or len({it.eps for it in norms}) > 1:
+    attentions = [child for child in layer.children() if isinstance(child, nn.MultiheadAttention)]
+    first, *others = (attention_config(attention) for attention in attentions)
+    dropouts = {child.p for child in layer.children() if isinstance(child, nn.Dropout)}
+    norms = [child for child in layer.children() if isinstance(child, nn.LayerNorm)]
+    if any(it != first for it in others) or dropouts != {first.dropout} or len({norm.eps for norm in norms}) > 1:
         raise refuse(layer, "its parts have different options, such as dropout, which has no counterpart")
-    if layer.linear1.bias is None or any(it.bias is None for it in norms):
+    if layer.linear1.bias is None or any(norm.bias is None for norm in norms):
         raise refuse(layer, "bias=False has no counterpart")
     config_type = (
         TransformerEncoderConfig if isinstance(layer, nn.TransformerEncoderLayer) else TransformerDecoderConfig
@@ -348,7 +348,7 @@ def _stack_config(stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Stack
     if stack.norm is not None:
         raise refuse(stack, "a norm at the end has no counterpart; keep it beside the stack")
     layer_type = nn.TransformerEncoderLayer if isinstance(stack, nn.TransformerEncoder) else nn.TransformerDecoderLayer
-    if any(type(it) is not layer_type for it in stack.layers):
+    if any(type(layer) is not layer_type for layer in stack.layers):
         raise refuse(stack, f"layers other than {layer_type.__name__} have no counterpart")
     first, *others = map(_layer_config, stack.layers)
     if any(it != first for it in others):

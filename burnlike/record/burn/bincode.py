@@ -205,7 +205,7 @@ class _Reader:
                 raise self.found.wrong(path, f"{count} items where the layout has {len(content)}")
         parts = [self.read(below, join(path, index)) for index, below in enumerate(layouts)]
         values = [value for _, value in parts]
-        return {tag: [below for below, _ in parts]}, values if any(it is not None for it in values) else None
+        return {tag: [below for below, _ in parts]}, values if any(value is not None for value in values) else None
 
     def _enum(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
         variants, number = layout["$enum"], take_number(self.cursor)

@@ -67,7 +67,7 @@ def _is_schedule_of_0_21(outline: Outline) -> bool:
         return False
     states = values.get("schedulers")
     if isinstance(states, list):
-        return all(isinstance(it, Mapping) and it.keys() <= _BARE_STATES for it in states)
+        return all(isinstance(state, Mapping) and state.keys() <= _BARE_STATES for state in states)
     return isinstance(values.get(""), int | float | list)
 
 
@@ -118,7 +118,7 @@ def _layout_of(pack: Pack) -> Layout:
             ids = {name: ParamId(value) for name, value in pack.ids.items()}
             return default_layout(Outline({it: pack.tensors[it] for it in pack.tensors if it not in pack.tied}, ids))
         leaves = {it: "param" if it in pack.ids else "tensor" for it in pack.tensors if it not in pack.tied}
-        tree = nested({**leaves, **{it: LEAVES[scalar.variant] for it, scalar in pack.scalars.items()}})
+        tree = nested({**leaves, **{key: LEAVES[scalar.variant] for key, scalar in pack.scalars.items()}})
         return {"$named": tree} if leaves else tree
     except (RecordError, ValueError):  # names that can't be in one tree
         return None
@@ -169,7 +169,7 @@ def outline_of_pack(pack: Pack, source: Source) -> Outline:
             raise RecordFormatError(
                 f"{path}: its metadata ties '{alias[:80]}' to '{name[:80]}', which the tensors contradict"
             )
-    copies = {it.name for it in collector.copies}
+    copies = {copy.name for copy in collector.copies}
     tied = {
         it: name for it, name in (*collector.aliases.items(), *declared.items()) if it in tensors and it not in copies
     }
@@ -297,7 +297,7 @@ def _metadata(pack: Pack, places: Mapping[str, tuple[int, int]]) -> dict[str, An
     if pack.metadata:
         metadata["metadata"] = _sorted(pack.metadata)
     if pack.scalars:
-        metadata["scalars"] = _sorted({name: {it.variant: it.value} for name, it in pack.scalars.items()})
+        metadata["scalars"] = _sorted({name: {scalar.variant: scalar.value} for name, scalar in pack.scalars.items()})
     return metadata
 
 
@@ -315,7 +315,7 @@ def _pack(metadata: Any, source: Source, head_bytes: int) -> Pack:
         raise RecordFormatError(f"{path}: has {count} tensors, at most {MAX_TENSORS} are allowed")
     source.budget.take(_TENSOR_BYTES * count, _TENSOR_STEPS * count)
     tensors = [_tensor(name, descriptor, source) for name, descriptor in metadata["tensors"].items()]
-    ids = {name: it["param_id"] for name, it in metadata["tensors"].items() if it.get("param_id") is not None}
+    ids = {name: value["param_id"] for name, value in metadata["tensors"].items() if value.get("param_id") is not None}
     for name, param_id in ids.items():
         if not _natural(param_id):
             raise _wrong(path, name, f"the param_id {param_id!r:.40}")
@@ -326,13 +326,13 @@ def _pack(metadata: Any, source: Source, head_bytes: int) -> Pack:
         if other.start < one.start + one.stored_bytes and not tied:
             raise _wrong(path, other.name, f"bytes in common with '{one.name[:80]}'")
     start = _data_start(source, head_bytes, tensors)
-    placed: dict[str, TensorEntry] = {it.name: replace(it, start=it.start + start) for it in tensors}
+    placed: dict[str, TensorEntry] = {tensor.name: replace(tensor, start=tensor.start + start) for tensor in tensors}
     texts, scalars = ({} if metadata.get(key) is None else metadata[key] for key in ("metadata", "scalars"))
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise RecordFormatError(f"{path}: its free metadata is no map from text to text; it is damaged")
     if not isinstance(scalars, dict):
         raise RecordFormatError(f"{path}: its scalars are no map; it is damaged")
-    return Pack(placed, {}, ids, texts, {name: _scalar(name, it, path) for name, it in scalars.items()})
+    return Pack(placed, {}, ids, texts, {name: _scalar(name, scalar, path) for name, scalar in scalars.items()})
 
 
 def _tensor(name: str, descriptor: Any, source: Source) -> StoredTensor:
@@ -340,13 +340,13 @@ def _tensor(name: str, descriptor: Any, source: Source) -> StoredTensor:
     if not isinstance(descriptor, dict):
         raise _wrong(path, name, "no descriptor")
     shape, offsets = descriptor.get("shape"), descriptor.get("data_offsets")
-    if not isinstance(shape, list) or not all(_natural(it, 2**63) for it in shape):
+    if not isinstance(shape, list) or not all(_natural(size, 2**63) for size in shape):
         raise _wrong(path, name, f"the shape {shape!r:.60}")
     if len(shape) > MAX_DIMENSIONS:
         raise _wrong(path, name, f"{len(shape)} dimensions, of which at most {MAX_DIMENSIONS} are read")
     if len(name) > MAX_NAME:
         raise _wrong(path, name, f"a name of {len(name)} characters, of which at most {MAX_NAME} are read")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_natural(it) for it in offsets):
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_natural(offset) for offset in offsets):
         raise _wrong(path, name, f"the data_offsets {offsets!r:.60}")
     dtype, stored_as = read_dtype(descriptor.get("dtype"), f"{path}: '{name}'")
     begin, end = offsets
@@ -367,7 +367,7 @@ def _wrong(path: str, name: str, what: str) -> RecordFormatError:
 
 def _data_start(source: Source, head_bytes: int, tensors: list[StoredTensor]) -> int:
     """The position of the first tensor, which the oldest files don't pad."""
-    start, count = _aligned(head_bytes), max((it.start + it.stored_bytes for it in tensors), default=0)
+    start, count = _aligned(head_bytes), max((tensor.start + tensor.stored_bytes for tensor in tensors), default=0)
     if start + count > MAX_FILE_BYTES:
         what = f"it takes {start + count} bytes, at most {MAX_FILE_BYTES} are allowed"
     elif not source.has(start, count):

@@ -115,9 +115,9 @@ def outline_of(pack: Pack, path: str, budget: Budget) -> Outline:
     names = {*pack.tensors, *pack.scalars}
     lengths = {it for text, state in layout.items() for it, _ in _lists(state["$state"], digits[text], names)}
     recorded = {it: f"{ParamId(_owner(it) or 0)}.{it.partition('.')[2]}" for it in names}
-    entries = {recorded[it]: replace(entry, name=recorded[it]) for it, entry in pack.tensors.items()}
-    states = {recorded[it]: at.value for it, at in pack.scalars.items() if not _is_rank(it) and it not in lengths}
-    paths = {text: pack.metadata[it] for text, it in digits.items() if it in pack.metadata}
+    entries = {recorded[key]: replace(entry, name=recorded[key]) for key, entry in pack.tensors.items()}
+    states = {recorded[key]: at.value for key, at in pack.scalars.items() if not _is_rank(key) and key not in lengths}
+    paths = {text: pack.metadata[digit] for text, digit in digits.items() if digit in pack.metadata}
     others = {key: text for key, text in pack.metadata.items() if key not in digits.values()}
     decoded = metadata.decode(others, entries, path, budget)
     more_states, more_paths = (decoded.values.get(key, {}) for key in ("states", "paths"))
@@ -196,7 +196,7 @@ def pack_of(outline: Outline) -> tuple[Pack, Outline]:
         for it in (*outline.entries, *states)
         for text, _, rest in [it.partition(".")]
     }
-    tensors = {filed[it]: entry for it, entry in outline.entries.items()}
+    tensors = {filed[key]: entry for key, entry in outline.entries.items()}
     scalars: dict[str, Scalar] = {}
     left: dict[str, Any] = {}
     for name, value in states.items():
@@ -215,11 +215,11 @@ def pack_of(outline: Outline) -> tuple[Pack, Outline]:
         scalars[f"{digits[text]}.{_RANK}"] = Scalar("UInt", rank if type(rank) is int else ranks.get(text, 0))
         for name, count in _lists(layout, digits[text], names):
             scalars.setdefault(name, Scalar("UInt", count))
-    texts = {digits[it]: path for it, path in paths.items() if it in layouts and isinstance(path, str)}
-    left_paths = {it: path for it, path in paths.items() if it not in layouts or not isinstance(path, str)}
+    texts = {digits[key]: path for key, path in paths.items() if key in layouts and isinstance(path, str)}
+    left_paths = {key: path for key, path in paths.items() if key not in layouts or not isinstance(path, str)}
     values = {key: value for key, value in outline.values.items() if key not in ("states", "paths")}
     values |= {key: value for key, value in (("states", left), ("paths", left_paths)) if value}
-    ids = {it: _owner(it) or 0 for it in tensors}
+    ids = {tensor: _owner(tensor) or 0 for tensor in tensors}
     return Pack(tensors, {}, ids, texts, scalars), replace(outline, ids={}, values=values)
 
 

@@ -53,7 +53,7 @@ class EnvelopeFormat(Format):
 def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
     """The five texts; without a precision those of the file that the record came from, or what its floats suggest."""
     additions = {key: text for key, text in outline.metadata.items() if key in KEYS and isinstance(text, str)}
-    floats = {it.dtype for it in outline.entries.values() if kind_of_name(it.dtype) == "float"}
+    floats = {entry.dtype for entry in outline.entries.values() if kind_of_name(entry.dtype) == "float"}
     can_hold = {name: {dtype} for dtype, (_, _, name) in _SETTINGS.items()}  # the tensors may have been converted since
     told = outline.precision is None and {"float", "int", "settings"} <= additions.keys()
     if told and floats <= can_hold.get(additions["settings"], floats):
@@ -115,7 +115,7 @@ def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = Fa
         extra["aliases"] = aliases
     if frozenset(outline.states) != told_states(outline):
         extra["states"] = sorted(outline.states)
-    if texts := {key: it for key, it in outline.metadata.items() if key not in KEYS and isinstance(it, str)}:
+    if texts := {key: value for key, value in outline.metadata.items() if key not in KEYS and isinstance(value, str)}:
         extra["metadata"] = texts
     return {**artifact, _KEY: {"format": FORMAT_VERSION, **extra}} if extra else artifact
 

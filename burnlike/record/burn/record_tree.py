@@ -182,7 +182,7 @@ class LayoutFiller:
                     if count == 0:
                         self._values.add(path)  # an empty list of values
                     items = [items] * count
-                below = {str(index): it for index, it in enumerate(items)}
+                below = {str(index): item for index, item in enumerate(items)}
             case "$enum":
                 variants = dict(layout[tag])
                 told = (
@@ -203,7 +203,7 @@ class LayoutFiller:
                 elif tag == "$state":
                     head = self._rank(layout, path)
                 return tag, head, [] if head is False else [("", layout[tag], path)]
-        return tag, head, [(name, it, join(path, name)) for name, it in below.items()]
+        return tag, head, [(name, value, join(path, name)) for name, value in below.items()]
 
     def _rank(self, layout: Layout, path: str) -> int:
         """The number of dimensions of the parameter that an optimizer's state at `path` belongs to."""
@@ -412,7 +412,7 @@ class _Reader:
         blob, shape = item.get("bytes"), item.get("shape")
         if not isinstance(blob, Blob):
             raise self.found.wrong(path, "no bytes")
-        if not isinstance(shape, list) or not all(type(it) is int and 0 <= it < 2**63 for it in shape):
+        if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 2**63 for size in shape):
             raise self.found.wrong(path, f"the shape {shape!r:.60}")
         if len(shape) > MAX_DIMENSIONS:
             raise self.found.wrong(path, f"{len(shape)} dimensions, of which at most {MAX_DIMENSIONS} are read")

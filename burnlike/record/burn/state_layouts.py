@@ -122,7 +122,7 @@ def is_optimizer_record(outline: Outline) -> bool:
     states, paths = outline.values.get("states"), outline.values.get("paths")
     if not isinstance(states, Mapping) or not isinstance(paths, Mapping):
         return False
-    return all(id_of(name) is not None for name in (*outline.entries, *states, *(f"{it}." for it in paths)))
+    return all(id_of(name) is not None for name in (*outline.entries, *states, *(f"{path}." for path in paths)))
 
 
 def is_id(text: str) -> bool:

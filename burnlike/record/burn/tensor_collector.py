@@ -68,13 +68,13 @@ class TensorCollector:
         if not clones:
             return
         self.clones = {path: self.ids[self.aliases.pop(path)] for path in clones}
-        self.copies = [it for it in self.copies if it.name not in clones]
+        self.copies = [copy for copy in self.copies if copy.name not in clones]
         every = {**self.entries, **clones}
         self.entries = {path: every[path] for path in self._paths if path in every}
 
     def values(self, plain: Mapping[str, Any]) -> dict[str, Any]:
         """The plain values of the record, with the ids of clones."""
-        return {**plain, IDS: {path: str(it) for path, it in self.clones.items()}} if self.clones else dict(plain)
+        return {**plain, IDS: {path: str(clone) for path, clone in self.clones.items()}} if self.clones else dict(plain)
 
     def _check_path(self, path: str) -> None:
         if path in self._paths:
@@ -120,7 +120,7 @@ def _digest(tensor: StoredTensor) -> bytes:
     return digest.digest()
 
 
-_PLAIN = tuple(it.record for it in DTYPES if it.in_burn and it.kind != "bool")
+_PLAIN = tuple(dtype.record for dtype in DTYPES if dtype.in_burn and dtype.kind != "bool")
 _BOOL_STORES = {"Native": "BOOL", "U8": "U8", "U32": "U32"}
 
 
@@ -188,5 +188,5 @@ def with_ids_of_clones(outline: Outline) -> Outline:
     """The outline with the ids of clones among its ids, as Burn's formats have them."""
     if not (clones := ids_of_clones(outline.values)):
         return outline
-    ids = {**outline.ids, **{name: it for name, it in clones.items() if name in outline.entries}}
+    ids = {**outline.ids, **{name: clone for name, clone in clones.items() if name in outline.entries}}
     return replace(outline, ids=ids, values={key: value for key, value in outline.values.items() if key != IDS})

@@ -163,7 +163,7 @@ def bytes_at(address: int, count: int) -> memoryview:
 
 # Sums of these types are computed natively on every device; of float8 they are not.
 _SUMMABLE = torch_dtypes(NATIVE)
-_WITHOUT_INF = torch_dtypes(it for it in DTYPES if it.torch and not it.has_inf)
+_WITHOUT_INF = torch_dtypes(dtype for dtype in DTYPES if dtype.torch and not dtype.has_inf)
 
 _FLOAT_REMEDY = "choose another type, list the tensor in Precision(keep=[...]), or set allow_overflow=True"
 _INT_REMEDY = "choose a wider type or list the tensor in Precision(keep=[...])"

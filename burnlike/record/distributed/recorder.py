@@ -241,8 +241,8 @@ class DcpRecorder(Recorder):
             raise RecordIOError(f"{target} exists; choose another name or remove it first")
         outline = outline_of(record, self.precision)
         forms = {
-            name: torch.empty(it.shape, dtype=torch_dtype(it.dtype, name, record.source), device="meta")
-            for name, it in outline.entries.items()
+            name: torch.empty(entry.shape, dtype=torch_dtype(entry.dtype, name, record.source), device="meta")
+            for name, entry in outline.entries.items()
         }
         content: dict[str, Any] = {**forms, **{alias: forms[name] for alias, name in record.aliases.items()}}
         content |= {name: value for name, value in _flat(record.values) if name not in content}
@@ -299,7 +299,7 @@ def _write(directory: Path, content: dict[str, Any], values_of: Any) -> None:
             warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
             save(content, storage_writer=writer, planner=planner, no_dist=True)
     except CheckpointException as error:  # no Exception; it has those of the writer inside
-        reason = next((it[0] for it in error.failures.values()), error)
+        reason = next((failure[0] for failure in error.failures.values()), error)
         if isinstance(reason, Exception):
             raise reason from error
         raise

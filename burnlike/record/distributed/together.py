@@ -32,9 +32,9 @@ from ..safetensors.format import LENGTH_BYTES
 
 def copied_parts(record: Record) -> Record:
     """The record with copies of this process's values in the CPU's memory; nothing is sent."""
-    if not any(is_distributed(it) for it in record.tensors.values()):
+    if not any(is_distributed(tensor) for tensor in record.tensors.values()):
         return copied(record)
-    tensors = {name: _copied(it) for name, it in record.tensors.items()}
+    tensors = {name: _copied(tensor) for name, tensor in record.tensors.items()}
     return replace(record, tensors=tensors, values=copy.deepcopy(record.values))
 
 
@@ -142,7 +142,7 @@ class Together:
             return own_value()
         is_first = digests.index(digest) == self.rank
         answers = self.gathered((facts, own_value()) if is_first else None)
-        several = {rank: it for rank, it in enumerate(answers) if it is not None}
+        several = {rank: answer for rank, answer in enumerate(answers) if answer is not None}
         first_seen: dict[str, tuple[int, str]] = {}
         for rank, (theirs, _) in several.items():
             names = theirs if may_lack else {**first_seen, **theirs}

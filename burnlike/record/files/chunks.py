@@ -63,13 +63,13 @@ class ChunkedSource(Source):
         at = first // row
         inside = [
             Chunk(
-                it.offsets[1:],
-                it.sizes[1:],
-                it.source,
-                it.start + (at - it.offsets[0]) * prod(it.sizes[1:]) * self._item_bytes,
+                chunk.offsets[1:],
+                chunk.sizes[1:],
+                chunk.source,
+                chunk.start + (at - chunk.offsets[0]) * prod(chunk.sizes[1:]) * self._item_bytes,
             )
-            for it in chunks
-            if it.offsets[0] <= at < it.offsets[0] + it.sizes[0]
+            for chunk in chunks
+            if chunk.offsets[0] <= at < chunk.offsets[0] + chunk.sizes[0]
         ]
         return self._fill(shape[1:], inside, first - at * row, last - at * row, into)
 
@@ -103,18 +103,18 @@ class ChunkedSource(Source):
         target.copy_(torch.frombuffer(values, dtype=dtype).view(target.shape))
 
     def check_length(self) -> None:
-        for source in {id(it.source): it.source for it in self._chunks}.values():
+        for source in {id(chunk.source): chunk.source for chunk in self._chunks}.values():
             source.check_length()
 
     def verify(self) -> bool:
-        sources = {id(it.source): it.source for it in self._chunks}
+        sources = {id(chunk.source): chunk.source for chunk in self._chunks}
         return {True} == {source.verify() for source in sources.values()}
 
 
 def stored_in_chunks(name: str, dtype: str, shape: tuple[int, ...], chunks: Sequence[Chunk], path: str) -> StoredTensor:
     """A tensor that is made of chunks; a RecordFormatError if these are not exactly the tensor."""
     what = f"{path}: the tensor '{name[:80]}'"
-    distinct = {(it.offsets, it.sizes): it for it in chunks}  # one that several processes wrote counts once
+    distinct = {(chunk.offsets, chunk.sizes): chunk for chunk in chunks}  # one that several processes wrote counts once
     for offsets, sizes in distinct:
         ends = [*zip(offsets, sizes, shape, strict=False)]
         if not len(offsets) == len(sizes) == len(shape) or any(at + size > length for at, size, length in ends):
@@ -127,7 +127,7 @@ def stored_in_chunks(name: str, dtype: str, shape: tuple[int, ...], chunks: Sequ
         )
     if DTYPE_BITS[dtype] % 8:
         raise RecordFormatError(f"{what} has elements of {DTYPE_BITS[dtype]} bits, which are not read in parts")
-    present = [it for it in distinct.values() if 0 not in it.sizes]
+    present = [value for value in distinct.values() if 0 not in value.sizes]
     if len(present) == 1:
         return StoredTensor(name, dtype, shape, present[0].source, present[0].start)
     return StoredTensor(name, dtype, shape, ChunkedSource(path, DTYPE_BITS[dtype] // 8, shape, present), 0)

@@ -282,7 +282,7 @@ def verify_outline(outline: Outline) -> int:
             f" checksum differs): {_REMEDY}"
         )
     entries = outline.entries.values()
-    stored = [it for it in entries if isinstance(it, StoredTensor)]
+    stored = [entry for entry in entries if isinstance(entry, StoredTensor)]
     with_checksum = [it for it in stored if it.crc32 is not None]
     others = [it for it in stored if it.crc32 is None]
     sources = {id(it.source): it.source for it in others}

@@ -50,14 +50,14 @@ def boxes_of(tensor: Any) -> Iterator[Box]:
 def _runs(tensor: Any, dim: int) -> list[_Run]:
     """The indices of a dimension that this process has: torch itself divides a tensor of all of them."""
     length = tensor.shape[dim]
-    if not any(_divides(it, dim) for it in tensor.placements):
+    if not any(_divides(placement, dim) for placement in tensor.placements):
         return [_Run(0, 0, length)] if length else []
     from torch.distributed.tensor import DTensor, Replicate
 
     shape = [1] * tensor.ndim
     shape[dim] = length
     indices: Any = torch.arange(length).view(shape)
-    placements = [it if _divides(it, dim) else Replicate() for it in tensor.placements]
+    placements = [placement if _divides(placement, dim) else Replicate() for placement in tensor.placements]
     like = DTensor.from_local(indices, tensor.device_mesh, placements, run_check=False)
     own_indices = part_of(indices, like).to_local().flatten().cpu()
     if not len(own_indices):

@@ -69,7 +69,7 @@ def match(params: Sequence[Param], record: Record, module: nn.Module, options: L
         )
     by_id = options.match == "id"
     is_averaged = _AVERAGED in record.tensors and not any(param.path == _AVERAGED for param in params)
-    is_averaged = is_averaged and all(it == _AVERAGED or it.startswith("module.") for it in record.tensors)
+    is_averaged = is_averaged and all(tensor == _AVERAGED or tensor.startswith("module.") for tensor in record.tensors)
     prefix = "module." if is_averaged else ""  # of torch's AveragedModel
 
     def rename(name: str) -> str:

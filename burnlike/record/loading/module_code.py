@@ -51,11 +51,11 @@ class StandIns:
         self._before = [
             (it, {**it.__dict__}, {name: copy.copy(it.__dict__[name]) for name in _GROUPS}) for it in self._parts
         ]
-        self._extra = [(it, copy.deepcopy(it.get_extra_state())) for it in self._parts if _has_extra_state(it)]
+        self._extra = [(part, copy.deepcopy(part.get_extra_state())) for part in self._parts if _has_extra_state(part)]
         with torch.inference_mode(False):
             self._made = {it.path: _stand_in(it, values.get(it.path), device) for it in params}
         self._versions = {path: times_written(stand_in) for path, stand_in in self._made.items()}
-        self._present = {it.path: it.tensor for it in params}
+        self._present = {parameter.path: parameter.tensor for parameter in params}
         self._found = params
         self.now: dict[str, Tensor] = {}
 
@@ -143,11 +143,11 @@ class GivenState:
         self, params: Sequence[Param], record: Record, matching: Matching, device: torch.device, undo: ExitStack
     ) -> None:
         self.found, self.record, self.matching, self.device, self.undo = params, record, matching, device, undo
-        self.names = {it.param.path: it.name for it in matching.matches}
+        self.names = {match.param.path: match.name for match in matching.matches}
         self.seen: set[str] = set()
         self.plain = {matching.rename(name): it for name, it in record.values.items() if not module_state.is_entry(it)}
         used, of_entries = {*self.names.values()}, module_state.entry_tensors(record.values)
-        tensors = {name: bare_name(it) for name, it in matching.unmatched.items() if name not in of_entries}
+        tensors = {name: bare_name(value) for name, value in matching.unmatched.items() if name not in of_entries}
         self._alone = tensors.values()
         self.beside = {name: (new_name, partial(self.tensor, name)) for name, new_name in tensors.items()}
         parts = {matching.rename(name) for name in of_entries if name not in used}
@@ -170,7 +170,7 @@ class GivenState:
 
     def below(self, prefix: str) -> dict[str, Any]:
         """New name -> tensor or entry, of what is below `prefix` and belongs to no parameter."""
-        below = {name: it for name, it in self.beside.items() if it[0].startswith(prefix)}
+        below = {name: value for name, value in self.beside.items() if value[0].startswith(prefix)}
         self.seen.update(below)
         return {new_name: read() for new_name, read in below.values()}
 
@@ -243,7 +243,7 @@ def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.M
     if not coded or (not matching.missing and OwnCode.ALWAYS not in map(itemgetter(1), coded)):
         return []
     codes = {id(part): code for part, code in coded}
-    there = [*(it.param.path for it in matching.matches), *map(bare_name, matching.unexpected)]
+    there = [*(match.param.path for match in matching.matches), *map(bare_name, matching.unexpected)]
     parts: list[tuple[str, nn.Module]] = []
     last = None
     for key, part in root.named_modules(remove_duplicate=False):

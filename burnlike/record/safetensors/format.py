@@ -392,7 +392,7 @@ def part_checksums(path: str | os.PathLike[str]) -> str:
     """The checksums of the tensors of a file, in their order, 8 hexadecimal digits each."""
     source = FileSource(os.fspath(path))
     tensors = read_header(source).tensors.values()
-    return "".join(f"{checksum_of(source, it.start, it.stored_bytes):0{HEX_DIGITS}x}" for it in tensors)
+    return "".join(f"{checksum_of(source, tensor.start, tensor.stored_bytes):0{HEX_DIGITS}x}" for tensor in tensors)
 
 
 def _checksums(path: str, details: Source, texts: dict[str, str], budget: Budget) -> dict[str, str]:
@@ -435,8 +435,8 @@ def _begins(source: Source, header: Header, budget: Budget) -> dict[str, tuple[i
     try:
         budget.take(len(text) + 2 * CONTAINER * text.count("{") + NUMBER * text.count(","), len(text))
         positions: Any = load_json(text.encode(), budget)
-        begins = {name: tuple(it[_OFFSETS]) for name, it in positions.items()}
-        if all(type(at) is int and 0 <= at < 1 << 60 for it in begins.values() for at in it):
+        begins = {name: tuple(position[_OFFSETS]) for name, position in positions.items()}
+        if all(type(at) is int and 0 <= at < 1 << 60 for begin in begins.values() for at in begin):
             return begins
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RecordFormatError(f"{source.path}: {_BEGINS} is not as torch writes it ({error})") from error

@@ -284,8 +284,8 @@ def entry_tensors(values: Mapping[str, Any]) -> set[str]:
 def decoded(tree: Any, name: str, record: "Record") -> Any:
     """The entry `name` of a record as the module gave it; its tensors are read."""
     first = {at: record.aliases.get(at, at) for at in tensors_in(tree, name)}
-    there = {at.removeprefix(name).removeprefix("."): it for at, it in first.items() if it in record.tensors}
-    tensors = {path: record.tensors[it].detach() for path, it in there.items()}
+    there = {at.removeprefix(name).removeprefix("."): value for at, value in first.items() if value in record.tensors}
+    tensors = {path: record.tensors[value].detach() for path, value in there.items()}
     return decode_tree(tree, tensors, record.source)
 
 
@@ -298,7 +298,7 @@ def versions_in(record: "Record") -> dict[str, dict[str, Any]] | None:
         decoded = from_json(json.loads(text), place)
     except (ValueError, TypeError, RecursionError) as error:
         raise RecordFormatError(f"{place} is damaged ({error}); save or fetch it again") from error
-    if not isinstance(decoded, dict) or not all(isinstance(it, dict) for it in decoded.values()):
+    if not isinstance(decoded, dict) or not all(isinstance(value, dict) for value in decoded.values()):
         raise RecordFormatError(f"{place} is damaged; save or fetch it again")
     return decoded
 
@@ -306,18 +306,18 @@ def versions_in(record: "Record") -> dict[str, dict[str, Any]] | None:
 def renamed_versions(record: "Record", new_name: Callable[[str], str | None]) -> dict[str, str]:
     """The versions in a record's metadata, if any, under their key, for modules of other names; None leaves one out."""
     versions = versions_in(record)
-    named = {new: it for path, it in (versions or {}).items() if (new := new_name(path)) is not None}
+    named = {new: version for path, version in (versions or {}).items() if (new := new_name(path)) is not None}
     return {} if versions is None else {VERSIONS: dump_versions(named)}
 
 
 def versions_together(parts: Mapping[str, "Record"]) -> dict[str, str]:
     """The same as `renamed_versions`, of several records: path -> the record that goes there."""
     noted = {path: versions_in(record) for path, record in parts.items()}
-    noted_versions = {path: it for path, it in noted.items() if it is not None}
+    noted_versions = {path: value for path, value in noted.items() if value is not None}
     pairs = {
-        join(path, name) if name else path: it
+        join(path, name) if name else path: version
         for path, versions in noted_versions.items()
-        for name, it in versions.items()
+        for name, version in versions.items()
     }
     return {VERSIONS: dump_versions(pairs)} if noted_versions else {}
 
@@ -374,7 +374,7 @@ def state_dict_of(module: nn.Module) -> Mapping[str, Any]:
 def assigned(saved: Mapping[str, Any], path: str, params: Sequence[Param]) -> Iterator[tuple[str, Any, Param | None]]:
     """Each name and value of the state dict of the module at `path`, and the parameter it is of; None for entries."""
     param_of_tensor = {id(param.tensor): param for param in params}
-    param_of_path = {it: param for param in params for it in (param.path, *param.aliases)}
+    param_of_path = {alias: param for param in params for alias in (param.path, *param.aliases)}
     for key, value in saved.items():
         name = join(path, bare_name(key))
         param = param_of_tensor.get(id(value))
@@ -478,7 +478,7 @@ def part_names(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
         if not isinstance(value, Mapping):
             continue
         if len(value) == 1 and isinstance(parts := value.get(PARTS), Mapping):
-            yield from ((join(prefix, join(key, name)), str(it)) for name, it in parts.items())
+            yield from ((join(prefix, join(key, name)), str(part)) for name, part in parts.items())
         else:
             yield from part_names(value, join(prefix, key))
 

@@ -59,13 +59,13 @@ class Comparison:
     @property
     def other_ids_only(self) -> bool:
         """True if the ids of tensors are all that differs."""
-        without_ids = replace(self, tensors=[replace(it, ids=None) for it in self.tensors])
+        without_ids = replace(self, tensors=[replace(tensor, ids=None) for tensor in self.tensors])
         return without_ids.is_equal and not self.is_equal
 
     @property
     def is_equal(self) -> bool:
         """True if the records are equal, within the tolerance."""
-        return not (self.missing or self.extra or self.values) and all(it.is_equal for it in self.tensors)
+        return not (self.missing or self.extra or self.values) and all(tensor.is_equal for tensor in self.tensors)
 
 
 class _Missing:
@@ -93,7 +93,7 @@ def compare(one: Record, other: Record, tolerance: float | None = None, *, ids: 
     return Comparison(
         missing=[name for name in others.tensors if name not in names.tensors],
         extra=[name for name in names.tensors if name not in others.tensors],
-        tensors=[it for it in differences if not it.is_equal or it.values is not None],
+        tensors=[difference for difference in differences if not difference.is_equal or difference.values is not None],
         values=dict(_compare_values(names.values, others.values, "")),
         compared=len(pairs),
     )

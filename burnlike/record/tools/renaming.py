@@ -38,11 +38,11 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
     if is_optimizer_record(record):
         paths = record.values["paths"]
         names = new(paths.values())
-        values = {**record.values, "paths": {key: names[it] for key, it in paths.items()}}
+        values = {**record.values, "paths": {key: names[path] for key, path in paths.items()}}
         if isinstance(layouts := values.get(LAYOUTS), Mapping):
             values[LAYOUTS] = {key: _renamed_parts(note, new) for key, note in layouts.items()}
         return replace(record, values=values)
-    entries = [name for name, it in record.values.items() if is_entry(it) and name not in record.tensors]
+    entries = [name for name, value in record.values.items() if is_entry(value) and name not in record.tensors]
     names = new([*record.tensors, *record.aliases, *entries])
     if all(name == new_name for name, new_name in names.items()):
         return record
@@ -52,7 +52,7 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
         ids={names[name]: param_id for name, param_id in record.ids.items()},
         aliases={names[alias]: names[name] for alias, name in record.aliases.items()},
         states=frozenset(names[name] for name in record.states),
-        values={names.get(name, name): it for name, it in record.values.items()},
+        values={names.get(name, name): value for name, value in record.values.items()},
         layout=None,
         metadata={**record.metadata, **renamed_versions(record, lambda name: new([f"{name}."])[f"{name}."][:-1])},
     )

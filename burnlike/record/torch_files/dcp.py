@@ -30,7 +30,7 @@ SKIPPED = "dcp.skipped"
 
 _CHUNK = TensorCost(memory=6000, steps=1600, file_bytes=160)
 _PICKLE_BYTES = 150  # the least that a part takes in `.metadata`
-_DTYPES = {it.torch: it.record for it in DTYPES if it.torch}
+_DTYPES = {dtype.torch: dtype.record for dtype in DTYPES if dtype.torch}
 
 
 def read_dcp(path: str, top_level_key: str | None = None) -> tuple[Source, Outline]:
@@ -62,10 +62,10 @@ def read_dcp(path: str, top_level_key: str | None = None) -> tuple[Source, Outli
 def _with_own_texts(path: str, outline: Outline) -> Outline:
     """The outline with what `DcpRecorder` noted, if it wrote the directory."""
     texts = outline.values.get(OWN_TEXTS)
-    if not isinstance(texts, dict) or not all(isinstance(it, str) for it in (*texts, *texts.values())):
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in (*texts, *texts.values())):
         return outline
     aliases = aliases_of(texts, path, Budget(path))
-    entries = {name: it for name, it in outline.entries.items() if name not in aliases}
+    entries = {name: entry for name, entry in outline.entries.items() if name not in aliases}
     return replace(decode(texts, entries, path), format=outline.format)
 
 
@@ -88,7 +88,7 @@ def _content(source: Source) -> tuple[Mapping[str, Any], dict[str, dict[Any, Any
             raise RecordFormatError(f"{source.path}: says in an unknown way where a tensor is ({kind_of(place)})")
         offset = about.get("offset")
         states.setdefault(about["fqn"], {})[None if offset is None else _whole(offset, source.path)] = place
-    if wrong := [kind_of(it) for it in entries if not isinstance(it, str)]:
+    if wrong := [kind_of(entry) for entry in entries if not isinstance(entry, str)]:
         raise RecordFormatError(f"{source.path}: expected texts as names of tensors, got {wrong[0]}")
     return entries, states
 

@@ -78,7 +78,7 @@ def members(source: Source) -> dict[str, ArchiveMember]:
             source.budget.add_tensor(_MEMBER)
         at = name_end + lengths[1] + lengths[2]
     if not any(it.crc32 for it in by_name.values()):  # as torch.serialization.set_crc32_options(False) leaves them
-        return {name: it._replace(crc32=None) for name, it in by_name.items()}
+        return {name: value._replace(crc32=None) for name, value in by_name.items()}
     return by_name
 
 

@@ -20,11 +20,11 @@ from ..bytes.source import Source
 from ..layout import join
 from ..metadata import ENTRY, dump_versions
 
-STORAGE_DTYPES = {it.storage: it.record for it in DTYPES if it.storage}
+STORAGE_DTYPES = {dtype.storage: dtype.record for dtype in DTYPES if dtype.storage}
 STORAGE_DTYPES |= {"QInt8Storage": "I8", "QUInt8Storage": "U8", "QInt32Storage": "I32"}
 """torch's storage classes -> dtype, of quantized ones that of their integers; an UntypedStorage has bytes."""
 
-_DTYPES = {it.torch: it.record for it in DTYPES if it.torch}
+_DTYPES = {dtype.torch: dtype.record for dtype in DTYPES if dtype.torch}
 
 DTYPE_NAMES = frozenset({*_DTYPES, "qint8", "quint8", "qint32"})
 """What torch calls its dtypes."""
@@ -486,5 +486,5 @@ def _as_map(item: Any) -> Any:
     passing = item.state.get("_non_persistent_buffers_set")
     passing = passing.content if isinstance(passing, Tagged) else passing
     left_out = passing if isinstance(passing, list | tuple) else ()
-    held = {**parameters, **{key: it for key, it in buffers.items() if key not in left_out}, **modules}
-    return {key: it for key, it in held.items() if it is not None}
+    held = {**parameters, **{key: buffer for key, buffer in buffers.items() if key not in left_out}, **modules}
+    return {key: value for key, value in held.items() if value is not None}

@@ -112,9 +112,9 @@ class ComposedCheckpointingStrategy:
         self.kept: list[int] = []
 
     def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
-        actions = [action for it in self.strategies for action in it.checkpointing(number, values)]
+        actions = [action for strategy in self.strategies for action in strategy.checkpointing(number, values)]
         is_saved = Save() in actions
-        wanted = {number for it in self.strategies for number in it.kept}
+        wanted = {number for strategy in self.strategies for number in strategy.kept}
         before = [*self.kept, *([number] if is_saved else [])]
         self.kept = [it for it in before if it in wanted]
         return [*([Save()] if is_saved else []), *(Delete(it) for it in before if it not in wanted)]
@@ -151,7 +151,7 @@ class Checkpoint(NamedTuple):
 
     def records(self) -> dict[str, Record]:
         """All records, by name; see `load`."""
-        names = [it.stem for it in sorted(self.path.glob("*.safetensors"))]
+        names = [path.stem for path in sorted(self.path.glob("*.safetensors"))]
         return {name: self.part(name) for name in [*names, *(it.name for it in self.path.iterdir() if it.is_dir())]}
 
     def damaged(self, error: BurnlikeError) -> CheckpointError:

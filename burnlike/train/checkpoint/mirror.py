@@ -262,7 +262,7 @@ class Mirror:
         with self._files.as_checkpoint_errors():
             checkpoints = self._checkpoints()
             for step in [*checkpoints][-1:]:
-                beside = {file: it for file, it in checkpoints[step].items() if file.startswith(_OF_RUN)}
+                beside = {file: value for file, value in checkpoints[step].items() if file.startswith(_OF_RUN)}
                 self._get(checkpoint_name(step), beside, _OF_RUN, self._run)
 
     def steps(self) -> list[int]:
@@ -314,7 +314,7 @@ class Mirror:
         before = {name: it for name, it in noted.items() if isinstance(it, list)} if isinstance(noted, dict) else {}
         new = {file.removeprefix(prefix): it for file, (_, it) in listed.items() if file.startswith(prefix)}
         # Noted before they come: what a kill leaves of them is of the mirror, too.
-        self._note(fetched={**before, **{file: [*before.get(file, [])[-1:], it] for file, it in new.items()}})
+        self._note(fetched={**before, **{file: [*before.get(file, [])[-1:], value] for file, value in new.items()}})
         changed: list[str] = []
 
         def target(file: str, facts: tuple[int, str]) -> Path | None:
@@ -437,7 +437,7 @@ def fetch_run(url: str, root: Path) -> tuple[Path, list[str]]:
     mirror = Mirror(place, run)
     mirror.expect_one()
     with closing(RunDir.open(run, may_lack=True)):
-        steps = [step for it in run.glob("checkpoints/*") if (step := checkpoint_step(it.name)) is not None]
+        steps = [step for path in run.glob("checkpoints/*") if (step := checkpoint_step(path.name)) is not None]
         mirror.note_owner(has_checkpoints=bool(steps))
         step = mirror.fetch(run / "checkpoints", max(steps, default=-1))
         result = mirror.fetch_result()
@@ -465,8 +465,8 @@ def newest_name(place: str, name: str) -> str | None:
 def _below(directory: Path) -> dict[str, Path]:
     """The files of a directory by their names there, but for links out of it."""
     root = directory.resolve()
-    files = (it for it in directory.rglob("*") if it.is_file() and it.resolve().is_relative_to(root))
-    return {str(it.relative_to(directory)): it for it in files}
+    files = (path for path in directory.rglob("*") if path.is_file() and path.resolve().is_relative_to(root))
+    return {str(file.relative_to(directory)): file for file in files}
 
 
 def _noted_in(run: Path) -> Mapping[str, Any]:

@@ -60,7 +60,7 @@ def drafted(place: Place, targets: Sequence[str] = ()) -> Draft:
     if not path.exists():
         raise DataError(f"--from: there is no file or folder {path.absolute()}; check the path")
     draft = _of_folder(place) if path.is_dir() else _of_file(place, [*dict.fromkeys(targets)])
-    (data,) = (it.value for it in draft.sections if it.name == "data")
+    (data,) = (section.value for section in draft.sections if section.name == "data")
     if targets and not any(it.name == "target" for it in data):
         raise ArgumentError(
             f"--target {targets[0]}: {path} has no columns of which one could be the target; leave it out"
@@ -75,10 +75,10 @@ def _of_folder(place: Place) -> Draft:
     if images_in(folder):
         return classes_draft(place, folder)
     files = [it for it in visible(folder) if it.is_file()]
-    if texts := [it for it in files if it.suffix.lower() == ".txt"]:
+    if texts := [file for file in files if file.suffix.lower() == ".txt"]:
         return corpus_draft(place, texts, _size(texts))
-    if tables := [it for it in files if it.suffix.lower() in ROW_FILES]:
-        named = ", ".join(str(it) for it in tables[:3])
+    if tables := [file for file in files if file.suffix.lower() in ROW_FILES]:
+        named = ", ".join(str(table) for table in tables[:3])
         raise DataError(f"{folder}: expected one file, name it by --from: {named}")
     raise DataError(
         f"{folder}: expected data, got {'other files' if files else 'an empty folder'}; --from takes {_KINDS}"
@@ -100,7 +100,7 @@ def _of_file(place: Place, targets: Sequence[str]) -> Draft:
     if ending in _CONLL or (ending in _TEXTS and _is_conll(path)):
         config = TaggedWordsConfig(path=str(path), tokenizer="-")
         rows = [row for _, row in ConllFile(path, config.tokens, config.tags)]
-        return words_draft(place, [(it[config.tokens], it[config.tags]) for it in rows], [])
+        return words_draft(place, [(row[config.tokens], row[config.tags]) for row in rows], [])
     if ending in _TEXTS:
         return corpus_draft(place, [path], len(text_bytes(path)))
     if ending not in ROW_FILES:
@@ -108,7 +108,7 @@ def _of_file(place: Place, targets: Sequence[str]) -> Draft:
         hint = "" if ending in _WRITTEN_BY_OTHERS else f"{nearest(ending, [*ROW_FILES])}; --from takes {_KINDS}"
         raise DataError(f"{path}: expected data, got {what}{hint}")
     sheet = read_sheet(path)
-    if missing := next((it for it in targets if it not in sheet.columns), None):
+    if missing := next((target for target in targets if target not in sheet.columns), None):
         raise ArgumentError(
             f"--target {missing}: there is no such column{nearest(missing, [*sheet.columns])}; the columns are"
             f" {', '.join(sheet.columns)}"
@@ -161,9 +161,9 @@ def _compared(sheet: Sheet, target: str) -> list[str]:
     texts = [it for it in sheet.columns if it != target and it not in sheet.partial and _has_sentences(sheet, it)]
     if len(texts) != 2 or len(sheet.columns) > 3 + _FEW_OTHERS:
         return []
-    one, other = (_SIDE.sub("", it).lower() for it in texts)
+    one, other = (_SIDE.sub("", text).lower() for text in texts)
     is_named = one == other and all(map(_SIDE.search, texts))
-    words = {it.strip().lower() for it in (target, *sheet.texts(target))}
+    words = {text.strip().lower() for text in (target, *sheet.texts(target))}
     return texts if is_named or words & _ALIKE else []
 
 
@@ -191,7 +191,7 @@ def _texts_in(value: Any) -> list[str]:
 
 def _words(place: Place, sheet: Sheet) -> Draft | None:
     """Tags of words, if two columns have lists of as many, or in CSV words with as many spaces."""
-    words, tags = (next((it for it in sheet.columns if it.lower() in names), None) for names in _WORDS)
+    words, tags = (next((column for column in sheet.columns if column.lower() in names), None) for names in _WORDS)
     if words is None or tags is None or words in sheet.partial or tags in sheet.partial:
         return None
     rows = []
@@ -210,7 +210,7 @@ def _is_conll(path: Path) -> bool:
     """True if the lines of a text file are a word and a tag each, with empty lines between sentences."""
     text_bytes(path)  # refuses what is no text
     lines = [line.split() for _, line in zip(range(200), text_lines(path), strict=False)]
-    filled = [it for it in lines if it]
+    filled = [line for line in lines if line]
     tags = {it[-1] for it in filled}
     is_even = len({len(it) for it in filled}) == 1 and len(filled[0]) > 1 if filled else False
     return is_even and len(filled[0]) <= 4 and len(tags) < len(filled) / 2 and len(lines) > len(filled)
@@ -218,22 +218,22 @@ def _is_conll(path: Path) -> bool:
 
 def _words_of(sheet: Sheet, name: str) -> float:
     """The mean number of words of the texts of a column."""
-    texts = [it for it in sheet.texts(name) if it.strip()]
-    return sum(len(it.split()) for it in texts) / max(1, len(texts))
+    texts = [text for text in sheet.texts(name) if text.strip()]
+    return sum(len(text.split()) for text in texts) / max(1, len(texts))
 
 
 def _is_free_text(sheet: Sheet, name: str) -> bool:
     """True if a column has texts of some words, most of which stand there once."""
-    texts = [it for it in sheet.texts(name) if it.strip()]
+    texts = [text for text in sheet.texts(name) if text.strip()]
     return len(set(texts)) >= _LEAST_DISTINCT * len(texts) and _has_sentences(sheet, name)
 
 
 def _has_sentences(sheet: Sheet, name: str) -> bool:
     """True if a column has texts of some words."""
-    texts = [it for it in sheet.texts(name) if it.strip()]
+    texts = [text for text in sheet.texts(name) if text.strip()]
     if not texts or not all(it is None or isinstance(it, str) for it in sheet.columns[name]):
         return False
     characters = sum(map(len, texts)) / len(texts)
-    has_spaces = sum(" " in it.strip() for it in texts) > len(texts) / 2
-    is_spaceless = sum(any("\u3040" <= character <= "\u9fff" for character in it) for it in texts) > len(texts) / 4
+    has_spaces = sum(" " in text.strip() for text in texts) > len(texts) / 2
+    is_spaceless = sum(any("\u3040" <= character <= "\u9fff" for character in text) for text in texts) > len(texts) / 4
     return (_words_of(sheet, name) >= _FEW_WORDS and has_spaces) or (is_spaceless and characters >= _FEW_CHARACTERS)

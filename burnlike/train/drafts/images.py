@@ -108,7 +108,7 @@ def masks_draft(place: Place, images_folder: Path, masks_folder: Path) -> Draft:
     ignored = counts.pop(_IGNORED, 0) if max(counts) == _IGNORED and len(counts) > 2 else 0
     classes = max(counts) + 1
     if len(counts) < 2 or classes > 2 * len(counts) + 8:
-        shown = ", ".join(str(it) for it in sorted(counts)[:8])
+        shown = ", ".join(str(count) for count in sorted(counts)[:8])
         raise DataError(
             f"{masks_folder}: expected masks whose pixels are the numbers of classes, 0, 1, 2 and so on, got"
             f" {shown}; {'save 255 as 1' if sorted(counts) == [0, 255] else 'number the classes'}, such as by Pillow:"
@@ -154,7 +154,7 @@ def masks_draft(place: Place, images_folder: Path, masks_folder: Path) -> Draft:
 
 
 def _folders(root: Path) -> list[Path]:
-    return sorted(it for it in root.iterdir() if it.is_dir() and not it.name.startswith("."))
+    return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
 def _parts(folder: Path) -> tuple[Path, Path | None]:

@@ -92,14 +92,14 @@ def target_of(sheet: Sheet, target: str | None, without: Collection[str] = ()) -
     """The column to predict, and a note where it was taken by its name; an ArgumentError asks for it."""
     if target is not None:
         return target, []
-    names = [it for it in sheet.columns if it not in without and it not in sheet.partial]
-    named = [it for it in names if it.strip().lower() in _TARGETS]
+    names = [column for column in sheet.columns if column not in without and column not in sheet.partial]
+    named = [name for name in names if name.strip().lower() in _TARGETS]
     named = [it for it in named if it.strip().lower() in _SURE_TARGETS] or named
     if len(named) == 1:
         return named[0], [f"the target is '{named[0]}', by its name; --target COLUMN takes another"]
     likely = (named or names or [*sheet.columns])[-1]
     decimal = _decimal(sheet)
-    guesses = [(it, column_kind(sheet.columns[it], decimal)) for it in names]
+    guesses = [(name, column_kind(sheet.columns[name], decimal)) for name in names]
     shown = "\n".join(f"  {name:<24} {guess.kind}{', an id' * guess.is_id}" for name, guess in guesses)
     raise ArgumentError(
         f"{sheet.path}: expected --target COLUMN, the column to predict, such as --target {likely}; the columns are\n"
@@ -112,13 +112,13 @@ def table_draft(place: Place, sheet: Sheet, targets: Sequence[str]) -> Draft:
     decimal = _decimal(sheet)
     first = [column_kind(values, decimal) for values in sheet.columns.values()]
     absent = sorted({text for guess in first for text in guess.missing_values})
-    goals = [Column(it, column_kind(sheet.columns[it], decimal, absent)) for it in targets]
+    goals = [Column(target, column_kind(sheet.columns[target], decimal, absent)) for target in targets]
     rows = zip(*map(sheet.texts, targets), strict=True)
     sheet = sheet.where([all(it.strip() and it.strip() not in absent for it in row) for row in rows])
-    values = {it: _present(sheet, it, absent) for it in targets}
+    values = {target: _present(sheet, target, absent) for target in targets}
     # Once more, as what stands for no value in one column does in all, and rows without a target are dropped.
     guesses = {name: column_kind(values, decimal, absent) for name, values in sheet.columns.items()}
-    of_classes = [it.name for it in goals if has_classes(sheet, it.guess, it.name, values[it.name])]
+    of_classes = [goal.name for goal in goals if has_classes(sheet, goal.guess, goal.name, values[goal.name])]
     is_classes = bool(of_classes)
     if is_classes and len(goals) > 1:
         raise ArgumentError(
@@ -128,12 +128,12 @@ def table_draft(place: Place, sheet: Sheet, targets: Sequence[str]) -> Draft:
     if sheet.row_count < _FEWEST_ROWS:
         raise DataError(f"{sheet.path}: expected {_FEWEST_ROWS} or more rows to learn of, got {sheet.row_count}")
     columns = [_column(sheet, name, guess, absent, decimal) for name, guess in guesses.items() if name not in targets]
-    if all(it.left_out for it in columns):
+    if all(column.left_out for column in columns):
         # Numbers that count the rows may be years or places, if nothing else is there.
         columns = [it._replace(left_out="") if it.guess.is_id and it.guess.kind == "number" else it for it in columns]
-    features = [it for it in columns if not it.left_out]
+    features = [column for column in columns if not column.left_out]
     if not features:
-        shown = "; ".join(f"'{it.name}' {it.left_out}" for it in columns[:_SHOWN])
+        shown = "; ".join(f"'{column.name}' {column.left_out}" for column in columns[:_SHOWN])
         raise ArgumentError(f"{sheet.path}: expected columns to predict '{targets[0]}' from, got none: {shown}")
     classes = Counter(values[targets[0]])
     times = _time_columns(sheet, features)
@@ -165,8 +165,8 @@ def table_draft(place: Place, sheet: Sheet, targets: Sequence[str]) -> Draft:
         ],
         [
             ("column", "kind", "values", "missing", "job"),
-            *(it.row("feature") for it in columns),
-            *(it.row("target") for it in goals),
+            *(column.row("feature") for column in columns),
+            *(goal.row("target") for goal in goals),
         ],
         next_steps=("burnlike evaluate {run}", "burnlike predict {run} {data} --out predictions.csv"),
     )  # fmt: skip
@@ -177,15 +177,15 @@ def _decimal(sheet: Sheet) -> str:
     if sheet.kind != "Csv" or sheet.dialect.delimiter == ",":
         return "."
     for name in sheet.columns:
-        texts = [it.strip() for it in sheet.texts(name) if it.strip()]
-        commas = sum(bool(DECIMAL_COMMA.fullmatch(it)) for it in texts)
+        texts = [text.strip() for text in sheet.texts(name) if text.strip()]
+        commas = sum(bool(DECIMAL_COMMA.fullmatch(text)) for text in texts)
         if commas and commas > 0.5 * len(texts):
             return ","
     return "."
 
 
 def _present(sheet: Sheet, name: str, absent: Collection[str]) -> list[str]:
-    return [it.strip() for it in sheet.texts(name) if it.strip() and it.strip() not in absent]
+    return [text.strip() for text in sheet.texts(name) if text.strip() and text.strip() not in absent]
 
 
 def _column(sheet: Sheet, name: str, guess: KindGuess, absent: Collection[str], decimal: str) -> Column:
@@ -204,7 +204,7 @@ def _column(sheet: Sheet, name: str, guess: KindGuess, absent: Collection[str], 
     }
     left_out = next((reason for reason, holds in reasons.items() if holds), "")
     moments = _moments(_present(sheet, name, absent), guess.format) if guess.kind == "date" else []
-    return Column(name, guess, left_out, has_time=len({(it.hour, it.minute) for it in moments}) > 1)
+    return Column(name, guess, left_out, has_time=len({(moment.hour, moment.minute) for moment in moments}) > 1)
 
 
 def has_classes(sheet: Sheet, guess: KindGuess, target: str, values: Sequence[str]) -> bool:
@@ -218,40 +218,40 @@ def has_classes(sheet: Sheet, guess: KindGuess, target: str, values: Sequence[st
         if guess.distinct > len(values) / 2 and len(values) > 2 * _MOST_CLASSES:
             raise ArgumentError(f"{place} has {guess.distinct:,} different texts in {len(values):,} rows")
         return True
-    is_whole = all(re.fullmatch(r"[+-]?\d+([.,]0+)?", it) for it in set(values))
+    is_whole = all(re.fullmatch(r"[+-]?\d+([.,]0+)?", value) for value in set(values))
     # Of numbers with many rows each, such as grades, what they stand for counts more than their order.
     return is_whole and guess.distinct <= _MOST_CLASSES and len(values) >= 5 * guess.distinct
 
 
 def _range(name: str, texts: Sequence[str]) -> str:
-    values = [float(it.replace(",", ".")) for it in texts]
+    values = [float(text.replace(",", ".")) for text in texts]
     return f"{name} from {min(values):.4g} to {max(values):.4g}"
 
 
 def _left_out(columns: Sequence[Column]) -> list[Key]:
-    names = [it.name for it in columns if it.left_out]
+    names = [column.name for column in columns if column.left_out]
     if not names:
         return []
-    reasons = [f"{it.name} {it.left_out}" for it in columns if it.left_out]
+    reasons = [f"{column.name} {column.left_out}" for column in columns if column.left_out]
     return [Key("exclude", names, "; ".join(reasons[:_SHOWN]) + "; ..." * (len(reasons) > _SHOWN))]
 
 
 def _columns_key(features: Sequence[Column], goals: Sequence[Column]) -> list[Key]:
-    keys = [Key(it.name, it.rule, it.reason) for it in features if it.rule is not None]
+    keys = [Key(feature.name, feature.rule, feature.reason) for feature in features if feature.rule is not None]
     keys += [
-        Key(it.name, {"missing": "drop"}, f"{number(it.guess.gaps, 'row')} without it say nothing")
-        for it in goals
-        if it.guess.gaps
+        Key(goal.name, {"missing": "drop"}, f"{number(goal.guess.gaps, 'row')} without it say nothing")
+        for goal in goals
+        if goal.guess.gaps
     ]
-    has_gaps = any(it.guess.gaps for it in features)
-    has_categories = any(it.guess.kind == "category" for it in features)
+    has_gaps = any(feature.guess.gaps for feature in features)
+    has_categories = any(feature.guess.kind == "category" for feature in features)
     flags = "; flag: a feature says where a value is missing" if has_gaps else ""
     unknown = "; own: categories that come later share a feature" if has_categories else ""
     return [Key("columns", keys, f"others are numbers{unknown}{flags}")] if keys else []
 
 
 def _moments(texts: Sequence[str], pattern: str | None) -> list[datetime]:
-    return [datetime.strptime(it, pattern) if pattern else datetime.fromisoformat(it) for it in texts]
+    return [datetime.strptime(text, pattern) if pattern else datetime.fromisoformat(text) for text in texts]
 
 
 def _time_columns(sheet: Sheet, features: Sequence[Column]) -> list[str]:
@@ -260,7 +260,7 @@ def _time_columns(sheet: Sheet, features: Sequence[Column]) -> list[str]:
     for column in features:
         if column.guess.kind != "date" or column.guess.gaps:
             continue
-        moments = _moments([it.strip() for it in sheet.texts(column.name)], column.guess.format)
+        moments = _moments([text.strip() for text in sheet.texts(column.name)], column.guess.format)
         if moments == sorted(moments) and len(set(moments)) > 1:
             names.append(column.name)
     return names

@@ -55,7 +55,7 @@ def length_key(counts: Sequence[int], name: str = "max_length", item: str = "tex
     """The length at which texts, or pairs of texts, are cut, which nearly all have."""
     enough = sorted(counts)[int((len(counts) - 1) * _SHARE)] + 2
     length = max(8, min(_LONGEST, -(-enough // 8) * 8))
-    cut = sum(it > length for it in counts)
+    cut = sum(count > length for count in counts)
     cut_items = number(cut, f"{item} is", f"{item}s are")
     return Key(name, length, f"tokens; the longest {item} has {max(counts):,}, {cut_items} cut")
 
@@ -67,7 +67,7 @@ def epochs_of(tokens: int) -> int:
 def texts_draft(place: Place, sheet: Sheet, columns: Sequence[str], target: str) -> Draft:
     """Classes of the texts of a column, or of the pairs of texts of two."""
     goals = sheet.texts(target)
-    if gaps := sum(not it.strip() for it in goals):
+    if gaps := sum(not goal.strip() for goal in goals):
         raise DataError(
             f"{sheet.path}: expected a class in '{target}' for each text, {number(gaps, 'row has', 'rows have')} none;"
             " take them out of the file"
@@ -77,7 +77,7 @@ def texts_draft(place: Place, sheet: Sheet, columns: Sequence[str], target: str)
     tokens = Tokens([text for row in rows for text in row])
     counts = tokens.counts([row if is_pairs else row[0] for row in rows])
     length = length_key(counts, item=item)
-    others = [it for it in sheet.columns if it not in (*columns, target)]
+    others = [column for column in sheet.columns if column not in (*columns, target)]
     reason = "free texts that are compared" if is_pairs else "free text"
     data = [
         Key("type", "TextClassification"),
@@ -127,7 +127,7 @@ def words_draft(place: Place, sentences: Sequence[tuple[Sequence[str], Sequence[
     tokens = Tokens(texts)
     counts = tokens.counts(texts)
     length = length_key(counts)
-    is_spans = any(it[:2] in ("B-", "I-") for it in tags)
+    is_spans = any(tag[:2] in ("B-", "I-") for tag in tags)
     data = [
         Key("type", "TaggedWords"),
         *place.path_keys(None),

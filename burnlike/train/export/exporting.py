@@ -60,7 +60,7 @@ class CalledNetworks(nn.Module):
             self.add_module(name, network)
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
-        return {name: self.get_submodule(name)(it) for name, it in inputs.items()}
+        return {name: self.get_submodule(name)(value) for name, value in inputs.items()}
 
 
 def write_module(

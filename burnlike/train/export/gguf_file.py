@@ -112,7 +112,7 @@ def _parts(architecture: str, config: DecoderLmConfig, tensors: Mapping[str, Ten
     """The tensors of the file, of those that transformers has on disk."""
     import gguf
 
-    number = next(it for it, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture)
+    number = next(key for key, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture)
     names = gguf.get_tensor_name_map(number, config.n_layers)
     heads = {"q_proj": config.n_heads, "k_proj": config.n_heads_kv or config.n_heads}
     for theirs in tensors:

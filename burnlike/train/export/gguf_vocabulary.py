@@ -167,7 +167,7 @@ def _of_words(content: Any, tokens: Any, types: Any, merges: Sequence[tuple[str,
     numbers = {text: number for number, text in tokens.items()}
     if missing := [byte for byte, letter in enumerate(_as_letters()) if letter not in numbers]:
         raise _unknown(f"no token for {len(missing)} of the {BYTES} bytes")
-    return _Vocabulary(tokens, types, numbers[_as_letters()[255]], pre, [" ".join(it) for it in merges])
+    return _Vocabulary(tokens, types, numbers[_as_letters()[255]], pre, [" ".join(merge) for merge in merges])
 
 
 def _step(step: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ def tokenizers_of(source: Source) -> list[Path]:
     """The files of a tokenizer that the run keeps."""
     if source.run is None or not source.run.directory.is_dir():
         return []
-    return sorted(it for it in source.run.directory.iterdir() if it.name.startswith(_TOKENIZER))
+    return sorted(path for path in source.run.directory.iterdir() if path.name.startswith(_TOKENIZER))
 
 
 def keep_template(source: Source, directory: Path) -> None:
@@ -106,7 +106,7 @@ def _checked(source: Source, directory: Path, inputs: Sequence[Input], *, is_the
         return [f"checked   no: {' '.join(str(error).split())}"]
     with quiet(), quiet_transformers():
         loaded: Any = getattr(transformers, _architecture(directory)).from_pretrained(directory).eval()
-    shown = {name: it for name, it in example.inputs.items() if is_theirs or name != "mask_pad"}
+    shown = {name: value for name, value in example.inputs.items() if is_theirs or name != "mask_pad"}
     program = program_of(_First(source.model), shown)
     is_pooled = loaded.config.model_type in _POOLED
 
@@ -202,7 +202,7 @@ def merge_directory(directory: Path, base: str | None, out: Path | Output) -> li
         load_adapter(model, directory)
     except (ModuleTreeError, RecordMismatchError) as error:
         raise ConfigError(f"the adapters in {directory} are not for the model in {where}: {error}") from error
-    count, saved = len(adapted(model)), tuple(f"{it}." for it in adapter_config.saved_modules(model))
+    count, saved = len(adapted(model)), tuple(f"{module}." for module in adapter_config.saved_modules(model))
     if drawn := [it for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(saved)]:
         raise ConfigError(
             f"{where}: has no {', '.join(drawn[:5])}, and neither have the adapters in {directory}: it is not the model"

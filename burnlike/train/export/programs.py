@@ -53,7 +53,7 @@ def proof(
     lines: list[str] = []
     for inputs in (example, others_of(example, vary)):
         difference = _largest_difference(program, inputs, run(inputs), by, coarse=coarse)
-        sizes = ", ".join(f"{name} {list(it.shape)}" for name, it in inputs.items())
+        sizes = ", ".join(f"{name} {list(value.shape)}" for name, value in inputs.items())
         lines.append(f"checked   by {by}: largest difference {difference:.2g} ({sizes})")
     for name, dims in may_vary(example).items():
         lines += [f"fixed     size {at} of {name} is {example[name].shape[at]}" for at in dims if at not in vary[name]]
@@ -93,7 +93,7 @@ def metadata_of(source: Source, program: Program) -> dict[str, str]:
     """Metadata of the file for its users: the classes, the preprocessing of inputs, and the model's name."""
     normalize = [{"mean": [*mean], "std": [*std]} for mean, std in source.normalize]
     metadata = {"producer": f"burnlike {__version__}", "model": type(source.model).__name__}
-    metadata |= {name: it if isinstance(it, str) else json.dumps(it) for name, it in source.about.items()}
+    metadata |= {name: value if isinstance(value, str) else json.dumps(value) for name, value in source.about.items()}
     if source.classes is not None:
         metadata["classes"] = json.dumps([*source.classes])
     if normalize:
@@ -212,14 +212,14 @@ def _checked(program: Program, example: Mapping[str, Tensor], file: Path, *, coa
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    shapes = {it.name: it.shape for it in session.get_inputs()}
+    shapes = {tensor.name: tensor.shape for tensor in session.get_inputs()}
     vary = {
         name: {at: size for at, size in enumerate(shapes.get(name, ())) if isinstance(size, str)} for name in example
     }
 
     def run(inputs: Mapping[str, Tensor]) -> Sequence[Any]:
         try:
-            return session.run(None, {name: it.numpy() for name, it in inputs.items() if name in shapes})
+            return session.run(None, {name: value.numpy() for name, value in inputs.items() if name in shapes})
         except Exception as error:  # its classes are made in C++
             raise ConfigError(f"--to onnx: onnxruntime can't run the model: {error}") from error
 

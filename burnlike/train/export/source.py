@@ -77,7 +77,7 @@ def source_of_run(run: LoadedRun) -> Source:
         "run": str(run.path),
         "step": run.step,
         "weights": run.weights,
-        "facts": {name: it for name, it in run.facts.items() if name not in ("classes", RANKS)},
+        "facts": {name: fact for name, fact in run.facts.items() if name not in ("classes", RANKS)},
     }
     model = run.task.export(run.model).to("cpu").eval()
     config_of_model = model_config(config, outputs_of_classes(run.classes, run.facts), run.facts)
@@ -126,7 +126,7 @@ def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
             reason = f", as the data of the run can't be read ({' '.join(str(error).split())})"
     if not inputs and source.config is not None:
         implied = implied_inputs(source.config if source.training is None else source.training, source.config)
-        inputs = [it._replace(shape=(_EXAMPLES, *it.shape[1:])) for it in implied]
+        inputs = [tensor._replace(shape=(_EXAMPLES, *tensor.shape[1:])) for tensor in implied]
     if not inputs:
         raise ConfigError("say by --input what the model is called with, such as --input float32[1,3,224,224]")
     torch.manual_seed(0)
@@ -174,15 +174,15 @@ def _called_with(source: Source, batch: Any) -> dict[str, Tensor]:
     others = {name for name, it in bound.items() if it is not None and not isinstance(it, Tensor)} - {*_NOT_FOR_USE}
     if others:
         raise ConfigError(f"the task calls the model with {', '.join(sorted(others))}, which is no tensor")
-    tensors = {name: it for name, it in bound.items() if isinstance(it, Tensor) and name not in _NOT_FOR_USE}
-    least = min((it.shape[0] for it in tensors.values() if it.dim()), default=_EXAMPLES)
+    tensors = {name: value for name, value in bound.items() if isinstance(value, Tensor) and name not in _NOT_FOR_USE}
+    least = min((tensor.shape[0] for tensor in tensors.values() if tensor.dim()), default=_EXAMPLES)
     repeats = -(-_EXAMPLES // max(least, 1))  # of packed texts a batch has fewer rows than items
     # Of a view torch.export would note what it is a view of.
     return {
-        name: (torch.cat([it.detach()] * repeats) if it.dim() and repeats > 1 else it.detach()).clone(
+        name: (torch.cat([tensor.detach()] * repeats) if tensor.dim() and repeats > 1 else tensor.detach()).clone(
             memory_format=torch.contiguous_format
         )
-        for name, it in tensors.items()
+        for name, tensor in tensors.items()
     }
 
 
@@ -201,7 +201,7 @@ def called_parts(source: Source) -> dict[str, Tensor]:
     def note(name: str) -> Any:
         return lambda _, arguments: tensors.setdefault(name, arguments[0].detach().clone())
 
-    handles = [it.register_forward_pre_hook(note(name)) for name, it in source.model.named_children()]
+    handles = [child.register_forward_pre_hook(note(name)) for name, child in source.model.named_children()]
     try:
         with torch.no_grad():
             source.task.valid_step(source.model, _batch(source.run))
@@ -249,7 +249,7 @@ class Program(nn.Module):
         self.model = model
         self.keeps_tensor = False
         self.input_names, self.output_names = [*example], [""]
-        self.normalized = next((name for name, it in example.items() if it.is_floating_point()), None)
+        self.normalized = next((name for name, value in example.items() if value.is_floating_point()), None)
         dtype = next((it.dtype for it in model.parameters() if it.is_floating_point()), torch.float32)
         for number, pair in enumerate(normalize):
             for name, values in zip(("mean", "std"), pair, strict=True):
@@ -310,7 +310,7 @@ def outputs_of(output: Any, name: str = "output") -> Outputs:
     elif hasattr(output, "_fields"):
         pairs = [*zip(output._fields, output, strict=True)]
     elif is_dataclass(output):
-        pairs = [(it.name, getattr(output, it.name)) for it in fields(output)]
+        pairs = [(field.name, getattr(output, field.name)) for field in fields(output)]
     elif isinstance(output, tuple | list):
         pairs = [(f"{name}_{number}", it) for number, it in enumerate(output)]
     else:
@@ -332,7 +332,7 @@ def program_of(model: nn.Module, example: Mapping[str, Tensor], normalize: Seque
 
 def may_vary(example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
     """The dimensions that may have other sizes than in the example: batches, and sequences of integers or bools."""
-    batch = max((it.shape[0] for it in example.values() if it.dim()), default=0)
+    batch = max((value.shape[0] for value in example.values() if value.dim()), default=0)
     dims: dict[str, dict[int, Any]] = {}
     for name, tensor in example.items():
         has_batch = tensor.dim() > 0 and tensor.shape[0] == batch

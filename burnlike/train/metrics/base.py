@@ -241,8 +241,8 @@ class ConfiguredMetric(EpochMetric):
         values = {name: getattr(self.config, name) for name in names}
         return text.format_map(
             {
-                it: f"{value:.0f}" if isinstance(value, float) and value.is_integer() else value
-                for it, value in values.items()
+                key: f"{value:.0f}" if isinstance(value, float) and value.is_integer() else value
+                for key, value in values.items()
             }
         )
 
@@ -288,4 +288,4 @@ def restore_metric(metric: torchmetrics.Metric, state: Mapping[str, Tensor | lis
 
 
 def _copied(state: Tensor | list[Tensor]) -> Tensor | list[Tensor]:
-    return state.detach().clone() if isinstance(state, Tensor) else [it.detach().clone() for it in state]
+    return state.detach().clone() if isinstance(state, Tensor) else [tensor.detach().clone() for tensor in state]

@@ -130,7 +130,7 @@ class ClassCounts(ConfiguredMetric):
             predicted = probabilities > (0.5 if threshold is None else threshold)
         true = truth.holds
         cells = [predicted & true, predicted & ~true, ~predicted & ~true, ~predicted & true]
-        batch = torch.stack([(it & truth.counts).sum(0, dtype=torch.float64) for it in cells])
+        batch = torch.stack([(cell & truth.counts).sum(0, dtype=torch.float64) for cell in cells])
         self.counts = self.counts + torch.where(scores.isnan().any(), torch.nan, batch)
 
     def prepare_sync(self, gather: Callable[[Tensor], list[Tensor]]) -> None:

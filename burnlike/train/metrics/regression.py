@@ -52,7 +52,7 @@ class _OfNumbers(ConfiguredMetric):
         totals = self._totals()
         if totals.shape[1] not in (1, width):
             raise ShapeError(f"{type(self).__name__}: expected {totals.shape[1]} targets, as before, got {width}")
-        sums = self.of_batch(*(it.detach().double().reshape(-1, width) for it in (predictions, targets)))
+        sums = self.of_batch(*(tensor.detach().double().reshape(-1, width) for tensor in (predictions, targets)))
         sums = torch.where(predictions.isnan().any(), torch.nan, sums)
         self.parts = [self.merged(torch.stack([totals.expand_as(sums), sums])).unsqueeze(0)]
 

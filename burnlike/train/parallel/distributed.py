@@ -137,7 +137,7 @@ class SeveralProcesses(SingleProcess):
         if type(self).is_sharded or self.mesh.tensor is not None:
             kinds = [it.__name__ for it in type(optimizer).__mro__ if it.__module__.startswith("torch.optim")]
             if kinds and kinds[0] in _OF_WHOLE_PARAMETERS:
-                path = next((name for name, it in model.named_parameters() if it.requires_grad), "")
+                path = next((name for name, parameter in model.named_parameters() if parameter.requires_grad), "")
                 raise ConfigError(
                     f"optimizer: torch's {kinds[0]} can't update '{path}', which is divided among processes; take"
                     " another of torch, such as AdamW, one of burnlike, or `strategy: ddp`"

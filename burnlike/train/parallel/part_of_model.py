@@ -45,7 +45,7 @@ class PartOfModel:
     def __init__(self, model: nn.Module, optimizer: Any, group: Any, device: torch.device) -> None:
         """Note the names of the whole model, and check that the optimizer fits it."""
         self.group, self._device = group, device
-        self._names = [path for it in params(model) for path in (it.path, *it.aliases)]
+        self._names = [path for parameter in params(model) for path in (parameter.path, *parameter.aliases)]
         if isinstance(optimizer, OptimizerAdaptor):
             optimizer.check(model)
 
@@ -61,7 +61,7 @@ class PartOfModel:
         if isinstance(optimizer, OptimizerAdaptor):
             optimizer.other_stages = self.other_stages
         elif isinstance(optimizer, torch.optim.Optimizer):
-            kept = {id(it) for it in model.parameters()}
+            kept = {id(parameter) for parameter in model.parameters()}
             for group in optimizer.param_groups:
                 group["params"] = [it for it in group["params"] if id(it) in kept]
 
@@ -89,13 +89,13 @@ class PartOfModel:
                     tensors[name] = received.cpu()
         if rank:
             return record
-        _, values, ids, aliases, states = ([it[place] for it in parts] for place in range(5))
+        _, values, ids, aliases, states = ([part[place] for part in parts] for place in range(5))
         place = {name: number for number, name in enumerate(self._names)}
         return Record(
             tensors={name: tensors[name] for name in sorted(tensors, key=lambda it: place.get(it, len(place)))},
             values=dict(ChainMap(*map(dict, values))),
             ids=dict(ChainMap(*map(dict, ids))),
-            aliases={name: it for name, it in ChainMap(*map(dict, aliases)).items() if name not in tensors},
+            aliases={name: value for name, value in ChainMap(*map(dict, aliases)).items() if name not in tensors},
             source=record.source,
             states=frozenset().union(*states),
         )
@@ -167,7 +167,7 @@ class Experts(PartOfModel):
         """
         assert mesh.expert is not None
         divided = DividedExperts(mesh.expert.get_group())
-        expert_layers = {name: it for name, it in model.named_modules() if isinstance(it, MixtureOfExperts)}
+        expert_layers = {name: module for name, module in model.named_modules() if isinstance(module, MixtureOfExperts)}
         if not expert_layers:
             raise ConfigError(
                 f"distributed.expert: {type_text(model)} has no MixtureOfExperts whose experts processes could"

@@ -84,7 +84,7 @@ class Pipeline(PartOfModel):
         self._tied = TiedGradients(model, self.plan, self.rank_of, mesh)
         numbers = [stage for stage, owner in enumerate(self.rank_of) if owner == rank]
         self._runner, self.stages = cut(model, self.plan, numbers, device)
-        note_elsewhere(model, {*self._names} - {it.path for it in params(model)})
+        note_elsewhere(model, {*self._names} - {parameter.path for parameter in params(model)})
         self._share(model, optimizer, self._tied.counted_elsewhere)
         self.wrapped: list[nn.Module] = [*self.stages]
         self.elsewhere = frozenset(path for path, its in self.plan.stages_of.items() if its.isdisjoint(numbers))
@@ -154,7 +154,7 @@ class Pipeline(PartOfModel):
         dist.broadcast(seed, group=self.group, group_src=0)
         self._seed = 0 if is_fake(seed) else int(seed)
         self._outputs = {}
-        key = tuple(it.shape if isinstance(it, Tensor) else None for it in tree_leaves(batch))
+        key = tuple(leaf.shape if isinstance(leaf, Tensor) else None for leaf in tree_leaves(batch))
         try:
             # As many micro-batches go through the stages first as in other pipelines, which gather parameters together
             # with this one.
@@ -262,11 +262,11 @@ class Pipeline(PartOfModel):
         """The result that the process with the last stage has; the others get no predictions."""
         facts: Any = None
         if output is not None:
-            facts = (output.loss.item(), output.size, {name: it.item() for name, it in output.parts.items()})
+            facts = (output.loss.item(), output.size, {name: part.item() for name, part in output.parts.items()})
         loss, size, parts = self.from_last(facts)
         if output is not None:
             return output
-        numbers = {name: torch.tensor(it, dtype=torch.float64) for name, it in {**parts, "": loss}.items()}
+        numbers = {name: torch.tensor(value, dtype=torch.float64) for name, value in {**parts, "": loss}.items()}
         return StepOutput(numbers.pop(""), size, parts=numbers)
 
 

@@ -130,12 +130,12 @@ def cuts_of(model: nn.Module) -> Cuts:
         return Cuts([path for path, module in model.named_modules() if module in blocks], {})
     units, words = [], {path: word for path, word in plan.items() if word != EACH}
     for path, module in model.named_modules():
-        patterns = [it for it, word in plan.items() if word == EACH]
-        if path and any(it.count(".") == path.count(".") and fnmatchcase(path, it) for it in patterns):
+        patterns = [key for key, word in plan.items() if word == EACH]
+        if path and any(pattern.count(".") == path.count(".") and fnmatchcase(path, pattern) for pattern in patterns):
             is_chain = isinstance(module, nn.Sequential) or callable(getattr(module, "pipeline_stages", None))
             inner = cuts_of(module) if is_chain else Cuts([], {})
-            units += [f"{path}.{it}" for it in inner.units] or [path]
-            words |= {f"{path}.{it}": word for it, word in inner.words.items()}
+            units += [f"{path}.{unit}" for unit in inner.units] or [path]
+            words |= {f"{path}.{key}": word for key, word in inner.words.items()}
     return Cuts(units, words)
 
 
@@ -164,7 +164,7 @@ def _starts(units: Sequence[str], n_stages: int, starts: Sequence[str]) -> list[
             f"distributed.stages: expected the first module of each of {n_stages} stages, of which the first may be"
             f" left out, got {len(starts)}: {', '.join(starts)}"
         )
-    numbers = [units.index(it) for it in starts]
+    numbers = [units.index(start) for start in starts]
     if any(one >= other for one, other in pairwise(numbers)):
         raise ConfigError(f"distributed.stages: expected modules in the order of the model, got {', '.join(starts)}")
     return [0, *numbers[len(numbers) - n_stages + 1 :]]
@@ -175,14 +175,14 @@ def _costs(model: nn.Module, units: Sequence[str], words: Mapping[str, str]) -> 
     costs = [0] * len(units)
     for place, path, module in _placed(model, units):
         if place >= 0 and "Embedding" not in type(module).__name__:
-            costs[place] += sum(it.numel() for it in module.parameters(recurse=False))
+            costs[place] += sum(parameter.numel() for parameter in module.parameters(recurse=False))
         if _word_of(path, words) == BOTH:
-            costs[-1] += sum(it.numel() for it in module.parameters(recurse=False))
+            costs[-1] += sum(parameter.numel() for parameter in module.parameters(recurse=False))
     return costs
 
 
 def _word_of(path: str, words: Mapping[str, str]) -> str | None:
-    return next((word for it, word in words.items() if f"{path}.".startswith(f"{it}.")), None)
+    return next((word for key, word in words.items() if f"{path}.".startswith(f"{key}.")), None)
 
 
 def _balanced(costs: Sequence[int], n_stages: int) -> list[int]:
@@ -328,17 +328,17 @@ def cut(model: nn.Module, plan: Plan, here: Sequence[int], device: torch.device)
     numbers = {path: number for number, path in enumerate(plan.units)}
     modules = dict(model.named_modules(remove_duplicate=False))
     kept = {
-        id(it)
+        id(parameter)
         for path, module in modules.items()
         if not plan.stages_of[path].isdisjoint(here)
-        for it in module.parameters(recurse=False)
+        for parameter in module.parameters(recurse=False)
     }
     fakes: dict[int, Tensor] = {}
     for path, module in modules.items():
         if isinstance(module, PartOfPipeline):  # met by another path
             continue
         parameters = dict(module.named_parameters(recurse=False))
-        gone = {name: it for name, it in parameters.items() if id(it) not in kept}
+        gone = {name: parameter for name, parameter in parameters.items() if id(parameter) not in kept}
         if gone and isinstance(module, ParametrizationList):
             note_base_name(module)
         for name in gone:
@@ -348,7 +348,7 @@ def cut(model: nn.Module, plan: Plan, here: Sequence[int], device: torch.device)
             content: dict[str, Any] = {"_runner": runner, "_number": numbers.get(path)}
             content["_stages"] = plan.stages_of[path]
             content["_fakes"] = {
-                name: fakes.setdefault(id(it), fake_of(it, mode, device)) for name, it in changing.items()
+                name: fakes.setdefault(id(value), fake_of(value, mode, device)) for name, value in changing.items()
             }
             content["__module__"] = type(module).__module__
             kind: Any = type(type(module).__name__, (PartOfPipeline, type(module)), content)

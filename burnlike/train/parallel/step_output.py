@@ -61,7 +61,7 @@ def counting_nothing(loss: Tensor) -> Tensor:
 
 
 def _zeros(grads: Any, _: Any) -> Any:
-    return tuple(it if it is None else torch.zeros_like(it) for it in grads)
+    return tuple(grad if grad is None else torch.zeros_like(grad) for grad in grads)
 
 
 class MicroBatch(NamedTuple):
@@ -120,11 +120,11 @@ def joined(outputs: Sequence[StepOutput]) -> StepOutput | None:
     """The result of a batch, joined from its micro-batches; None without any."""
     if not outputs:
         return None
-    counted = [it for it in outputs if it.size]
+    counted = [output for output in outputs if output.size]
     size = sum(it.size for it in counted)
 
     def mean(values: Sequence[Tensor]) -> Tensor:
-        sums = [it.detach().double() * of.size for it, of in zip(values, counted, strict=True)]
+        sums = [value.detach().double() * of.size for value, of in zip(values, counted, strict=True)]
         return torch.stack(sums).sum() / size if sums else torch.tensor(torch.nan, dtype=torch.float64)
 
     names = {name: None for it in counted for name in it.parts}
@@ -140,11 +140,11 @@ def joined(outputs: Sequence[StepOutput]) -> StepOutput | None:
 def _joined(values: Sequence[Any]) -> Any:
     first = values[0] if values else None
     if isinstance(first, Tensor):
-        return torch.cat([it.detach() for it in values]) if first.dim() else torch.stack([*values])
+        return torch.cat([value.detach() for value in values]) if first.dim() else torch.stack([*values])
     if isinstance(first, Mapping):
-        return {name: _joined([it[name] for it in values]) for name in first}
+        return {name: _joined([value[name] for value in values]) for name in first}
     if isinstance(first, list):
         return [it for value in values for it in value]
     if isinstance(first, tuple):
-        return tuple(_joined([it[place] for it in values]) for place in range(len(first)))
+        return tuple(_joined([value[place] for value in values]) for place in range(len(first)))
     return first

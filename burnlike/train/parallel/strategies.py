@@ -89,10 +89,10 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
         by_class: dict[type, list[nn.Module]] = {}
         for child in module.children():
             by_class.setdefault(own_class(child), []).append(child)
-        groups += [it for it in by_class.values() if len(it) > 1 or isinstance(module, nn.ModuleList)]
-    called = [it for it in groups if type(it[0]).forward is not nn.Module.forward]  # a ModuleList is no block
+        groups += [value for value in by_class.values() if len(value) > 1 or isinstance(module, nn.ModuleList)]
+    called = [group for group in groups if type(group[0]).forward is not nn.Module.forward]  # a ModuleList is no block
     blocks = [it for it in called if any(True for block in it for _ in block.children())]
-    several = [it for it in blocks if len(it) > 1]
+    several = [block for block in blocks if len(block) > 1]
     return max(several or blocks, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
 
 
@@ -138,8 +138,8 @@ def _replace_parameters(optimizer: torch.optim.Optimizer, new: Mapping[int, nn.P
     for old, state in before.items():  # those of Adagrad are there before the first step
         parameter: Any = new.get(id(old), old)
         optimizer.state[parameter] = {
-            name: part_of(it, parameter) if is_distributed(parameter) and it.shape == old.shape else it
-            for name, it in state.items()
+            name: part_of(value, parameter) if is_distributed(parameter) and value.shape == old.shape else value
+            for name, value in state.items()
         }
 
 
@@ -152,7 +152,7 @@ def _options(config: DistributedConfig, *, is_whole: bool) -> dict[str, Any]:
     options: dict[str, Any] = {"reshard_after_forward": reshard}
     if (precision := config.precision) is not None:
         names = (precision.params, precision.reduce, precision.output if is_whole else None)
-        params, reduce, output = (it and getattr(torch, it) for it in names)
+        params, reduce, output = (name and getattr(torch, name) for name in names)
         options["mp_policy"] = MixedPrecisionPolicy(params, reduce, output)
     if config.offload == "cpu":
         options["offload_policy"] = CPUOffloadPolicy(pin_memory=torch.cuda.is_available())
@@ -184,11 +184,11 @@ class Ddp(SeveralProcesses):
         super().prepare(model, optimizer)
         self.give_first_values(model)  # torch compares them between processes
         if self.pipeline is not None:
-            self.pipeline.wrapped = [self._replicated(it) for it in self.pipeline.stages]
+            self.pipeline.wrapped = [self._replicated(stage) for stage in self.pipeline.stages]
         self._wrapped = None if self.pipeline is not None else self._replicated(_Forward(model))
 
     def _replicated(self, module: nn.Module) -> Any:
-        trains = any(it.requires_grad for it in module.parameters())
+        trains = any(parameter.requires_grad for parameter in module.parameters())
         if self.pipeline is not None and not (trains and self.mean_size > 1):
             return module
         wrapped = self.wrapper(module, process_group=self.data_group)

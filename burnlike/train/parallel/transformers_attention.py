@@ -49,7 +49,7 @@ def sharing_prompts(model: Any, layout: SharedPrompts) -> Iterator[None]:
     from transformers import AttentionInterface
 
     AttentionInterface.register(_SHARED, _attention)  # without a kind of mask: the model makes none
-    configs = {id(it.config): it.config for it in model.modules() if hasattr(it, "config")}.values()
+    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}.values()
     before = [(it, it._attn_implementation) for it in configs if hasattr(it, "_attn_implementation")]
     try:
         for config, _ in before:
@@ -90,7 +90,7 @@ def _attention(
     window = options.get("sliding_window")
     if "sliding_window" not in options and getattr(module.config, "sliding_window", None) is not None:
         raise _refusal(module, "it does not say the window of its attention")
-    if unknown := [name for name, it in options.items() if isinstance(it, Tensor) and name not in _TENSORS]:
+    if unknown := [name for name, option in options.items() if isinstance(option, Tensor) and name not in _TENSORS]:
         raise _refusal(module, f"its attention takes {', '.join(unknown)}")
     d_head = query.shape[-1]
     if (scaling := options.get("scaling")) is not None and scaling != d_head**-0.5:

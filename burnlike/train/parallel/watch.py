@@ -217,11 +217,11 @@ class Watch(Callback):
         now = self._read(store)
         if never := [rank for rank in range(self._world_size) if rank not in now]:
             return f"rank{'s' * (len(never) > 1)} {', '.join(map(str, never))} never began"
-        if silent := [rank for rank, it in now.items() if it["beats"] == before.get(rank, {}).get("beats")]:
-            step = max(it["step"] for it in now.values())  # a silent one may have gone on after its last word
+        if silent := [rank for rank, value in now.items() if value["beats"] == before.get(rank, {}).get("beats")]:
+            step = max(value["step"] for value in now.values())  # a silent one may have gone on after its last word
             return f"{'; '.join(_who(rank, now[rank]) for rank in silent)} gives no sign of life in step {step}"
-        least = min(it["count"] for it in now.values())
-        behind = [rank for rank, it in now.items() if it["count"] == least]
+        least = min(value["count"] for value in now.values())
+        behind = [rank for rank, value in now.items() if value["count"] == least]
         busy = [rank for rank in behind if not now[rank]["waits"]] or [rank for rank in now if not now[rank]["waits"]]
         late = [(_who(rank, now[rank]), now[rank]) for rank in busy or behind]
         return "; ".join(f"{who} hangs in step {it['step']}, {it['doing']}, at {it['where']}" for who, it in late)
@@ -302,13 +302,13 @@ class Timing(Callback):
         begun, ends = arrivals(self._ends[0]), [*self._ends]
         while len(begun) > _MOST_EXCHANGES and len(ends) > 2:
             del ends[0]
-            begun = {key: it for key, it in begun.items() if it > ends[0]}
+            begun = {key: value for key, value in begun.items() if value > ends[0]}
         zero = self._synced_ns
         times = ProcessTimes(
             platform.node(),
             learner.window.rate,
-            [it - zero for it in ends],
-            {key: it - zero for key, it in begun.items()},
+            [end - zero for end in ends],
+            {key: value - zero for key, value in begun.items()},
             self._cost,
         )
         processes = [ProcessTimes(*it) for it in self._parallel.gather(tuple(times))]
@@ -318,17 +318,17 @@ class Timing(Callback):
         # By numbers that all have, so that all look again with the same line.
         span = (processes[0].ends[-1] - processes[0].ends[0]) / 1e9 / max(len(processes[0].ends) - 1, 1)
         self._next = learner.step + max(2, math.ceil(_SHARE * processes[0].cost / max(span, 1e-6)))
-        if self._parallel.is_main and min(len(it.ends) for it in processes) > 1:
+        if self._parallel.is_main and min(len(process.ends) for process in processes) > 1:
             computing = own_times(processes)
             self._note_slow(processes, computing)
             if self._log is not None:
-                spans = [it.ends[-1] - it.ends[0] for it in processes]
+                spans = [process.ends[-1] - process.ends[0] for process in processes]
                 waiting = [1 - sum(computed) / span for computed, span in zip(computing, spans, strict=True)]
                 of_step = spans[0] / 1e9 / (len(processes[0].ends) - 1)
                 values = {
-                    name: [it.rate for it in processes],
+                    name: [process.rate for process in processes],
                     "waiting": waiting,
-                    "host": [it.host for it in processes],
+                    "host": [process.host for process in processes],
                 }
                 self._log.append({"step": learner.step, "seconds_per_step": of_step, **values})
 

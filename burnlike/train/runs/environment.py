@@ -91,7 +91,7 @@ def write_environment(run: Path) -> dict[str, tuple[Any, Any]]:
     if not before:
         replace_file(path, json.dumps(now | folder, indent=2).encode() + b"\n")
         return {}
-    if any(before.get(key) != it for key, it in folder.items()):  # of which the config is, that was just written
+    if any(before.get(key) != value for key, value in folder.items()):  # of which the config is, that was just written
         replace_file(path, json.dumps(before | folder, indent=2).encode() + b"\n")
     same = ("started", "command", "job")
     return {name: (before.get(name), it) for name, it in now.items() if name not in same and before.get(name) != it}

@@ -141,7 +141,7 @@ def write_results(
     run: Path, values: Mapping[str, Mapping[str, float]], task_notes: Mapping[str, Any], **facts: Any
 ) -> None:
     """Write the loss and metrics over all of each split, the task's notes by label, and facts such as the step."""
-    by_split = {split: dict(it) for split, it in values.items()}
+    by_split = {split: dict(value) for split, value in values.items()}
     write_json(run / RESULTS_NAME, {**facts, "values": by_split, "said": dict(task_notes)})
 
 
@@ -196,10 +196,10 @@ def read_metrics(path: Path) -> MetricLines:
         if not (_is_count(named["step"]) and _is_count(named["epoch"]) and isinstance(named["split"], str)):
             damaged.append(number)
             continue
-        numbers = {name: _number(it) for name, it in line.items() if it is None or type(it) in (int, float)}
+        numbers = {name: _number(value) for name, value in line.items() if value is None or type(value) in (int, float)}
         usable.append(named | {name: it for name, it in numbers.items() if name not in named})
     names = dict.fromkeys((line["split"], name) for line in usable for name in line if name not in _ALWAYS)
-    kept = {it for it in [*names][:_MOST_NAMES] if max(map(len, it)) <= _LONGEST_NAME}
+    kept = {name for name in [*names][:_MOST_NAMES] if max(map(len, name)) <= _LONGEST_NAME}
     if len(kept) < len(names):
         splits = {split for split, _ in kept}
         usable = [

@@ -71,16 +71,16 @@ class RunFiles(NamedTuple):
     @property
     def steps(self) -> int:
         """Optimizer steps that were taken, as far as metrics and checkpoints say."""
-        return max([0, *(line["step"] for line in self.lines), *(it.step for it in self.checkpoints)])
+        return max([0, *(line["step"] for line in self.lines), *(checkpoint.step for checkpoint in self.checkpoints)])
 
 
 def find_runs(root: str | os.PathLike[str]) -> list[Path]:
     """The directories of runs in `root`, and in the folders of sweeps below it, by name."""
     try:
-        folders = sorted(it for it in Path(root).iterdir() if it.is_dir() and not it.name.startswith("."))
+        folders = sorted(path for path in Path(root).iterdir() if path.is_dir() and not path.name.startswith("."))
         runs = []
         for folder in folders:
-            below = [folder] if _is_run(folder) else sorted(it for it in folder.iterdir() if it.is_dir())
+            below = [folder] if _is_run(folder) else sorted(path for path in folder.iterdir() if path.is_dir())
             runs += [it for it in below if _is_run(it)]
         return runs
     except OSError as error:
@@ -131,7 +131,7 @@ def read_run(path: str | os.PathLike[str]) -> RunFiles:
         config=flattened(config),
         config_text=text,
         environment=run_environment,
-        values={split: _numbers(it) for split, it in values.items()} if isinstance(values, dict) else {},
+        values={split: _numbers(value) for split, value in values.items()} if isinstance(values, dict) else {},
         task_notes=task_notes if isinstance(task_notes := results.get("said"), dict) else {},
         checkpoints=sorted(checkpoints),
         evaluations=sorted(evaluations, key=lambda it: str(it.get("time"))),
@@ -177,7 +177,7 @@ def config_differences(runs: list[RunFiles]) -> dict[str, list[Any]]:
     """The fields whose values are not the same in all runs, with the value of each run; None where it has none."""
     names = dict.fromkeys(name for run in runs for name in run.config)
     fields = {name: [run.config.get(name) for run in runs] for name in names}
-    return {name: values for name, values in fields.items() if any(it != values[0] for it in values)}
+    return {name: values for name, values in fields.items() if any(value != values[0] for value in values)}
 
 
 def _is_run(path: Path) -> bool:

@@ -56,7 +56,7 @@ def note_base(model: nn.Module, digests: Callable[[Mapping[str, Tensor]], Iterat
     Not so if it has running statistics, which a training changes. `digests` gives those of tensors that may have no
     values yet, of a model that is divided later.
     """
-    if any(getattr(it, "running_mean", None) is not None for it in model.modules()):
+    if any(getattr(module, "running_mean", None) is not None for module in model.modules()):
         return
     kept = kept_paths(model)
     vars(model)[_NOTE] = (kept, base_digest(model, kept, digests))
@@ -73,7 +73,7 @@ def noted_digest(model: nn.Module) -> str | None:
 
 def kept_paths(model: nn.Module) -> frozenset[str]:
     """The paths of the trained parameters."""
-    return frozenset(it.path for it in params(model, "weight") if it.tensor.requires_grad)
+    return frozenset(parameter.path for parameter in params(model, "weight") if parameter.tensor.requires_grad)
 
 
 def base_digest(
@@ -111,7 +111,7 @@ def prepared_load(record: Record, model: nn.Module, **options: Any) -> PreparedL
         return prepare(record, model, LoadOptions(**options))
     kept = frozenset(record.tensors)
     check_base(model, kept, str(record.values[_DIGEST]), record.source)
-    values = {key: it for key, it in record.values.items() if key != _DIGEST}
+    values = {key: value for key, value in record.values.items() if key != _DIGEST}
     return prepare(replace(record, values=values), model, LoadOptions(filter=lambda path: path in kept, **options))
 
 
@@ -257,7 +257,7 @@ class TrainingState:
             of = record_of if is_module else Record.of
             records[name] = torch_record(part, *self._modules.values()) if is_torchs else of(part)
         tensors: dict[str, torch.Tensor] = {}
-        states = {name: encode_tree(it.take(), name, tensors) for name, it in self._small.items()}
+        states = {name: encode_tree(value.take(), name, tensors) for name, value in self._small.items()}
         values = {"version": _VERSION, "parts": states}
         records[SMALL] = Record(tensors, values, source="the record of the training")
         return records
@@ -396,8 +396,8 @@ class TrainingState:
         records = {name: open_record(burn_file(folder, kind, epoch)) for kind, name in self._burn_names().items()}
         tensors: dict[str, torch.Tensor] = {}
         states = {
-            name: encode_tree(dict(records[name].values) if name in records else it.take(), name, tensors)
-            for name, it in self._small.items()
+            name: encode_tree(dict(records[name].values) if name in records else value.take(), name, tensors)
+            for name, value in self._small.items()
         }
         small = Record(tensors, {"version": _VERSION, "parts": states}, source=f"epoch {epoch} of {folder}")
         return {**self.to_records(), **records, SMALL: small}
@@ -466,7 +466,7 @@ class TrainingState:
     def _undone_on_error(self) -> Iterator[None]:
         """Restore the small parts if the `with` block fails."""
         tensors: dict[str, torch.Tensor] = {}
-        before = {name: encode_tree(it.take(), name, tensors) for name, it in self._small.items()}
+        before = {name: encode_tree(value.take(), name, tensors) for name, value in self._small.items()}
         tensors = {name: tensor.clone() for name, tensor in tensors.items()}
         try:
             yield

@@ -123,7 +123,7 @@ class Grpo(PaddedTask):
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """The likeliest answers to the first prompts of the validation data, with their rewards."""
-        items = [job.data.valid[it] for it in range(min(_SHOWN_SAMPLES, len(job.data.valid)))]
+        items = [job.data.valid[index] for index in range(min(_SHOWN_SAMPLES, len(job.data.valid)))]
         batch = job.data.batcher.batch(items, job.device)
         with evaluation_mode(model):
             answers = self._answers(model, batch["input_ids"], batch, 1, temperature=0.0)
@@ -160,7 +160,7 @@ class Grpo(PaddedTask):
         """New answers to prompts, with their advantages."""
         config = self.config
         if prompts[0].is_meta or next(model.parameters()).is_meta:  # a trial without values: of the longest answers
-            tokens = [it.new_zeros(config.max_tokens) for it in prompts for _ in range(config.answers)]
+            tokens = [prompt.new_zeros(config.max_tokens) for prompt in prompts for _ in range(config.answers)]
             return self._samples_of(model, prompts, tokens, torch.zeros(len(tokens), len(self._functions)), ())
         sampling = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "min_p")}
         answers = self._answers(model, prompts, batch, config.answers, **sampling)
@@ -183,7 +183,7 @@ class Grpo(PaddedTask):
             with evaluation_mode(model), adapters_off(unwrap(model)):  # dropout is no part of the reference
                 reference, _ = self._reader.log_probabilities(model, rows, config.temperature)
         parts, part_sizes = self._parts(rewards)
-        parts["length"] = torch.tensor([float(len(it)) for it in answers]).mean()
+        parts["length"] = torch.tensor([float(len(answer)) for answer in answers]).mean()
         parts["ended"] = are_ended.float().mean()
         total = self._total(rewards).to(device)
         if config.loss == "rloo" and before is not None and reference is not None:
@@ -193,7 +193,7 @@ class Grpo(PaddedTask):
 
     def _total(self, rewards: Tensor) -> Tensor:
         """The weighted sum of the rewards of each answer, `[n]`; NaN for one of which no function says anything."""
-        weights = torch.tensor([it.weight for it in self.config.rewards], dtype=rewards.dtype)
+        weights = torch.tensor([reward.weight for reward in self.config.rewards], dtype=rewards.dtype)
         total = (rewards * weights).nansum(1)
         return total.masked_fill(rewards.isnan().all(1), torch.nan)
 
@@ -216,8 +216,8 @@ class Grpo(PaddedTask):
         columns = {"reward": self._total(rewards)}
         if len(self._functions) > 1:
             columns |= {f"reward.{name}": rewards[:, place] for place, name in enumerate(self._functions)}
-        sizes: dict[str, float] = {name: int((~it.isnan()).sum()) for name, it in columns.items()}
-        return {name: it.nanmean() for name, it in columns.items()}, sizes
+        sizes: dict[str, float] = {name: int((~column.isnan()).sum()) for name, column in columns.items()}
+        return {name: column.nanmean() for name, column in columns.items()}, sizes
 
     def _output(self, model: nn.Module, samples: Samples) -> StepOutput:
         """The loss of answers, and parts of it for lines of metrics."""
@@ -253,7 +253,7 @@ class Grpo(PaddedTask):
             loss = (losses * counts).sum() / (n_answers * config.max_tokens)
         else:
             loss = (losses * counts).sum() / n_tokens.clamp(min=1)
-        parts = {name: it.to(loss.device) for name, it in parts.items()}
+        parts = {name: part.to(loss.device) for name, part in parts.items()}
         size = token_count if config.loss == "dapo" else n_answers
         return StepOutput(with_addition(loss, addition), size, parts=parts, part_sizes=part_sizes)
 

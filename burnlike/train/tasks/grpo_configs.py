@@ -146,4 +146,4 @@ class GrpoConfig(TaskConfig["Grpo"], tag="Grpo", builds=".grpo"):
     @property
     def reward_names(self) -> list[str]:
         """The names of the functions in lines of metrics, by their types, as in `exact_answer`."""
-        return [snake_tag(type(it)) for it in self.rewards]
+        return [snake_tag(type(reward)) for reward in self.rewards]

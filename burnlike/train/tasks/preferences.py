@@ -233,7 +233,7 @@ def rewards_of(run: "LoadedRun", conversations: Sequence[Any], batch_size: int |
     if not isinstance(config, PreferencesConfig):
         raise ConfigError(f"{run.path}: expected data of type Preferences, got {type(config).__name__}")
     template = template_of(config, run.directory)
-    rows = [(f"conversations[{place}]", {"messages": it}) for place, it in enumerate(conversations)]
+    rows = [(f"conversations[{place}]", {"messages": conversation}) for place, conversation in enumerate(conversations)]
     items = [it for _, it in answered_rows(config, template, rows)]
     batcher, rewards = AnsweredBatcher(template.pad_token), [torch.zeros(0)]
     for some in pieces(items, batch_size or run.config.training.batch_size):

@@ -52,8 +52,8 @@ class ReferenceTask(AnswerTask):
         if self.config.reference == "kept":
             return
         self._adapters_off(model)
-        factors = [local(it.b.detach()) for it in model.modules() if isinstance(it, Lora)]
-        if any(bool(it.any()) for it in factors if not has_no_values(it)):
+        factors = [local(module.b.detach()) for module in model.modules() if isinstance(module, Lora)]
+        if any(bool(factor.any()) for factor in factors if not has_no_values(factor)):
             raise ConfigError(
                 f"task: {type(self).__name__}: the adapters begin with values, so that the model with its adapters off"
                 " is not the one that is trained further; set `reference: kept`, which takes the first weights"
@@ -91,11 +91,11 @@ class ReferenceTask(AnswerTask):
         """
         if self.config.reference != "kept":
             return
-        if not all(isinstance(it, Answers) for it in _answers_of(job.data).values()):
+        if not all(isinstance(value, Answers) for value in _answers_of(job.data).values()):
             raise ConfigError("task.reference: expected computed, since what is kept is of data `type: Preferences`")
         if not self.recall(job.data, directory):
             with torch.no_grad(), evaluation_mode(job.model), job.learner.autocast():
-                tensors = {name: self._computed(job, it) for name, it in _answers_of(job.data).items()}
+                tensors = {name: self._computed(job, value) for name, value in _answers_of(job.data).items()}
             record = Record(tensors, {"fingerprint": job.data.fingerprint})
             SafetensorsRecorder().save(record, directory / REFERENCE_NAME)
             self.recall(job.data, directory)
@@ -125,7 +125,7 @@ class ReferenceTask(AnswerTask):
 def _answers_of(data: Any) -> dict[str, Any]:
     """The parts of preferences by name, those that are packed as they were before."""
     datasets = {"train": data.train, "valid": data.valid, **getattr(data, "splits", {})}
-    return {name: getattr(it, "conversations", it) for name, it in datasets.items()}
+    return {name: getattr(dataset, "conversations", dataset) for name, dataset in datasets.items()}
 
 
 class Dpo(PairTask, ReferenceTask):
@@ -202,8 +202,8 @@ class Kto(ReferenceTask):
             return StepOutput(loss, len(ratios))
         # Of which a batch may have none.
         kinds = {"rewards_chosen": rewards[desirable > 0], "rewards_rejected": rewards[desirable == 0]}
-        parts = {"kl": divergence} | {name: it.mean() for name, it in kinds.items()}
-        return StepOutput(loss, len(ratios), parts=parts, part_sizes={name: len(it) for name, it in kinds.items()})
+        parts = {"kl": divergence} | {name: kind.mean() for name, kind in kinds.items()}
+        return StepOutput(loss, len(ratios), parts=parts, part_sizes={name: len(kind) for name, kind in kinds.items()})
 
 
 def rows_of_answers(batch: Any) -> tuple[dict[str, Tensor], Tensor, Tensor | None]:
@@ -217,7 +217,7 @@ def rows_of_answers(batch: Any) -> tuple[dict[str, Tensor], Tensor, Tensor | Non
         order = torch.arange(len(batch["margin"]) * 2, device=rows["input_ids"].device).view(-1, 2).T.flatten()
         desirable = (order % 2 == 0).float()
         kept = batch["reference"].flatten()[order] if "reference" in batch else None
-        return {name: it[order] for name, it in rows.items()}, desirable, kept
+        return {name: row[order] for name, row in rows.items()}, desirable, kept
     names = ("input_ids", "labels", "attention_mask", "desirable")
     if not (isinstance(batch, Mapping) and {*names} <= {*batch}):
         raise DataError(

@@ -42,7 +42,7 @@ class Answers(NamedTuple):
     def arguments(self, names: Sequence[str] | None) -> dict[str, Any]:
         """The arguments of a function of rewards, by their names; all that there are for None."""
         columns = {name: [row.get(name) for row in self.rows] for row in self.rows for name in row}
-        columns |= {"completions": [*self.texts], "completion_ids": [it.tolist() for it in self.tokens]}
+        columns |= {"completions": [*self.texts], "completion_ids": [token.tolist() for token in self.tokens]}
         columns |= {"prompts": [*self.messages], "conversations": self.conversations}
         return columns if names is None else {name: columns[name] for name in names if name in columns}
 
@@ -111,7 +111,7 @@ class Format(_OfConfig[FormatConfig]):
     """See `FormatConfig`."""
 
     def __call__(self, completions: Sequence[str]) -> list[float]:
-        return [float(self._fits(it)) for it in completions]
+        return [float(self._fits(completion)) for completion in completions]
 
     def _fits(self, text: str) -> bool:
         text = text.strip()

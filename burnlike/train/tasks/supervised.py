@@ -347,7 +347,7 @@ class Regression(PaddedTask):
         rows = self._in_own_unit(values.reshape(len(values), -1))
         names = [*(facts.get("targets") or ())]
         if len(names) != rows.shape[1]:
-            names = ["value"] if rows.shape[1] == 1 else [f"value.{it}" for it in range(rows.shape[1])]
+            names = ["value"] if rows.shape[1] == 1 else [f"value.{index}" for index in range(rows.shape[1])]
         return [dict(zip(names, row, strict=True)) for row in rows.tolist()]
 
 

@@ -133,7 +133,7 @@ class PaddedTask(Task):
         """Let the model's config name the token that the data is padded with, where the model looks for it."""
         config: Any = getattr(model, "config", None)
         text = config.get_text_config() if callable(getattr(config, "get_text_config", None)) else None
-        places_by_padding = any(hasattr(it, "create_position_ids_from_input_ids") for it in model.modules())
+        places_by_padding = any(hasattr(module, "create_position_ids_from_input_ids") for module in model.modules())
         if text is not None and self.padding is not None and hasattr(text, "pad_token_id") and not places_by_padding:
             text.pad_token_id = self.padding
         return model
@@ -210,8 +210,8 @@ def _entries_for(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     takes_all = _REST in parameters
     left_out = _OF_TASKS if takes_all else (*_OF_TASKS, *_OF_PADDING)
     if "input_ids" not in parameters and not takes_all:
-        inputs = {_OWN_NAMES.get(name, name): it for name, it in inputs.items()}
-    inputs = {name: it for name, it in inputs.items() if name in parameters or name not in left_out}
+        inputs = {_OWN_NAMES.get(name, name): value for name, value in inputs.items()}
+    inputs = {name: value for name, value in inputs.items() if name in parameters or name not in left_out}
     return {parameters[0]: inputs["tokens"]} if len(parameters) == 1 and [*inputs] == ["tokens"] else inputs
 
 
@@ -226,7 +226,7 @@ _OWN_NAMES = {"input_ids": "tokens", "token_type_ids": "token_types", "decoder_i
 def _parameters(kind: type[nn.Module]) -> tuple[str, ...]:
     """The names of what a class of modules is called with; `_REST` among them where it takes any name."""
     _, *parameters = inspect.signature(kind.forward).parameters.values()
-    return tuple(_REST if it.kind is it.VAR_KEYWORD else it.name for it in parameters)
+    return tuple(_REST if parameter.kind is parameter.VAR_KEYWORD else parameter.name for parameter in parameters)
 
 
 def _is_text(value: Any) -> bool:

@@ -122,7 +122,7 @@ def _expect_same(
     model: nn.Module, sequence: DividedSequence, named: Mapping[str, Any], logits: Callable[[Any], Tensor]
 ) -> None:
     """Prove on some tokens of a batch that the model, in evaluation, gives the same for parts as for the whole."""
-    some = {name: it[:1, :_LONGEST_PROOF] if isinstance(it, Tensor) else it for name, it in named.items()}
+    some = {name: value[:1, :_LONGEST_PROOF] if isinstance(value, Tensor) else value for name, value in named.items()}
     try:
         device = some["input_ids"].device
         with evaluation_mode(model), torch.random.fork_rng(devices=[]), torch.autocast(device.type, enabled=False):
@@ -199,13 +199,13 @@ def _inputs_and_targets(model: nn.Module, batch: Any) -> tuple[Mapping[str, Tens
         labels = labels.masked_fill(batch["position_ids"] == 0, NO_TARGET)
     targets = torch.cat((labels[:, 1:], torch.full_like(labels[:, :1], NO_TARGET)), 1)
     taken = {*_NAMES, *_parameters_of(own_class(unwrap(model)).forward)} - {"labels"}
-    return {name: it for name, it in batch.items() if name in taken and isinstance(it, Tensor)}, targets
+    return {name: value for name, value in batch.items() if name in taken and isinstance(value, Tensor)}, targets
 
 
 def _expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
     """Refuse a model that does not take what a processor of images gives."""
     taken = _parameters_of(own_class(unwrap(model)).forward)
-    if missing := [it for it in names if it not in ("labels", *taken)]:
+    if missing := [name for name in names if name not in ("labels", *taken)]:
         raise ConfigError(
             f"{type_text(model)} takes no {', '.join(missing)}, which the processor in data.tokenizer makes of images;"
             " take the model that it is of: `path` and `tokenizer` of one directory"
@@ -231,7 +231,7 @@ def most_positions(module: nn.Module) -> int | None:
         return getattr(config, "max_sequence_length", None)
     longest = getattr(config.get_text_config(), "max_position_embeddings", None)
     tables = [it.shape for name, it in (*module.named_parameters(), *module.named_buffers()) if _POSITIONS.search(name)]
-    has_table = any(len(it) == 2 and longest and 0 <= it[0] - longest <= _MORE_ROWS for it in tables)
+    has_table = any(len(table) == 2 and longest and 0 <= table[0] - longest <= _MORE_ROWS for table in tables)
     return longest if has_table else None
 
 
@@ -275,7 +275,7 @@ def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[
     A model that takes no mask gets none: padding is on the right, where nothing that is before sees it.
     """
     named = _parameters_of(own_class(unwrap(model)).forward)
-    takes_any = any(it.kind is inspect.Parameter.VAR_KEYWORD for it in named.values())
+    takes_any = any(value.kind is inspect.Parameter.VAR_KEYWORD for value in named.values())
     if "position_ids" in inputs and not {"position_ids", "positions"} & {*named}:
         raise ConfigError(_refusal(model, "it takes no positions"))
     if "input_ids" not in named:
@@ -285,7 +285,7 @@ def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[
         if "attention_mask" in inputs and "mask_pad" in named:
             more["mask_pad"] = inputs["attention_mask"] == 0
         return (inputs["input_ids"],), more
-    keywords: dict[str, Any] = {name: it for name, it in inputs.items() if name in named}
+    keywords: dict[str, Any] = {name: value for name, value in inputs.items() if name in named}
     if "use_cache" in named or (takes_any and hasattr(unwrap(model), "generation_config")):
         keywords["use_cache"] = False  # with a cache transformers does not see that documents are packed
     return (), keywords
@@ -342,8 +342,8 @@ class PackedTask(Task):
         if isinstance(item, Mapping) and "pictured" in item:
             _expect_inputs(model, self._data.batcher.batch([item], torch.device("cpu")))
         if isinstance(item, Mapping) and "position_ids" in item:
-            device = next((it.device for it in model.parameters()), torch.device("cpu"))
-            batch = {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()}
+            device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+            batch = {name: torch.as_tensor(value)[None].to(device) for name, value in item.items()}
             self.expect_apart(model, batch, parallel)
 
     def expect_apart(self, model: nn.Module, batch: Any, parallel: SingleProcess | None = None) -> None:
@@ -357,7 +357,7 @@ class PackedTask(Task):
 def longest_of(data: Any) -> int:
     """How many tokens the longest item to train on or to validate on has; 0 where no lengths are known."""
     parts = (getattr(data, name, None) for name in ("train", "valid"))
-    lengths = (getattr(getattr(it, "conversations", it), "lengths", None) for it in parts)  # of packed ones
+    lengths = (getattr(getattr(part, "conversations", part), "lengths", None) for part in parts)  # of packed ones
     return max((int(torch.as_tensor(it).max()) for it in lengths if it is not None and len(it)), default=0)
 
 
@@ -368,7 +368,7 @@ def _problem(model: nn.Module, tokens: Tensor, size: int, parallel: SingleProces
     """The problem of the tokens when they are packed as three documents; empty where there is none."""
     sizes = [size, size - 1, size + 1]
     documents = tokens.split(sizes)
-    alone = torch.cat([_of_rows(model, it, [len(it)], parallel) for it in documents])
+    alone = torch.cat([_of_rows(model, document, [len(document)], parallel) for document in documents])
     packed = _of_rows(model, tokens, sizes, parallel)
     different = tokens[tokens != tokens[0]]
     filler = different[0] if len(different) else (tokens[0] == 0).long()
@@ -383,7 +383,7 @@ def _problem(model: nn.Module, tokens: Tensor, size: int, parallel: SingleProces
 
 def _of_rows(model: nn.Module, tokens: Tensor, sizes: list[int], parallel: SingleProcess) -> Tensor:
     """Logits `[length, vocab_size]` of documents of these sizes in one row; none where another process has them."""
-    positions = torch.cat([torch.arange(it, device=tokens.device) for it in sizes])
+    positions = torch.cat([torch.arange(size, device=tokens.device) for size in sizes])
     batch = {"input_ids": tokens[None], "position_ids": positions[None]}
     output = parallel.measure(lambda part: StepOutput(torch.zeros(()), 1, logits_and_addition(model, part)[0]), batch)
     return tokens[:0] if output.predictions is None else output.predictions[0]

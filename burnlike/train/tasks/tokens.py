@@ -75,7 +75,7 @@ class TokenClassification(MeasuredTask):
             row_words = None if words is None else [*words[place]]
             if row_words is not None and word_ids is not None:
                 of_word = dict(zip(word_ids[place][is_first].tolist(), tags, strict=True))
-                tags = [of_word.get(it, OUTSIDE) for it in range(len(row_words))]
+                tags = [of_word.get(index, OUTSIDE) for index in range(len(row_words))]
             spans = [it._asdict() for it in spans_of(tags)]
             row: dict[str, Any] = {"tags": tags, "spans": spans}
             if row_words is not None:
@@ -256,7 +256,7 @@ class SequenceToSequence(MeasuredTask):
 
     def _written(self, model: Any, inputs: Any, count: int) -> Tensor:
         """Up to `count` tokens for each item, the likeliest: `[n, length]`, -100 behind the end token."""
-        named = {name: it for name, it in _named(inputs).items() if name in ("input_ids", "attention_mask")}
+        named = {name: value for name, value in _named(inputs).items() if name in ("input_ids", "attention_mask")}
         end, pad = self._token(model, "end"), self._token(model, "pad") or 0
         if not callable(getattr(model, "generate", None)):
             raise ConfigError(f"task: SequenceToSequence: {type_text(model)} has no generate, which writes tokens")

@@ -83,7 +83,7 @@ class Callbacks:
             method(*values)
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: it.state_dict() for name, it in self._stateful().items()}
+        return {name: value.state_dict() for name, value in self._stateful().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Give each its saved state; one that was not there begins anew."""

@@ -199,7 +199,7 @@ class LearnerSummary(NamedTuple):
         return cls.of(lines)
 
     def find(self, split: str, name: str) -> MetricSummary | None:
-        return next((it for it in self.metrics if (it.split, it.name) == (split, name)), None)
+        return next((metric for metric in self.metrics if (metric.split, metric.name) == (split, name)), None)
 
     def __str__(self) -> str:
         rows = [("split", "metric", "first", "last", "min (epoch)", "max (epoch)")]

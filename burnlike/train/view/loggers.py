@@ -274,7 +274,7 @@ class MLflow(Logger):
                     experiment = existing.experiment_id
                 name = config.name or (None if run is None else os.path.basename(os.path.abspath(run)))
                 self._sent.id = self._client.create_run(experiment, run_name=name).info.run_id
-                params = [Param(_name(it), str(value)[:_LONGEST_PARAM]) for it, value in config_values(run).items()]
+                params = [Param(_name(key), str(value)[:_LONGEST_PARAM]) for key, value in config_values(run).items()]
                 for place in range(0, len(params), _MOST_PARAMS):
                     self._client.log_batch(self._sent.id, params=params[place : place + _MOST_PARAMS])
         except MlflowException as error:

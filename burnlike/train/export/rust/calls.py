@@ -79,7 +79,7 @@ class _Call:
 
     def users(self) -> set[int]:
         """The numbers of the call's tensors that are used."""
-        return {it.args[1] for it in self.w.node.users if it in self.w.all.live}
+        return {user.args[1] for user in self.w.node.users if user in self.w.all.live}
 
     def masks(self, x: fx.Node) -> str:
         """Calls that give an input its masks."""
@@ -101,7 +101,7 @@ def _plain(w: Any, call: str, taken: _Call) -> list[Expr]:
     nodes = [taken.take(name) for name in taken.names()]
     if taken.is_torch and "Conv" in taken.tag and rank_of(nodes[0]) != int(taken.tag[-2]) + 2:
         taken.refuse()
-    return [Expr(f"{call}({', '.join(w.argument(it) for it in nodes)})")]
+    return [Expr(f"{call}({', '.join(w.argument(node) for node in nodes)})")]
 
 
 def _recurrent(w: Any, call: str, taken: _Call) -> list[Expr]:
@@ -172,7 +172,7 @@ def _attention(w: Any, call: str, taken: _Call) -> list[Expr]:
 
 def _stack(w: Any, call: str, taken: _Call) -> list[Expr]:
     nodes = [taken.take(name) for name in taken.names() if "mask" not in name]
-    stack_input = f"nn::transformer::{taken.tag}Input::new({', '.join(w.argument(it) for it in nodes)})"
+    stack_input = f"nn::transformer::{taken.tag}Input::new({', '.join(w.argument(node) for node in nodes)})"
     return [w.expr(f"{call}({stack_input}{taken.masks(nodes[0])})")]
 
 

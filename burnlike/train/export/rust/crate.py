@@ -117,12 +117,12 @@ class Written:
 
     def code(self, about: str, classes: Sequence[str] | None) -> str:
         """The text of `src/model.rs`."""
-        body = "\n".join(text_of_struct(it, _LOAD) for it in self.structs.structs.values())
+        body = "\n".join(text_of_struct(struct, _LOAD) for struct in self.structs.structs.values())
         needs = {"burn::module::Module", "burn::store::ModuleRecord", "burn::store::RecordError"}
         needs.add("burn::tensor::Device")
         words = {*re.findall(r"\w+", body)}
         needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if it in words}
-        needs |= {it for it in self.structs.needs if it.rpartition(":")[2] in words}
+        needs |= {need for need in self.structs.needs if need.rpartition(":")[2] in words}
         lines = [f"//! {about}, for Burn {BURN}.", "", *_imports(needs), ""]
         if classes is not None:
             lines += [*_classes(classes), ""]
@@ -147,7 +147,7 @@ class Written:
                 ids |= {rust: whole.ids[path]} if path in whole.ids else {}
                 continue
             part = Record.of(leaf.twin)
-            tensors |= {f"{rust}.{name}": it for name, it in part.tensors.items()}
+            tensors |= {f"{rust}.{name}": tensor for name, tensor in part.tensors.items()}
             ids |= {f"{rust}.{name}": part.ids[name] for name in part.tensors if name in part.ids}
             states |= {f"{rust}.{name}" for name in part.states}
         return replace(Record({}), tensors=tensors, ids=ids, states=states)
@@ -188,7 +188,7 @@ def _imports(paths: set[str]) -> list[str]:
 
 
 def _classes(names: Sequence[str]) -> list[str]:
-    quoted = [json.dumps(it, ensure_ascii=False) for it in names]
+    quoted = [json.dumps(name, ensure_ascii=False) for name in names]
     line = f"pub const CLASSES: [&str; {len(names)}] = [{', '.join(quoted)}];"
     rows = filled(quoted) if all(len(it) <= 10 for it in quoted) else [f"    {it}," for it in quoted]
     rows = [line] if len(", ".join(quoted)) <= 60 else [line.partition(" = [")[0] + " = [", *rows, "];"]
@@ -237,7 +237,7 @@ def write_written(
         (directory / "src").mkdir()
         BurnpackRecorder(Precision(None)).save(record, directory / RECORD)
         BurnpackRecorder(Precision(None)).save(
-            Record({f"checks.{at}.{name}": it for at, one in enumerate(checks) for name, it in one.items()}),
+            Record({f"checks.{at}.{name}": value for at, one in enumerate(checks) for name, value in one.items()}),
             directory / CHECK,
         )
         files = {
@@ -262,7 +262,7 @@ Checks = list[dict[str, Tensor]]
 
 def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[str, Mapping[int, Any]]) -> Checks:
     """Three inputs, of which the second has other sizes as far as they may vary, and the model's results."""
-    turned = {name: it.flip(0) if it.dim() else it for name, it in example.items()}
+    turned = {name: value.flip(0) if value.dim() else value for name, value in example.items()}
     batches = {name: {0: None} if 0 in dims else {} for name, dims in varying.items()}
     taken, checks = set[str](), Checks()
     names = [unique(identifier(it), taken) for it in example]
@@ -273,9 +273,9 @@ def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[
                     results = program(**inputs)
             except (RuntimeError, IndexError, ValueError):  # the model wants sizes that fit each other
                 continue
-            expected = {f"expected_{at}": it for at, it in enumerate(results)}
-            checks.append({name: _plain(it) for name, it in zip(names, inputs.values(), strict=True)})
-            checks[-1] |= {name: _plain(it) for name, it in expected.items()}
+            expected = {f"expected_{at}": result for at, result in enumerate(results)}
+            checks.append({name: _plain(value) for name, value in zip(names, inputs.values(), strict=True)})
+            checks[-1] |= {name: _plain(value) for name, value in expected.items()}
             break
     return checks
 
@@ -301,7 +301,7 @@ opt-level = 3
 
 def main_rs(checks: Checks) -> str:
     """A program that runs the model on the saved inputs and compares its results with the saved ones."""
-    types = {name: type_of(it) for name, it in checks[0].items()}
+    types = {name: type_of(value) for name, value in checks[0].items()}
     expected = [it for it in types if it.startswith("expected_")]
     results = ["result"] if len(expected) == 1 else [f"result_{at}" for at in range(len(expected))]
     fields, compares = list[str](), list[str]()

@@ -40,7 +40,7 @@ class Group:
     items: "list[fx.Node | Group]" = field(default_factory=list)
 
     def nodes(self) -> list[fx.Node]:
-        return [node for it in self.items for node in (it.nodes() if isinstance(it, Group) else [it])]
+        return [node for item in self.items for node in (item.nodes() if isinstance(item, Group) else [item])]
 
 
 class Functions:
@@ -155,9 +155,9 @@ class Function:
         functions.by_path.setdefault(group.path, []).append(self)
 
     def _give_results(self) -> None:
-        results = [self.expression(it) for it in self.outputs]
+        results = [self.expression(output) for output in self.outputs]
         last = self.statements[-1] if self.statements else Statement([], "")
-        is_last = len(results) == 1 and [it.expr for it in last.values] == results and not last.head
+        is_last = len(results) == 1 and [value.expr for value in last.values] == results and not last.head
         if is_last and last.values[0].number not in {it for one in self.statements[:-1] for it in numbers_in(one.text)}:
             self.statements[-1] = Statement([], last.text)
             return
@@ -297,7 +297,7 @@ class Function:
         """The text of `make`: with its arguments within it, or, if that is too long, with names for them."""
         before, count = dict(self.expressions), len(self.statements)
         text = make()
-        inner = [self.expressions[it] for it in arguments if it in self.expressions]
+        inner = [self.expressions[argument] for argument in arguments if argument in self.expressions]
         if isinstance(text, Expr) and width_of(text) > WIDTH and not all(it.is_value for it in inner):
             self.expressions, self._fits = before, False
             del self.statements[count:]
@@ -345,7 +345,7 @@ class Function:
             self.expressions[outputs[0]] = self.let(expr, name) if self._has_name(outputs[0], expr) else expr
             return
         values = [self.value(name_of(node)) for node in outputs]
-        self.statements.append(Statement(values, expr, head=f"let ({', '.join(it.expr for it in values)}) = "))
+        self.statements.append(Statement(values, expr, head=f"let ({', '.join(value.expr for value in values)}) = "))
         self.expressions |= {node: value.expr for node, value in zip(outputs, values, strict=True)}
 
     # For operations and calls of layers

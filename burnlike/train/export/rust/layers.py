@@ -327,11 +327,11 @@ def text_of(init: Init, names: Sequence[str | None] = ()) -> str:
 
 def _written(init: Init, names: Iterator[str | None]) -> str:
     if init.type.startswith("Vec<"):
-        items = [_written(it, names) for it in init.items]
+        items = [_written(item, names) for item in init.items]
         if len({*items}) == 1 and len(items) > 1:
             return f"(0..{len(items)}).map(|_| {items[0]}).collect()"
         return f"vec![{', '.join(items)}]"
-    arguments = [next(names) or it.value for it in init.arguments] + ["device"] * init.takes_device
+    arguments = [next(names) or argument.value for argument in init.arguments] + ["device"] * init.takes_device
     builders = ""
     for field, name in zip(init.builders, [next(names) for _ in init.builders], strict=True):
         if name or not field.is_default:

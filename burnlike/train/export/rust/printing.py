@@ -116,7 +116,7 @@ def _laid_out(value: str, indent: int, column: int, after: int, *, is_whole: boo
     if len(parts) == 1 and _OPENING.match(parts[0]) and not chain_of(parts[0])[1]:
         inner = _laid_out(parts[0], indent, column + len(start), after + 1, is_whole=False)
         return [f"{start}{inner[0]}", *inner[1:-1], f"{inner[-1]}{end}"]  # the last call alone is divided
-    if end == "]" and all(len(it) <= _SMALL for it in parts):
+    if end == "]" and all(len(part) <= _SMALL for part in parts):
         return [start, *filled(parts, indent + 4), f"{' ' * indent}{end}"]
     rows = [row for part in parts for row in statement("", part, ",", indent + 4)]
     return [start, *rows, f"{' ' * indent}{end}"]
@@ -191,7 +191,7 @@ def parts_of(text: str) -> Sequence[str]:
         if depth == 0 and character == ",":
             parts.append(text[start:at].strip())
             start = at + 1
-    return [it for it in (*parts, text[start:].strip()) if it]
+    return [part for part in (*parts, text[start:].strip()) if part]
 
 
 def head_of(text: str) -> str:
@@ -201,7 +201,7 @@ def head_of(text: str) -> str:
     arguments, _, result = rest.partition(") -> ")
     items = parts_of(result.removesuffix(" {")[1:-1]) if result.startswith("(") else []
     if len(", ".join(items)) > WIDTH:
-        result = "\n".join(["(", *(f"        {it}," for it in items), "    ) {"])
+        result = "\n".join(["(", *(f"        {item}," for item in items), "    ) {"])
     elif len(head) <= _LINE:
         return text
     return "\n".join([f"{name}(", *(f"        {it}," for it in parts_of(arguments)), f"    ) -> {result}", body])

@@ -68,8 +68,8 @@ class _Scope:
     def part_name(self, path: str) -> str:
         """The expression for a part at a path below the module."""
         parts = path.split(".")
-        end = next(it for it in range(1, len(parts) + 1) if ".".join(parts[:it]) in self.names)
-        rest = "".join(f"[{it}]" if it.isdecimal() else f".{it}" for it in parts[end:])
+        end = next(index for index in range(1, len(parts) + 1) if ".".join(parts[:index]) in self.names)
+        rest = "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in parts[end:])
         return f"self.{self.names['.'.join(parts[:end])]}{rest}"
 
 
@@ -86,14 +86,14 @@ class Structs:
         self.structs: dict[object, Struct] = {}
         self.paths: dict[str, str] = {}
         self.needs = {"burn::module::Param", "burn::module::ParamId", "burn::nn::Initializer"}
-        self._names = {*_RESERVED, *(it.init.type for it in trace.leaves.values())}
-        self._learns = any(it.requires_grad for it in model.parameters())
+        self._names = {*_RESERVED, *(leaf.init.type for leaf in trace.leaves.values())}
+        self._learns = any(parameter.requires_grad for parameter in model.parameters())
         self._method_names: dict[int, str] = {}
-        held = {id(it) for leaf in trace.leaves.values() for it in leaf.layer.parameters()}
+        held = {id(parameter) for leaf in trace.leaves.values() for parameter in leaf.layer.parameters()}
         tensors = {path: value for path, value in trace.values.values() if not is_number(value)}
-        tensors |= {path: it for path, it in model.named_parameters() if id(it) not in held}
-        within = tuple(f"{it}." for it in trace.leaves)
-        self._tensors = {path: it for path, it in tensors.items() if not path.startswith(within)}
+        tensors |= {path: parameter for path, parameter in model.named_parameters() if id(parameter) not in held}
+        within = tuple(f"{leaf}." for leaf in trace.leaves)
+        self._tensors = {path: tensor for path, tensor in tensors.items() if not path.startswith(within)}
         self._struct(model, "", "")
         self._share()
 
@@ -150,15 +150,15 @@ class Structs:
     def _list(self, path: str, rust: str) -> Init | None:
         """A `Vec` for the items of a list, if they have one type."""
         children = [*self._children(path)]
-        are_numbered = [name for name, _ in children] == [str(it) for it in range(len(children))]
+        are_numbered = [name for name, _ in children] == [str(index) for index in range(len(children))]
         if not children or not are_numbered or not all(self._is_part(f"{path}.{name}") for name, _ in children):
             return None
-        before = {key: len(it.fields) for key, it in self.structs.items()}
+        before = {key: len(struct.fields) for key, struct in self.structs.items()}
         names, paths = set(self._names), dict(self.paths)
         inits = [self._part(child, f"{path}.{name}", f"{rust}.{name}") for name, child in children]
-        if len({it.type for it in inits}) == 1:
+        if len({init.type for init in inits}) == 1:
             return Init(f"Vec<{inits[0].type}>", "vec", items=tuple(inits))
-        self.structs = {key: it for key, it in self.structs.items() if key in before}
+        self.structs = {key: struct for key, struct in self.structs.items() if key in before}
         for key, count in before.items():
             del self.structs[key].fields[count:], self.structs[key].docs[count:]
         self._names, self.paths = names, paths
@@ -170,7 +170,7 @@ class Structs:
         init = self._trace.leaves[path].init
         self.needs |= init.imports
         self.paths[path] = rust
-        learning = [it.requires_grad for it in child.parameters()]
+        learning = [parameter.requires_grad for parameter in child.parameters()]
         is_frozen = self._learns and learning and not any(learning)
         return init._replace(tail=f"{init.tail}.no_grad()") if is_frozen else init
 
@@ -285,10 +285,10 @@ def text_of_struct(struct: Struct, load: str) -> str:
         text = text_of(init, [struct.arguments.get(at) for at in range(start, start + count)])
         start += count
         rows += statement("" if text == name else f"{name}: ", text, ",", 12)
-    device = "device" if any("device" in it for it in rows) else "_device"
+    device = "device" if any("device" in row for row in rows) else "_device"
     types = {name: values[at].type for at, name in struct.arguments.items()}
     arguments = [*(f"{name}: {kind}" for name, kind in types.items()), f"{device}: &Device"]
-    inside = " ".join(it.strip() for it in rows).removesuffix(",")
+    inside = " ".join(row.strip() for row in rows).removesuffix(",")
     rust_lines = ["        Self {", *rows, "        }"]
     if len(inside) <= 18:
         rust_lines = [f"        Self {{ {inside} }}" if inside else "        Self {}"]
@@ -305,7 +305,7 @@ def text_of_struct(struct: Struct, load: str) -> str:
 
 def _merged(docs: Sequence[str]) -> str:
     """The shapes of several modules as one text: what differs is `..`."""
-    words = [re.split(r"([\[\], ]+)", it) for it in docs]
-    if len({len(it) for it in words}) > 1:
+    words = [re.split(r"([\[\], ]+)", doc) for doc in docs]
+    if len({len(word) for word in words}) > 1:
         return docs[0]
     return "".join(column[0] if len({*column}) == 1 else ".." for column in zip(*words, strict=True))

@@ -87,10 +87,10 @@ class Trace(NamedTuple):
 
     def varying(self) -> dict[str, dict[int, Any]]:
         """The dimensions of each input that may have other sizes."""
-        nodes = {it.name: it.meta["val"] for it in self.graph.nodes if it.name in self.inputs}
+        nodes = {node.name: node.meta["val"] for node in self.graph.nodes if node.name in self.inputs}
         return {
-            name: {at: None for at, size in enumerate(it.shape) if not isinstance(size_of(size), int)}
-            for name, it in nodes.items()
+            name: {at: None for at, size in enumerate(node.shape) if not isinstance(size_of(size), int)}
+            for name, node in nodes.items()
         }
 
 
@@ -162,7 +162,7 @@ def _shapes_of(leaf: Leaf, on_meta: nn.Module, inputs: Mapping[str, Any], argume
     if tag in ("PositionWiseFeedForward", "CrossAttention", "TransformerEncoder", "TransformerDecoder"):
         return x.new_empty(x.shape)
     values = itertools.chain(on_meta.named_parameters(), on_meta.named_buffers())
-    empty_inputs = {name: torch.empty(it.shape, dtype=it.dtype) for name, it in values}
+    empty_inputs = {name: torch.empty(tensor.shape, dtype=tensor.dtype) for name, tensor in values}
     return torch.func.functional_call(on_meta, empty_inputs, arguments, keywords)
 
 
@@ -199,7 +199,7 @@ def leaves_of(model: nn.Module, without: set[str]) -> dict[str, Leaf]:
             return
         seen.add(id(module))
         leaf = None if path in without else _leaf(module, path)
-        tensors = {id(it) for it in module.parameters()}
+        tensors = {id(parameter) for parameter in module.parameters()}
         if leaf is not None and not tensors & claimed:  # of tied layers the first has the parameter
             claimed.update(tensors)
             leaves[path] = leaf
@@ -226,7 +226,7 @@ def _leaf(module: nn.Module, path: str) -> Leaf | None:
             if tag_of(twin) is None:
                 return None
             sources = pair.places([name for name, _ in module.named_parameters()])
-            places = {it.name: (name, it.transposed) for name, it in sources.items() if it.is_whole}
+            places = {source.name: (name, source.transposed) for name, source in sources.items() if source.is_whole}
         else:
             places = {name: (name, False) for name, _ in module.named_parameters()}
         return Leaf(path, module, twin, init_of(twin), places)
@@ -266,10 +266,10 @@ def _recorded(leaf: Leaf) -> Any:
         output: list[Any] = []
 
         def run(tensors: list[Tensor]) -> list[Tensor]:
-            values = [tensors[it] if isinstance(it, Place) else it for it in places]
+            values = [tensors[place] if isinstance(place, Place) else place for place in places]
             output[:] = [_shapes_of(leaf, on_meta, inputs, *pytree.tree_unflatten(values, spec))]
             results = [it for it in pytree.tree_leaves(output) if isinstance(it, Tensor)]
-            return [torch.empty(it.shape, dtype=it.dtype) for it in results]
+            return [torch.empty(result.shape, dtype=result.dtype) for result in results]
 
         key = f"{leaf.path}#{len(_CALLS)}"
         _CALLS[key] = LayerCall(leaf, inputs, run)
@@ -288,7 +288,7 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     """
     leaves = leaves_of(program.model, without)
     noting = _Noting(program)
-    whole = {it.layer for it in leaves.values()}
+    whole = {leaf.layer for leaf in leaves.values()}
     handles = [noting.hook(path, it) for path, it in program.model.named_modules() if path and it not in whole]
     _CALLS.clear()
     try:
@@ -313,7 +313,7 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     for name, target in {**named, **signature.inputs_to_lifted_tensor_constants}.items():
         path = target.removeprefix(MODEL)
         values[name] = first.get(path, path), held[target]
-    last = next(it for it in exported.graph.nodes if it.op == "output").args[0]
+    last = next(node for node in exported.graph.nodes if node.op == "output").args[0]
     notes = [it for it in last if str(getattr(it, "target", "")).startswith("burnlike_rust.argument")]
     arguments: dict[tuple[str, str], dict[str, fx.Node]] = {}
     for note in notes:

@@ -46,7 +46,7 @@ def tag(name: str, /, *content: object, **attributes: object) -> Html:
 
 def joined_html(content: object) -> Html:
     pieces = content if isinstance(content, list | tuple) else [content]
-    return Html("".join(it if isinstance(it, Html) else escaped(it) for it in pieces if it is not None))
+    return Html("".join(piece if isinstance(piece, Html) else escaped(piece) for piece in pieces if piece is not None))
 
 
 def escaped(value: object) -> str:
@@ -183,7 +183,7 @@ class Axis(NamedTuple):
             every = max(1, -(-(last - first) // (most + 1)))
             factors = (1, 2, 5) if last - first <= 2 else (1,)
             marks = [factor * 10.0**power for power in range(first, last + 1, every) for factor in factors]
-            marks = [it for it in marks if low <= it <= high]
+            marks = [mark for mark in marks if low <= mark <= high]
             if len(marks) > 1:
                 return marks
         span = high / most - low / most
@@ -260,7 +260,7 @@ class Names(NamedTuple):
         swept = [{key: value for key, _, value in fields} for fields in parts]
         if all("=" in name and [*values] == [*swept[0]] for name, values in zip(self.runs, swept, strict=True)):
             columns = [[values[key] for values in swept] for key in swept[0]]
-            differing = [_without_common_start(it, "_/") for it in columns if len({*it}) > 1]
+            differing = [_without_common_start(column, "_/") for column in columns if len({*column}) > 1]
             return [", ".join(it) for it in zip(*differing, strict=True)] or self.runs
         return _without_common_start(self.runs, "-_/ ,=")
 
@@ -291,7 +291,7 @@ def chart(curves: Curves, names: Names, steps: Axis, number: int) -> Html:
     axis = axis_of(curves)
     is_smooth = any(it.smooth for it in curves.series)
     kind = [curves.unit, "log scale" if axis.is_log else "", "smoothed" if is_smooth else ""]
-    lines = [tag("line", x1=0, x2=_SIZE, y1=_y(axis, it), y2=_y(axis, it), class_="rule") for it in axis.ticks()]
+    lines = [tag("line", x1=0, x2=_SIZE, y1=_y(axis, tick), y2=_y(axis, tick), class_="rule") for tick in axis.ticks()]
     measured = {it.run for it in curves.series if it.split != "train"}
     drawn: list[Html] = []
     for series in curves.series:
@@ -307,8 +307,8 @@ def chart(curves: Curves, names: Names, steps: Axis, number: int) -> Html:
         "svg", *lines, *drawn,
         viewBox=f"0 0 {_SIZE} {_SIZE}", preserveAspectRatio="none", role="img", aria_label=described
     )  # fmt: skip
-    y_labels = [tag("span", axis.label(it), style=f"top:{1 - axis.place(it):.2%}") for it in axis.ticks()]
-    x_labels = [tag("span", steps.label(it), style=f"left:{steps.place(it):.2%}") for it in steps.ticks(4)]
+    y_labels = [tag("span", axis.label(tick), style=f"top:{1 - axis.place(tick):.2%}") for tick in axis.ticks()]
+    x_labels = [tag("span", steps.label(tick), style=f"left:{steps.place(tick):.2%}") for tick in steps.ticks(4)]
     return tag(
         "figure",
         tag("figcaption", tag("b", curves.title), tag("span", ", ".join(filter(None, kind)), class_="kind")),

@@ -96,7 +96,7 @@ def processes(run: RunFiles, work: Work | None) -> list[Html]:
     if not count or not looks:
         return []
     hosts = looks[-1].get("host", ())
-    times = [it["seconds_per_step"] for it in looks if "seconds_per_step" in it]
+    times = [look["seconds_per_step"] for look in looks if "seconds_per_step" in look]
     done: list[object] = []
     note = _NOTE
     heads: list[object] = ["rank", "host", f"{rates.removesuffix(RATE)}/s", "waiting"]
@@ -111,7 +111,7 @@ def processes(run: RunFiles, work: Work | None) -> list[Html]:
             note += f" MFU: their share of {work.peak_tflops:g} TFLOP/s."
     rows: list[list[object]] = []
     for rank in range(count):
-        rate, wait = (fmean(it[name][rank] or 0.0 for it in looks) for name in (rates, "waiting"))
+        rate, wait = (fmean(look[name][rank] or 0.0 for look in looks) for name in (rates, "waiting"))
         host = hosts[rank] if rank < len(hosts) else "-"
         rows.append([str(rank), host, format_value(rate), f"{wait:.1%}", *done])
     return [grid(heads, rows, class_="numbers"), tag("p", note, class_="note")]
@@ -148,12 +148,12 @@ def problems(runs: list[RunFiles], names: list[str]) -> Html | None:
 
 
 def tiles(summary: LearnerSummary) -> Html:
-    measured = [it for it in summary.metrics if it.split == "valid" and is_quality(it.name)]
+    measured = [metric for metric in summary.metrics if metric.split == "valid" and is_quality(metric.name)]
     shown = [(it.best.value, f"best validation {it.name}, epoch {it.best.epoch}") for it in measured[:4]]
     if (loss := summary.find("train", "loss")) is not None:
         shown.append((loss.last, "training loss, last epoch"))
-    rates = [it for it in summary.metrics if it.name.endswith(RATE)]
-    shown += [(it.last, f"{it.name.removesuffix(RATE)} per second") for it in rates[:1]]
+    rates = [metric for metric in summary.metrics if metric.name.endswith(RATE)]
+    shown += [(rate.last, f"{rate.name.removesuffix(RATE)} per second") for rate in rates[:1]]
     boxes = [tag("div", tag("b", format_value(value)), tag("span", text), class_="tile") for value, text in shown]
     return tag("div", *boxes, class_="tiles")
 
@@ -183,7 +183,7 @@ def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSu
 
 
 def _shown(summary: LearnerSummary, name: str) -> MetricSummary | None:
-    return summary.find("valid", name) or next((it for it in summary.metrics if it.name == name), None)
+    return summary.find("valid", name) or next((metric for metric in summary.metrics if metric.name == name), None)
 
 
 def values(run: RunFiles, summary: LearnerSummary) -> Html | None:
@@ -216,22 +216,22 @@ def evaluations(run: RunFiles) -> Html | None:
     """The results of `burnlike evaluate`, a row for each time it ran."""
     if not run.evaluations:
         return None
-    names = [*dict.fromkeys(name for it in run.evaluations for name in it["values"])]
+    names = [*dict.fromkeys(name for evaluation in run.evaluations for name in evaluation["values"])]
     about = ["time", "split", "step", "weights"]
     rows: list[list[object]] = [
         [
-            *(str(it.get(name)) for name in about),
-            evaluated_on(it) or "the run's",
-            *(format_value(it["values"].get(name)) for name in names),
+            *(str(evaluation.get(name)) for name in about),
+            evaluated_on(evaluation) or "the run's",
+            *(format_value(evaluation["values"].get(name)) for name in names),
         ]
-        for it in run.evaluations
+        for evaluation in run.evaluations
     ]
     return grid([*about, "data", *names], rows, class_="numbers")
 
 
 def samples(run: RunFiles) -> list[Html]:
     parts: list[Html] = []
-    short = {label: it for label, it in run.task_notes.items() if not (isinstance(it, str) and len(it) > 60)}
+    short = {label: note for label, note in run.task_notes.items() if not (isinstance(note, str) and len(note) > 60)}
     if short:
         shown = [[label, format_value(it) if isinstance(it, float) else str(it)] for label, it in short.items()]
         parts.append(grid(["", ""], [[*row] for row in shown], class_="plain"))
@@ -243,7 +243,7 @@ def samples(run: RunFiles) -> list[Html]:
 
 def _sample_files(run: Path) -> list[Html]:
     try:
-        files = sorted(it for it in (run / SAMPLES_NAME).iterdir() if it.is_file())
+        files = sorted(path for path in (run / SAMPLES_NAME).iterdir() if path.is_file())
     except OSError:
         return []
     texts: list[Html] = []

@@ -270,5 +270,5 @@ def _einsum(o: Op, equation: str, tensors: Any) -> Expr:
     if "..." in equation or not output:
         raise o.refused(f"einsum({equation!r})")
     terms = ", ".join(" ".join(it) for it in inputs.split(","))
-    listed = ", ".join(o.tensor(it) for it in tensors)
+    listed = ", ".join(o.tensor(tensor) for tensor in tensors)
     return o.expr(f'tensor::einsum!("{terms} -> {" ".join(output)}", {listed})')

@@ -51,7 +51,7 @@ def _batch_norm(
     o: Op, x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float, training: bool = False
 ) -> Expr:
     arguments = [x, weight, bias, running_mean, running_var]
-    if training or any(it is None for it in arguments):
+    if training or any(argument is None for argument in arguments):
         raise o.refused("batch_norm without its running statistics or its weights")
     return o.expr(f"tensor::module::batch_norm({', '.join(map(o.tensor, arguments))}, {number(eps)})")
 
@@ -59,7 +59,7 @@ def _batch_norm(
 @operation("_weight_norm")
 def _weight_norm(o: Op, v: Any, g: Any, dim: int) -> Expr:
     direction = o.let(o.tensor(v), "direction")
-    dims = [it for it in range(rank_of(v)) if it != o.place(dim)]
+    dims = [index for index in range(rank_of(v)) if index != o.place(dim)]
     norm = o.let(direction.dot(f"square().sum_dims(&{dims}).sqrt()"), "norm")
     return Expr(f"{direction} * ({o.tensor(g)} / {norm})")
 

@@ -71,9 +71,9 @@ class Op:
         self.w, self.node = w, node
         self.name = torch_name(node).removesuffix("_")
         values = [*node.args]
-        values += [node.kwargs.get(it.name, it.default_value) for it in parameters[len(values) :]]
-        self.arguments: dict[str, Any] = dict(zip((it.name for it in parameters), values, strict=True))
-        self.types = {it.name: str(it.type) for it in parameters}
+        values += [node.kwargs.get(parameter.name, parameter.default_value) for parameter in parameters[len(values) :]]
+        self.arguments: dict[str, Any] = dict(zip((parameter.name for parameter in parameters), values, strict=True))
+        self.types = {parameter.name: str(parameter.type) for parameter in parameters}
         self.arguments |= dict(zip("xyz", values, strict=False))
         self.types |= dict(zip("xyz", self.types.values(), strict=False))
         self.kind, self.shape = kind_of(node), getattr(value_of(node), "shape", ())
@@ -115,7 +115,7 @@ class Op:
                 return tensor.within(0) if is_operand else tensor
             if name.startswith(("dim", "axis")):
                 places = [value] if isinstance(value, int) else value
-                return ", ".join(str(self.place(it)) for it in places)
+                return ", ".join(str(self.place(place)) for place in places)
             return number(float(value)) if type_name in ("float", "number") else self.w.size(value)
 
         return self.expr(_FIELD.sub(text, template))
@@ -210,5 +210,5 @@ def same_shape(x: Any, y: Any) -> bool:
 
 
 def common_kind(*values: Any) -> str:
-    kinds = {kind_of(it) for it in values}
+    kinds = {kind_of(value) for value in values}
     return next(it for it in ("Float", "Int", "Bool") if it in kinds)

@@ -37,16 +37,16 @@ def _any(o: Op, x: Any, dim: Any = None, keepdim: bool = False) -> Expr:
 @operation("var", "std")
 def _var(o: Op, x: Any, dim: Any = None, correction: Any = None, unbiased: bool = True, keepdim: bool = False) -> Expr:
     places, expr = o.places(dim), o.tensor(x)
-    sizes = [value_of(x).shape[it] for it in places]
+    sizes = [value_of(x).shape[place] for place in places]
     correction = int(unbiased) if correction is None else correction
     if len(places) == 1 and correction in (0, 1):
         expr = expr.dot(f"{'var' if correction else 'var_bias'}({places[0]})")
-    elif correction and not all(isinstance(it, int) for it in sizes):
+    elif correction and not all(isinstance(size, int) for size in sizes):
         raise o.refused("a variance over sizes that vary")
     else:
         mean = expr.dot(f"mean_dims(&{places})")
         expr = Expr(f"{expr.within(2)} - {mean.within(1)}").dot(f"square().mean_dims(&{places})")
-        count = math.prod(int(it) for it in sizes) if correction else 0
+        count = math.prod(int(size) for size in sizes) if correction else 0
         expr = expr.dot(f"mul_scalar({number(count / (count - correction))})") if correction else expr
     return o.squeezed(expr.dot("sqrt()") if o.name == "std" else expr, places, keepdim)
 
@@ -78,7 +78,7 @@ def _logsumexp(o: Op, x: Any, dim: Any, keepdim: bool) -> Expr:
 @operation("max.dim", "min.dim", "median.dim")
 def _with_index(o: Op, x: Any, dim: int, keepdim: bool) -> Several:
     at = o.place(dim)
-    if all(it.args[1] == 0 for it in o.node.users if it in o.w.all.live):
+    if all(user.args[1] == 0 for user in o.node.users if user in o.w.all.live):
         expr = o.tensor(x).dot(f"median({at})" if o.name == "median" else f"{o.name}_dim({at})")
         return Several([o.squeezed(expr, [at], keepdim)])
     call = f"median_with_indices({at})" if o.name == "median" else f"{o.name}_dim_with_indices({at})"

@@ -50,8 +50,8 @@ def _t(o: Op, x: Any) -> Expr:
 def _permute(o: Op, x: Any, dims: Any = None, source: Any = None, destination: Any = None) -> Expr:
     if dims is None:
         sizes = torch.empty([*range(1, rank_of(x) + 1)], device="meta").movedim(source, destination).shape
-        dims = [it - 1 for it in sizes]
-    return o.tensor(x).dot(f"permute({[o.place(it) for it in dims]})")
+        dims = [size - 1 for size in sizes]
+    return o.tensor(x).dot(f"permute({[o.place(dim) for dim in dims]})")
 
 
 @operation("unsqueeze")
@@ -61,7 +61,7 @@ def _unsqueeze(o: Op, x: Any, dim: int) -> Expr:
 
 @operation("squeeze")
 def _squeeze(o: Op, x: Any, dim: Any = None) -> Expr:
-    places = [it for it in o.places(dim) if value_of(x).dim() and value_of(x).shape[it] == 1]
+    places = [place for place in o.places(dim) if value_of(x).dim() and value_of(x).shape[place] == 1]
     return o.squeezed(o.tensor(x), places, keepdim=not places)
 
 
@@ -78,7 +78,7 @@ def _copy(o: Op, src: Any) -> Expr:
 @operation("broadcast_tensors")
 def _broadcast(o: Op, tensors: Sequence[Any]) -> Several:
     shape = value_of(o.node)[0].shape
-    wide = [o.tensor(it, rank=len(shape)).dot(f"expand([{o.sizes(shape)}])") for it in tensors]
+    wide = [o.tensor(tensor, rank=len(shape)).dot(f"expand([{o.sizes(shape)}])") for tensor in tensors]
     return Several(
         [o.tensor(it) if value_of(it).shape == shape else widened for it, widened in zip(tensors, wide, strict=True)]
     )
@@ -100,7 +100,7 @@ def _repeat_interleave(o: Op, x: Any, repeats: Any, dim: int | None) -> Expr:
 
 @operation("cat", "concat", "stack")
 def _cat(o: Op, tensors: Sequence[Any], dim: int) -> Expr:
-    kept = [it for it in tensors if value_of(it).dim() != 1 or value_of(it).shape[0] != 0]
+    kept = [tensor for tensor in tensors if value_of(tensor).dim() != 1 or value_of(tensor).shape[0] != 0]
     texts = ", ".join(o.tensor(it, o.kind) for it in kept)
     is_stack = o.name == "stack" and value_of(tensors[0]).dim()
     return Expr(f"{f'Tensor::stack::<{o.rank}>' if is_stack else 'Tensor::cat'}(vec![{texts}], {dim % o.rank})")
@@ -177,7 +177,7 @@ def _roll(o: Op, x: Any, shifts: Any, dims: Any) -> Expr:
     shifts, dims = ([it] if isinstance(it, int) else it for it in (shifts, dims))
     if not dims:
         raise o.refused("roll without dimensions")
-    return o.tensor(x).dot(f"roll(&[{o.sizes(shifts)}], &{[o.place(it) for it in dims]})")
+    return o.tensor(x).dot(f"roll(&[{o.sizes(shifts)}], &{[o.place(dim) for dim in dims]})")
 
 
 @operation("tril", "triu")
@@ -297,6 +297,6 @@ def _is_natural(o: Op, x: Any) -> bool:
         return held is None or not bool((held[1] < 0).any())
     name = torch_name(x)
     if name in ("ne", "eq", "arange", "argmax", "argmin") or kind_of(x) == "Bool":
-        return name != "arange" or all(_is_natural(o, it) for it in x.args)
+        return name != "arange" or all(_is_natural(o, argument) for argument in x.args)
     operands = [it for it in x.args if isinstance(it, fx.Node)] + ([x.args[1]] if name in ("add", "mul") else [])
-    return name in _KEEP_SIGN and all(_is_natural(o, it) for it in operands)
+    return name in _KEEP_SIGN and all(_is_natural(o, operand) for operand in operands)
