@@ -101,7 +101,7 @@ def distributed_job() -> str | None:
 
 
 def number_of_ranks() -> int:
-    """How many processes the launcher of this one has started for one job: torchrun, srun, mpirun; 1 without one.
+    """The number of processes of this job that its launcher started (torchrun, srun, mpirun); 1 without one.
 
     A script of SLURM's that was not started by srun has the number 0, whatever `SLURM_NTASKS` says.
     """
@@ -116,7 +116,7 @@ _FIRST_PORT, _PORTS = 15_000, 15_000
 
 
 def rendezvous() -> dict[str, str]:
-    """How the ranks of a job find each other, in torchrun's names; only what is known.
+    """The address at which the ranks of a job meet, in torchrun's names; only what is known.
 
     What is set under these names comes first, as torchrun sets all of them and a user some. The rest is what srun says,
     or mpirun where all of its ranks are on one machine.
@@ -248,7 +248,7 @@ def in_one_thread() -> contextlib.AbstractContextManager[None]:
 
 
 def restart_count() -> int:
-    """How often torchrun has started the job again, after one of its processes had ended."""
+    """The number of times torchrun started the job again, after one of its processes had ended."""
     return _number("TORCHELASTIC_RESTART_COUNT")
 
 

@@ -187,7 +187,7 @@ def _is_in(kind: Any, argument: Any, character: str) -> bool:
 
 
 def _tries(sequence: Any, depth: int) -> float:
-    """How many repeats `re` has to try in turn, two choices as one; infinite where they are in one another."""
+    """The number of repeats `re` has to try in turn, two choices as one; infinite where they are in one another."""
     if depth > _DEEPEST:
         raise ArgumentError(f"expected a regular expression with at most {_DEEPEST} groups in one another")
     count = 0.0

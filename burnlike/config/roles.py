@@ -113,7 +113,7 @@ class ModuleConfig(Config, Builds[Built]):
 
     @property
     def input_counts(self) -> tuple[int, int | None] | None:
-        """How many inputs the module takes at least and at most (None: any number); None if the class does not say."""
+        """The least and the largest number of inputs (None: any number); None if the class does not say."""
         return None
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -1,4 +1,4 @@
-"""How one batch is made of its items, in the process that trains or in a worker, and comes to the device."""
+"""Making of one batch from its items, in the process that trains or in a worker, and its way to the device."""
 
 import hashlib
 import multiprocessing

@@ -317,7 +317,7 @@ class DataLoader(Generic[Item, Batch]):
         return Request(epoch, step, indices or self._joined_indices(epoch, step)[:1])
 
     def _unreadable(self) -> int:
-        """How many rows the dataset has left out already, as it could not read them; a DataError if none may be."""
+        """The number of unreadable rows that the dataset has left out; a DataError if none may be."""
         rows: Sequence[str] = getattr(self.dataset, "unreadable", ())
         if rows and self.on_bad_item == "raise":
             raise DataError(f"{rows[0]}{f' (and {len(rows) - 1} more)' if rows[1:] else ''}. {MEND}")

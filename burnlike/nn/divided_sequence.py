@@ -21,7 +21,7 @@ NAME = "_sequence"
 
 
 class DividedSequence:
-    """How the sequences of a batch are divided, between the beginning of a forward and the end of its backward pass.
+    """The division of a batch's sequences, between the beginning of a forward and the end of its backward pass.
 
     Attributes:
         length: positions of the sequences that are divided now; None where layers get whole ones.
@@ -120,13 +120,13 @@ class DividedSequence:
 
 
 def sequence_of(model: nn.Module) -> DividedSequence | None:
-    """How the sequences of a model's next batch are divided; None where they stay whole."""
+    """The division of the sequences of a model's next batch; None where they stay whole."""
     sequence = unwrap(model).__dict__.get(NAME)
     return sequence if sequence is not None and sequence.is_in_step else None
 
 
 def divided(module: nn.Module) -> DividedSequence | None:
-    """How the sequences that a module gets now are divided; None where they are whole."""
+    """The division of the sequences that a module gets now; None where they are whole."""
     sequence = module.__dict__.get(NAME)
     return None if sequence is None or sequence.length is None else sequence
 

@@ -105,7 +105,7 @@ def span(kernel_size: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, 
 def window_counts(
     sizes: Sequence[int], window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]
 ) -> list[int]:
-    """How many windows fit into an input of `sizes` with this padding at both ends, in each dimension."""
+    """The number of windows that fit into an input of `sizes` with this padding at both ends, in each dimension."""
     return [
         (size + 2 * pad - covered) // step + 1
         for size, covered, step, pad in zip(sizes, window, stride, padding, strict=True)

@@ -46,7 +46,7 @@ class TensorSource:
 
 
 class TensorRecipe(NamedTuple):
-    """How a tensor is made: the sources of its equal parts, in order, and the dimension that joins them."""
+    """The recipe of a tensor: the sources of its equal parts, in order, and the dimension that joins them."""
 
     sources: tuple[TensorSource, ...]
     dim: int = 0

@@ -1,4 +1,4 @@
-"""How layers of `torch.nn` and of burnlike stand for each other: which class, which config, which tensor is which.
+"""Counterparts of layers in `torch.nn` and burnlike: which class, which config, which tensor is which.
 
 A file of layers ends with the list `COUNTERPARTS` of these; `burnlike.interop` converts by them.
 """

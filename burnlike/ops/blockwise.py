@@ -22,7 +22,7 @@ _LEVELS = {torch.int8: 127, torch.uint8: 255}
 
 
 def scale_count(count: int) -> int:
-    """How many scales `count` values have."""
+    """The number of scales of `count` values."""
     return -(-count // BLOCK)
 
 

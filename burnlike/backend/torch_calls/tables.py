@@ -155,5 +155,5 @@ def without(t: Tables, tensor: Tensor, dims: Sequence[int], keepdim: bool, opera
 
 
 def count_of(tensor: Tensor, dims: Sequence[int]) -> int:
-    """How many elements a reduction over `dims` takes together."""
+    """The number of elements that a reduction over `dims` takes together."""
     return math.prod(at_least_1(tensor).shape[dim] for dim in dims)

@@ -30,7 +30,7 @@ TEMPLATES = ("chatml", "alpaca", "plain")
 
 
 class ChatFormatConfig(Config):
-    """How rows become conversations: texts with names of columns in braces, or one column with all messages.
+    """The form of rows of conversations: texts with names of columns in braces, or one column with all messages.
 
     Attributes:
         system, user, assistant: texts such as `"{question}"` or `"{title}: {body}"`; without `system` there is none.

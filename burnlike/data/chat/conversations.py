@@ -91,7 +91,7 @@ class ConversationTokens:
         return torch.tensor(self._ends).diff()
 
     def n_tokens(self) -> tuple[int, int]:
-        """How many tokens there are, and on how many of them there is a loss."""
+        """The number of tokens, and of those with a loss."""
         return len(self._tokens), sum(self._counts)
 
 

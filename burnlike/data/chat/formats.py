@@ -1,4 +1,4 @@
-"""How rows become conversations: the usual formats, found by their columns, and those that a config describes."""
+"""Forms of rows that become conversations: usual ones, found by their columns, and those that a config describes."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

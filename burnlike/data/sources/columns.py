@@ -314,7 +314,7 @@ _CLASSES = {str: "text", int: "a whole number", float: "a number with a fraction
 
 
 class Targets(NamedTuple):
-    """How targets are read.
+    """The reading of targets.
 
     Attributes:
         names: of the columns.

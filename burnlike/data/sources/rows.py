@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 class Dialect(NamedTuple):
-    """How a CSV file is written.
+    """The delimiter, quotes and encoding of a CSV file.
 
     Attributes:
         delimiter: between the fields of a row.

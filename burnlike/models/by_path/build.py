@@ -92,7 +92,7 @@ def described(config: PretrainedConfig, values: Mapping[str, Any]) -> Any:
 
 
 def _counts(values: Mapping[str, Any], path: str) -> Iterator[tuple[str, int]]:
-    """How many layers and experts a description names, in each of its parts."""
+    """The numbers of layers and experts that a description names, in each of its parts."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from _counts(value, f"{path}{key}.")

@@ -326,7 +326,7 @@ def grow(model: DecoderLm, new_tokens: NewTokens) -> DecoderLm:
 
 
 def _copies(tokens: Tensor, mask_pad: Tensor | None) -> int:
-    """How often each row of tokens is there, one after the other; 1 where some are there more often than others."""
+    """The number of copies of each row of tokens, one after the other; 1 where some rows have more copies."""
     if len(tokens) < 2 or tokens.is_meta:
         return 1
     is_new = (tokens[1:] != tokens[:-1]).any(1)

@@ -28,7 +28,7 @@ class EncoderDecoderCache:
 
     @property
     def length(self) -> int:
-        """How many positions it has."""
+        """The number of its positions."""
         return self.layers[0].attention.key.length(2)
 
     def reorder(self, rows: Tensor) -> None:

@@ -1,1 +1,1 @@
-"""How other libraries name and lay out the weights of the ready models: a table for each."""
+"""Names and layouts of the ready models' weights in other libraries: a table for each."""

@@ -19,7 +19,7 @@ from . import __path__ as folder
 
 @dataclass(frozen=True, slots=True)
 class WeightTable:
-    """How another library names and lays out the weights of a model.
+    """Names and layouts of a model's weights in another library.
 
     Attributes:
         name: what `--from` and `--to` call it.

@@ -21,7 +21,7 @@ FUSED_BELOW = -1e3
 
 
 class Rules(Protocol):
-    """How scores become weights: those of hidden keys are `min_float`; the quiet softmax adds 1 to its divisor."""
+    """Rules of weights from scores: those of hidden keys are `min_float`; the quiet softmax adds 1 to its divisor."""
 
     min_float: float
     quiet_softmax: bool
@@ -165,7 +165,7 @@ class KeyValueCache:
 
     @property
     def length(self) -> int:
-        """How many positions there is room for."""
+        """The number of positions there is room for."""
         return self.key.shape[2]
 
     def repeated(self, copies: int) -> "KeyValueCache":

@@ -139,7 +139,7 @@ class CausalAttention(KeepsType, FromConfig, Module):
 
     @property
     def _own_heads_kv(self) -> int:
-        """How many heads of keys and values this process has: some of them under tensor parallelism."""
+        """The number of heads of keys and values of this process: some of them under tensor parallelism."""
         return local(unmerged_weight(self.key)).shape[1] // self.d_head
 
     def _heads(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""How rotary frequencies change for sequences longer than those of the pretraining. Imports no torch."""
+"""Scaling of rotary frequencies for sequences longer than those of the pretraining. Imports no torch."""
 
 import math
 from collections.abc import Iterable, Sequence

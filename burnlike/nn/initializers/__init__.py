@@ -1,1 +1,1 @@
-"""How parameters get their first values."""
+"""Initializers: the first values of parameters."""

@@ -95,7 +95,7 @@ class CrossEntropyLoss(GivesLoss, Layer):
     def _shares(
         self, targets: Tensor, weights: Tensor | None, ignored: int, dtype: torch.dtype
     ) -> tuple[Tensor | None, Tensor | None]:
-        """How much each row counts, None for all alike, and which rows do not count."""
+        """The weight of each row, None for all alike, and the rows that do not count."""
         if self.pad_tokens is None:
             return None if weights is None else weights[targets], None
         padded = targets == ignored

@@ -53,7 +53,7 @@ def _fail_nd(name: str, error: Exception, tensor: torch.Tensor, indices: torch.T
 
 
 class IndexingUpdateOp(enum.StrEnum):
-    """How a value updates its element. Methods take the names as well."""
+    """The way a value updates its element. Methods take the names as well."""
 
     Assign = "Assign"
     """The value replaces the element; of several for one element any may remain."""

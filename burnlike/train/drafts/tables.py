@@ -277,7 +277,7 @@ def _split_keys(rows: int, classes: Counter[str], times: Sequence[str], *, is_cl
 
 
 def _width(column: Column) -> int:
-    """How many features a column becomes."""
+    """The number of features that a column becomes."""
     kind, rule = column.guess.kind, column.rule
     if kind == "category":
         return column.guess.distinct + 1 + bool(column.guess.gaps)

@@ -47,7 +47,7 @@ class Tokens:
         )
 
     def counts(self, texts: Sequence[str | tuple[str, ...]]) -> list[int]:
-        """How many tokens each text, or pair of texts, has."""
+        """The number of tokens of each text, or pair of texts."""
         return [len(it.ids) for it in self._tokenizer.encode_batch([*texts])]
 
 

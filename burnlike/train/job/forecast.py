@@ -332,7 +332,7 @@ def forecast(
     precision: Precision | None = None,
     steps: bool = False,
 ) -> dict[str, Any]:
-    """How many bytes a record takes as a file, and in memory while it is saved and loaded, as `burnlike forecast` says.
+    """The bytes that a record takes as a file, and in memory while it is saved and loaded, as `burnlike forecast` says.
 
     Args:
         record: the tensors may be without values, on the meta device.

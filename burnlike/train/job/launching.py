@@ -31,7 +31,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Amount(NamedTuple):
-    """How many of something there are: from `least` to `most`."""
+    """A number of nodes or processes: from `least` to `most`."""
 
     least: int
     most: int

@@ -140,7 +140,7 @@ def differences(run: Path, other: Path) -> Iterator[Difference]:
 
 
 def _distance(a: torch.Tensor, b: torch.Tensor) -> str:
-    """How the bits differ; empty if they don't."""
+    """The difference between the bits; empty if there is none."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype} {list(a.shape)} and {b.dtype} {list(b.shape)}"
     if torch.equal(*(it.resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8) for it in (a, b))):

@@ -1,4 +1,4 @@
-"""How a model computes while it is trained: compiled, in 8 bits, with activations that are computed again.
+"""Ways a model computes while it is trained: compiled, in 8 bits, with activations that are computed again.
 
 Linear layers in 8 bits: float8 by torchao on GPUs, int8 on a CPU. Parameters, records and the optimizer are as without.
 """

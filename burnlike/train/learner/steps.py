@@ -215,7 +215,7 @@ def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float
 
 
 def left_out_of(loader: Any, parallel: "SingleProcess", skipped_before: int) -> str:
-    """How many items a loader has left out since then, in all processes, and why the first of them; empty for none."""
+    """The number of items left out since then, in all processes, and the reason for the first; empty for none."""
     if getattr(loader, "on_bad_item", "raise") != "skip":
         return ""
     skipped = loader.skipped - skipped_before, loader.left_out

@@ -47,7 +47,7 @@ class _OfTargets(MeanMetric):
 
 
 class Accuracy(_OfTargets, of=configs.AccuracyConfig, title="Accuracy", unit="%"):
-    """How many targets have the highest score, in percent.
+    """The share of targets with the highest score, in percent.
 
     Takes `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers.
     """
@@ -66,7 +66,7 @@ class Accuracy(_OfTargets, of=configs.AccuracyConfig, title="Accuracy", unit="%"
 
 
 class TopKAccuracy(Accuracy, of=configs.TopKAccuracyConfig, title="Top-K Accuracy @ TopK({k})"):
-    """How many targets are among the k highest scores, in percent; takes what Accuracy takes."""
+    """The share of targets among the k highest scores, in percent; takes what Accuracy takes."""
 
 
 class Perplexity(_OfTargets, of=configs.PerplexityConfig, title="Perplexity", least_classes=1):
@@ -150,7 +150,7 @@ _DECISION = " @ {rule} [{class_reduction}]"
 
 
 class ConfusionStats(ClassCounts, of=configs.ConfusionStatsConfig, title=f"Confusion Stats{_DECISION}"):
-    """How many predictions are right and wrong: for each class with `Macro`, of all classes together with `Micro`.
+    """The numbers of right and wrong predictions: for each class with `Macro`, of all classes together with `Micro`.
 
     The value is a dict of `[classes]`, or `[1]`, float64.
     """
@@ -219,7 +219,7 @@ class FBetaScore(
 
 
 class Hamming(ClassCounts, of=configs.HammingConfig, title="Hamming Score @ Threshold({limit})", unit="%"):
-    """How many labels are predicted as they are, in percent: 100 less the Hamming loss."""
+    """The share of labels that are predicted right, in percent: 100 less the Hamming loss."""
 
     def update(
         self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None

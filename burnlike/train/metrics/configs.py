@@ -47,11 +47,11 @@ class _ScoresConfig(MetricConfig[Built]):
 
 
 class AccuracyConfig(_ScoresConfig["classification.Accuracy"], tag="Accuracy"):
-    """How many targets have the highest score."""
+    """The share of targets with the highest score."""
 
 
 class TopKAccuracyConfig(_ScoresConfig["classification.TopKAccuracy"], tag="TopKAccuracy"):
-    """How many targets are among the k highest scores.
+    """The share of targets among the k highest scores.
 
     Attributes:
         k: how many scores.
@@ -93,7 +93,7 @@ class _DecisionConfig(_ClassReductionConfig[Built]):
 
     @property
     def decision(self) -> tuple[int | None, float | None]:
-        """How many of the best classes are predicted, or those above which threshold; both None: neither is chosen."""
+        """The number of best classes that are predicted, or the threshold; both None: neither is chosen."""
         return self.top_k, self.threshold
 
     @property
@@ -108,17 +108,17 @@ class _DecisionConfig(_ClassReductionConfig[Built]):
 
 
 class ConfusionStatsConfig(_DecisionConfig["classification.ConfusionStats"], tag="ConfusionStats"):
-    """How many predictions are right and wrong, by class."""
+    """The numbers of right and wrong predictions, by class."""
 
     higher_is_better = None
 
 
 class PrecisionConfig(_DecisionConfig["classification.Precision"], tag="Precision"):
-    """How many of the predicted classes are right."""
+    """The share of predicted classes that are right."""
 
 
 class RecallConfig(_DecisionConfig["classification.Recall"], tag="Recall"):
-    """How many of the true classes are predicted."""
+    """The share of true classes that are predicted."""
 
 
 class FBetaScoreConfig(_DecisionConfig["classification.FBetaScore"], tag="FBetaScore"):
@@ -132,7 +132,7 @@ class FBetaScoreConfig(_DecisionConfig["classification.FBetaScore"], tag="FBetaS
 
 
 class HammingConfig(MetricConfig["classification.Hamming"], tag="Hamming"):
-    """How many labels are predicted as they are.
+    """The share of labels that are predicted right.
 
     Attributes:
         threshold: labels with a higher score are predicted. Without it, each item has the class with the highest
@@ -221,7 +221,7 @@ class RougeNConfig(_TokensConfig["sequences.RougeN"], tag="RougeN"):
 
 
 class SpanF1Config(MetricConfig["sequences.SpanF1"], tag="SpanF1"):
-    """How many spans of tagged tokens are found, such as names of persons.
+    """The F1 score of spans of tagged tokens, such as names of persons.
 
     Attributes:
         classes: the tags by their numbers, such as O, B-person, I-person; None takes the classes of the data.
@@ -267,7 +267,7 @@ class R2Config(_NumbersConfig["regression.R2"], tag="R2"):
 
 
 class DiceConfig(MetricConfig["images.Dice"], tag="Dice"):
-    """How much predicted masks and true ones overlap.
+    """The overlap of predicted masks and true ones.
 
     Attributes:
         epsilon: added to both sides of the fraction, so that two empty masks have the value 1.
@@ -338,7 +338,7 @@ class IterationSpeedConfig(MetricConfig["system.IterationSpeed"], tag="Iteration
 
 
 class CpuUseConfig(MetricConfig["system.CpuUse"], tag="CpuUse"):
-    """How busy the machine's CPUs are."""
+    """The use of the machine's CPUs."""
 
     higher_is_better = False
 
@@ -350,7 +350,7 @@ class CpuMemoryConfig(MetricConfig["system.CpuMemory"], tag="CpuMemory"):
 
 
 class CudaUseConfig(MetricConfig["system.CudaUse"], tag="CudaUse"):
-    """How busy the current CUDA device is; NaN without one, or without the package nvidia-ml-py."""
+    """The use of the current CUDA device; NaN without one, or without the package nvidia-ml-py."""
 
     higher_is_better = False
 

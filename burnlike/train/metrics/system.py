@@ -79,7 +79,7 @@ class IterationSpeed(_Timed, of=configs.IterationSpeedConfig, title="Iteration S
 
 
 class CpuUse(_Timed, of=configs.CpuUseConfig, title="CPU Usage", unit="%"):
-    """How busy the CPUs of the machine are, in percent of all: the mean over the time since the first update."""
+    """The use of the machine's CPUs, in percent of all: the mean over the time since the first update."""
 
     def update(self, *_: Any) -> None:
         """Look at the CPUs, at most every 0.2 seconds."""
@@ -90,7 +90,7 @@ class CpuUse(_Timed, of=configs.CpuUseConfig, title="CPU Usage", unit="%"):
 
 
 class CudaUse(_Timed, of=configs.CudaUseConfig, title="CUDA Usage", unit="%"):
-    """How busy the current CUDA device is, in percent: the mean of looks every 0.2 seconds.
+    """The use of the current CUDA device, in percent: the mean of looks every 0.2 seconds.
 
     NaN without a device, or without the package nvidia-ml-py; a warning says which.
     """

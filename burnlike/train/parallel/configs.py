@@ -209,7 +209,7 @@ class MeshSizes(NamedTuple):
 
     @property
     def data(self) -> int:
-        """How many processes read items of their own."""
+        """The number of processes that read items of their own."""
         return self.replicate * self.shard
 
     @property
@@ -293,7 +293,7 @@ class SharedPrecisionConfig(Config):
 
 
 class DistributedConfig(Config):
-    """How several processes, started by torchrun, train one model.
+    """Training of one model by several processes, started by torchrun.
 
     Each reads its own `training.batch_size` items of each batch, so that N processes train as one does with N times as
     large batches.

@@ -50,7 +50,7 @@ class SingleProcess:
 
     @property
     def data_size(self) -> int:
-        """How many processes read items of their own."""
+        """The number of processes that read items of their own."""
         return self.sizes.data
 
     @property

@@ -37,7 +37,7 @@ class StepOutput(NamedTuple):
 
 
 def items_of(batch: Any) -> int:
-    """How many items a batch has: the first size of its first tensor; 1 where there is none."""
+    """The number of items of a batch: the first size of its first tensor; 1 where there is none."""
     sizes: list[int] = []
     tree_map(lambda it: sizes.append(len(it)) if isinstance(it, Tensor) and it.dim() else None, batch)
     return sizes[0] if sizes else 1

@@ -62,7 +62,7 @@ def sharing_prompts(model: Any, layout: SharedPrompts) -> Iterator[None]:
 
 
 def dependence_on_length(model: Any) -> str:
-    """How a model's attention depends on the length of a sequence; empty where it does not."""
+    """The way a model's attention depends on the length of a sequence; empty where it does not."""
     config = model.config.get_text_config()
     for kind in _rope_types(getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)):
         if kind not in _ROPE:

@@ -182,7 +182,7 @@ def is_large(part: Any) -> bool:
 
 
 def handling_of(name: str, part: Any) -> Handling:
-    """How to store a small part."""
+    """The way to store a small part."""
     if isinstance(part, AnyLrScheduler):
         return Handling(part.to_record, part.load_record)
     if (handling := record.handling_of(part)) is not None:

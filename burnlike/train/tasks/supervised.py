@@ -33,7 +33,7 @@ def whole(values: Tensor) -> Tensor:
 
 
 class Weighing(NamedTuple):
-    """How the losses of items are weighed.
+    """The weights of the losses of items.
 
     Attributes:
         weights: float32 `[classes]`; None: all 1.

@@ -37,7 +37,7 @@ _CLOSE_IN_16_BITS = 5e-2
 
 
 def logits_tolerance(dtype: torch.dtype) -> float:
-    """How far logits may be apart that are the same but for rounding, relative to the largest of them.
+    """The largest distance between logits that are equal but for rounding, relative to the largest of them.
 
     Sums are added in another order, and some softmax is in float32 in any case.
     """
@@ -225,7 +225,7 @@ def expect_positions(model: nn.Module, longest: int, answer: int = 0) -> None:
 
 
 def most_positions(module: nn.Module) -> int | None:
-    """How many positions a model has: of ours, or of one of transformers with a table of them; None for any number."""
+    """The number of positions of our model, or of one of transformers with a table of them; None for any number."""
     config: Any = getattr(module, "config", None)
     if not callable(getattr(config, "get_text_config", None)):
         return getattr(config, "max_sequence_length", None)
@@ -355,7 +355,7 @@ class PackedTask(Task):
 
 
 def longest_of(data: Any) -> int:
-    """How many tokens the longest item to train on or to validate on has; 0 where no lengths are known."""
+    """The number of tokens of the longest item to train on or to validate on; 0 where no lengths are known."""
     parts = (getattr(data, name, None) for name in ("train", "valid"))
     lengths = (getattr(getattr(part, "conversations", part), "lengths", None) for part in parts)  # of packed ones
     return max((int(torch.as_tensor(it).max()) for it in lengths if it is not None and len(it)), default=0)

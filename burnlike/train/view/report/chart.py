@@ -230,7 +230,7 @@ COLORS = 8
 
 
 class Names(NamedTuple):
-    """How curves are named and coloured: by their split where there is one run, else by their run."""
+    """Names and colours of curves: by their split where there is one run, else by their run."""
 
     runs: list[str]
 

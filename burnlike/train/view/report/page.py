@@ -79,7 +79,7 @@ def peak_tflops_of(run: RunFiles) -> float | None:
 
 
 def count_of(run: RunFiles) -> int:
-    """How many processes a run has had in its last part."""
+    """The number of processes of a run in its last part."""
     return len(run.ranks[-1].get(_rates(run), ()))
 
 
