@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, get_args, get_type_hints
 import torch
 from torch import Tensor, nn
 
+from .._torch_compat.compiler import is_exporting
 from ..config import Config
 from ..config.registry import fields_of, tag_of
 from ..errors import ArgumentError, ShapeError
@@ -152,7 +153,7 @@ def torch_name(name: str, size: int | None = None) -> Any:
 
 def exports_to_onnx() -> bool:
     """True if the present code is being exported to ONNX, which does not have the native ops."""
-    return torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export()
+    return is_exporting() and torch.onnx.is_in_onnx_export()
 
 
 def expect_shape(layer: object, x: Tensor, *sizes: int | str, name: str = "") -> None:

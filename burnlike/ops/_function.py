@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._torch_compat.compiler import is_exporting
 from .._torch_compat.transforms import in_forward_mode, transforming
 from ._arguments import check_memory
 from ._divided import are_divided, on_parts
@@ -48,7 +49,7 @@ def references() -> Iterator[None]:
 
 def is_recorded() -> bool:
     """True while `torch.export` or `torch.jit.trace` runs the present code: tools without our ops run the result."""
-    return torch.compiler.is_exporting() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
+    return is_exporting() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
 
 
 _PLAIN = (Tensor, torch.nn.Parameter)

@@ -327,7 +327,8 @@ def _(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: object) -> tu
 def _(query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: object, **__: object) -> int:
     from torch.utils.flop_counter import sdpa_flop_count  # imports triton
 
-    return sdpa_flop_count(query, key, value)
+    heads = query[1]  # torch 2.11 counts no shared heads
+    return sdpa_flop_count(query, (key[0], heads, *key[2:]), (value[0], heads, *value[2:]))
 
 
 @flops("attention_backward")
@@ -336,7 +337,8 @@ def _(
 ) -> int:
     from torch.utils.flop_counter import sdpa_backward_flop_count  # imports triton
 
-    return sdpa_backward_flop_count(grad, query, key, value)
+    heads = query[1]
+    return sdpa_backward_flop_count(grad, query, (key[0], heads, *key[2:]), (value[0], heads, *value[2:]))
 
 
 def _like_heads(x: Tensor) -> Tensor:

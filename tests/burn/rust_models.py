@@ -1,5 +1,7 @@
 """Models exported as Rust, built as modules of one crate: each gives what Python does, and learns as it does."""
 
+import copy
+import math
 import os
 import re
 import shutil
@@ -24,6 +26,8 @@ from .running import TARGET, name_crate, program
 
 STEPS, RATE, WANTED = 5, 0.05, 0.3
 """Steps of SGD, their usual rate, and the number that all elements of the results are wanted to be."""
+GROWTH = 2.0
+"""Of the loss, above which a rate is too high."""
 _PROBABILITIES = ("p", "prob", "dropout", "std")
 
 
@@ -35,7 +39,7 @@ class Case:
         make: the module.
         example: its inputs by name.
         learns: False for a model that has no gradients, or in which chance decides.
-        rate: of the steps; one at which the loss grows makes rounding errors grow as well.
+        rate: of the steps; one at which the loss grows is divided, as rounding errors would grow as well.
         more: Rust to run with `model` and `checks`; the result has what it prints.
     """
 
@@ -127,7 +131,7 @@ def _export(name: str) -> Result:
         learns = False
         if case.learns and steps:
             with stacks_apart(program):
-                learns = _learn(crate, steps, case.rate)
+                learns = _learn(crate, steps, case)
                 learned = crate.record().tensors
             theirs = any(isinstance(it, nn.modules.batchnorm._BatchNorm) for it in model.modules())
             # torch's own running variances are unbiased in training, Burn's and burnlike's are not.
@@ -150,17 +154,25 @@ def _without_chance(model: nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
-def _learn(crate: Written, steps: int, rate: float) -> bool:
+def _learn(crate: Written, steps: int, case: Case) -> bool:
     """Train the model of a crate, whose `record` has the weights after that; False if it has nothing to learn."""
     program, model = crate.program.train(), crate.program.model
-    optimizer = torch.optim.SGD([*model.parameters()] or [torch.zeros(1)], lr=rate)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = sum((it - WANTED).square().mean() for it in program(**crate.example) if it.is_floating_point())
-        if not isinstance(loss, Tensor) or not loss.requires_grad:
-            return False
-        loss.backward()
-        optimizer.step()
+    first = copy.deepcopy(model.state_dict())
+    while True:
+        losses: list[float] = []
+        optimizer = torch.optim.SGD([*model.parameters()] or [torch.zeros(1)], lr=case.rate)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = sum((it - WANTED).square().mean() for it in program(**crate.example) if it.is_floating_point())
+            if not isinstance(loss, Tensor) or not loss.requires_grad:
+                return False
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        if max(losses) <= GROWTH * losses[0] or not math.isfinite(losses[0]) or case.rate < RATE * 1e-6:
+            break
+        case.rate /= 30
+        model.load_state_dict(first)
     program.eval()
     crate.trace.leaves.update(leaves_of(model, {*model_paths(model)} - {*crate.trace.leaves}))  # type: ignore[attr-defined]
     tensors = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}

@@ -125,6 +125,7 @@ def _edges(draw: Draw) -> Iterator[Case]:
     yield Case("powf_scalar", [torch.tensor([2.0]), 1e30])
     yield from (Case(op, [torch.tensor([3.4e38])]) for op in ("acosh", "asinh"))
     yield Case("activation.gelu_approximate", [torch.tensor([3.4e38, 1.0])])
+    yield Case("activation.gelu_approximate", [torch.tensor([-3.34375, -1.8056640625], dtype=torch.float16)])
     for kind in ("Float", "Int"):
         yield Case("matmul", [draw.of(kind, 0, 2, 3), draw.of(kind, 1, 3, 2)], kind)
     yield Case("clamp_min", [draw.floats(2), float("nan")], grad=True)

@@ -41,7 +41,7 @@ def test_linear_cross_entropy_counts_all_in_its_forward_pass() -> None:
 
 
 def test_attention() -> None:
-    query, key = (2, 4, 6, 8), (2, 2, 5, 8)
-    forward = sdpa_flop_count(query, key, key)
-    backward = sdpa_backward_flop_count(query, query, key, key)
+    query, key, of_each_head = (2, 4, 6, 8), (2, 2, 5, 8), (2, 4, 5, 8)
+    forward = sdpa_flop_count(query, of_each_head, of_each_head)
+    backward = sdpa_backward_flop_count(query, query, of_each_head, of_each_head)
     assert counts(attention_native, query, key, key) == [forward, forward + backward]

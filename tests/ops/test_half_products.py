@@ -32,7 +32,7 @@ def values(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
 
 def calls(function: Callable[[], Any]) -> set[str]:
     """Which of the ops of parts a call takes."""
-    with torch.profiler.profile() as found:
+    with torch.profiler.profile(acc_events=True) as found:
         function()
     return {it.key for it in found.key_averages() if "half_" in it.key and it.key.startswith("burnlike::")}
 

@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
-from burnlike._torch_compat.compiler import compiler_left_out
+from burnlike._torch_compat.compiler import bound_method, compiler_left_out, is_exporting, new
+from burnlike._torch_compat.dispatch import never_compile_alone
 
 SHAPES = """
 import sys
@@ -34,7 +37,7 @@ from burnlike.cli.main import main
 assert main(["{command}", "char_gpt_tiny", "--set", "training.epochs=1"]) == 0
 heavy = ("torch._dynamo", "torch._inductor", "torch.distributed.fsdp", "torch.utils.flop_counter")
 packages = {name.partition(".")[0] for name in sys.modules} - with_torch - {*sys.stdlib_module_names}
-packages = sorted(it for it in packages if not it.startswith("_"))
+packages = sorted(it for it in packages - {"cython_runtime"} if not it.startswith("_"))  # of an extension of theirs
 print(packages, [it for it in heavy if it in sys.modules], file=sys.stderr)
 """
 
@@ -64,3 +67,51 @@ def test_commands_import_no_more_packages(command: str, tmp_path: Path) -> None:
         run(COMMAND.replace("{command}", command), tmp_path).splitlines()[-1]
         == "['burnlike', 'mpmath', 'msgspec', 'sympy', 'yaml'] []"
     )
+
+
+class Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if is_exporting() else x * 3
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_is_exporting(strict: bool) -> None:
+    """In exported code alone, not in compiled code."""
+    torch.compiler.reset()
+    x, module = torch.ones(2), Doubled()
+    assert torch.compile(module, backend="eager", fullgraph=True)(x).tolist() == [3, 3]
+    assert torch.export.export(module, (x,), strict=strict).module()(x).tolist() == [2, 2]
+    assert module(x).tolist() == [3, 3]
+
+
+class GivenForward:
+    def __get__(self, module: nn.Module | None, owner: type | None = None) -> object:
+        return self if module is None else bound_method(Doubled.forward, module, owner)
+
+
+never_compile_alone(GivenForward.__get__)
+
+
+def test_bound_method() -> None:
+    """By itself and in a module that is compiled."""
+
+    class Inner(nn.Module):
+        forward = GivenForward()
+
+    inner = Inner()
+    assert inner.forward.__self__ is inner  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    for module in (inner, nn.Sequential(inner)):
+        assert torch.compile(module, backend="eager", fullgraph=True)(torch.ones(2)).tolist() == [3, 3]
+
+
+def test_new() -> None:
+    class Held:
+        x: torch.Tensor
+
+    def held(x: torch.Tensor) -> torch.Tensor:
+        held = new(Held)
+        held.x = x + 1
+        return held.x
+
+    assert type(new(Held)) is Held
+    assert torch.compile(held, backend="eager", fullgraph=True)(torch.ones(2)).tolist() == [2, 2]

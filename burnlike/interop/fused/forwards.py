@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from torch import nn
 
+from ..._torch_compat.compiler import bound_method
 from ..._torch_compat.dispatch import never_compile_alone
 from ...tensor.torch_bridge.torch_function import lift
 from .rebinding import Replace, rebound
@@ -53,8 +54,8 @@ class StockForward:
             return self.stock
         mark = module.__dict__.get(_MARK)
         if mark is None or mark.owner is not self.owner:  # the latter for `super().forward(x)`
-            return self.stock.__get__(module, owner)
-        return mark.function.__get__(module, owner)
+            return bound_method(self.stock, module, owner)
+        return bound_method(mark.function, module, owner)
 
 
 # By itself torch.compile can't compile it: it could not return a method that no attribute of the module has.

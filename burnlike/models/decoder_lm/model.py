@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..._torch_compat.compiler import is_exporting
 from ...errors import ArgumentError, ShapeError
 from ...module import Content, Module
 from ...nn.attention.configs import RotaryEncodingConfig
@@ -303,7 +304,7 @@ class DecoderLm(AnyLibrary, Module):
 
         The blocks share the tables of the rotation, and torch's `pipeline()` takes no modules that are there twice.
         """
-        return super().named_modules(memo, prefix, remove_duplicate or torch.compiler.is_exporting())
+        return super().named_modules(memo, prefix, remove_duplicate or is_exporting())
 
     def custom_content(self, content: Content) -> Content:
         content = content.add("embedding", self.embedding)

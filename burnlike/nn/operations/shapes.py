@@ -222,11 +222,11 @@ class Slice(KeepsType, AnyLibrary, ConfiguredLayer, config=configs.SliceConfig):
         """`[..., size, ...] -> [..., part, ...]`. Raises ShapeError if nothing is between `start` and `end`."""
         expect_dim(self, x, self.dim)
         size = x.shape[self.dim]
-        start, end, step = slice(self.start, self.end, self.step).indices(size)
-        if not -size <= self.start < size or end <= start or (self.end or 0) > size:
+        part = range(size)[self.start : self.end : self.step]  # torch.compile of torch 2.11 traces no `slice.indices`
+        if not -size <= self.start < size or not part or (self.end or 0) > size:
             raise shape_error(self, f"indices {self.start} to {self.end} in dimension {self.dim}", list(x.shape))
         place = (slice(None),) * (self.dim % x.ndim)
-        return x[*place, start:end:step]
+        return x[*place, part.start : part.stop : part.step]
 
 
 class _Reduction(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.ReductionConfig):

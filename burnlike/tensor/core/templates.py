@@ -12,8 +12,8 @@ from typing import Any
 
 from torch.nn import Parameter
 
+from ..._torch_compat.compiler import new
 from .arguments import along, axis, each_dim, whole
-from .base import new
 from .kinds import Float
 from .operands import (
     SMALL,

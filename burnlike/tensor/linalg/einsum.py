@@ -5,8 +5,9 @@ from typing import Any, NoReturn, overload
 
 import torch
 
+from ..._torch_compat.compiler import new
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, K, Numeric, Tensor, TensorBase, derive, like, new
+from ..core.base import B2, B, D, K, Numeric, Tensor, TensorBase, derive, like
 from ..core.kinds import D1, MAX_RANK, Bool, Float, Int, N
 from ..core.operands import computed, fail, tensor_operand
 

@@ -11,10 +11,11 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
+from ..._torch_compat.compiler import new
 from ..._torch_compat.dispatch import PACKS_SEQUENCES, WRITES_TO_ARGUMENTS, assume_constant, schema_of
 from ...backend.torch_calls import through
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import TensorBase, like, new
+from ..core.base import TensorBase, like
 from ..core.kinds import MAX_RANK
 from ..core.operands import different_backends, operand
 from ..core.spec import Spec, title
