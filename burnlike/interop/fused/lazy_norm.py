@@ -13,9 +13,9 @@ It never leaves such a part, whose code is known to do nothing with tensors but 
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 import torch
@@ -24,7 +24,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ... import ops
+from ..._torch_compat.tensors import times_written
 from ..._torch_compat.wrappers import as_plain, tensor_without_memory
+from ...errors import AutodiffError
 from ...ops.batch_norm import BatchActivation
 from .lazy_logits import LazyTensor
 
@@ -40,13 +42,26 @@ class NormRecipe:
     tracked: bool
     residual: Tensor | None = None
     values: Tensor | None = None
+    versions: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.versions = (version_of(self.x), version_of(self.residual))
 
     def read(self) -> Tensor:
         if self.values is None:
             self.values = self.computed("none")
         return self.values
 
+    def check(self) -> None:
+        """Raise AutodiffError if something was written to since the normalization was called."""
+        if (version_of(self.x), version_of(self.residual)) != self.versions:
+            raise AutodiffError(
+                "a fused part of the model wrote to the input of a batch normalization before its result was used, as it"
+                " did not in its first call; call unfuse on this part of the model"
+            )
+
     def computed(self, activation: BatchActivation) -> Tensor:
+        self.check()
         residual = None if self.residual is None else rows_of(self.residual)
         with torch.set_grad_enabled(self.tracked), as_plain():
             y = ops.batch_norm(
@@ -109,36 +124,42 @@ def lazy_norm(x: Tensor, columns: tuple[Tensor, Tensor, Tensor, Tensor], epsilon
 def _lazy(recipe: NormRecipe) -> Tensor:
     x = recipe.x
     norm = tensor_without_memory(LazyNorm, x.shape, x.stride(), x.dtype, x.device)
-    norm.recipe = _waiting(recipe)
+    norm.recipe = _watched(recipe)
     return norm
 
 
-class _Waiting(threading.local):
-    def __init__(self) -> None:
-        self.recipes: list[ref[NormRecipe]] = []
+class _Watchers(threading.local):
+    innermost: "ReadBeforeWrites | None" = None
 
 
-_WAITING = _Waiting()
+_WATCHERS = _Watchers()
 
 
-def _waiting(recipe: NormRecipe) -> NormRecipe:
-    _WAITING.recipes = [it for it in _WAITING.recipes if it() is not None]
-    _WAITING.recipes.append(ref(recipe))
+def _watched(recipe: NormRecipe) -> NormRecipe:
+    if _WATCHERS.innermost is not None:
+        _WATCHERS.innermost.waiting.append(ref(recipe))
     return recipe
 
 
 class ReadBeforeWrites(TorchFunctionMode):
     """A reader of normalizations that wait, before anything writes to their input, or to what is added to them.
 
-    Counts of writes would not do: tensors of inference mode have none.
-
     Attributes:
         memories: the memories that were written to; see `memory_of`.
+        has_read: whether it had to read one.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.memories: set[int] = set()
+        self.memories, self.has_read, self.waiting = set[int](), False, list[ref[NormRecipe]]()
+
+    def __enter__(self) -> Self:
+        _WATCHERS.innermost = self
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        _WATCHERS.innermost = None
+        super().__exit__(*error)
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -146,8 +167,15 @@ class ReadBeforeWrites(TorchFunctionMode):
         writes = _writes_in_place(func) or (kwargs is not None and bool(kwargs.get("inplace")))
         if writes and args and (memory := memory_of(args[0])) is not None:
             self.memories.add(memory)
-            _read_those_of(memory)
+            self._read_those_of(memory)
         return func(*args, **(kwargs or {}))
+
+    def _read_those_of(self, memory: int) -> None:
+        for recipe in [it() for it in self.waiting]:
+            is_unread = recipe is not None and recipe.values is None
+            if is_unread and memory in (memory_of(recipe.x), memory_of(recipe.residual)):
+                recipe.read()
+                self.has_read = True
 
 
 @lru_cache(4096)  # it is asked at each call of a function
@@ -163,10 +191,9 @@ def memory_of(x: Any) -> int | None:
     return x.untyped_storage().data_ptr() if isinstance(x, Tensor) else None
 
 
-def _read_those_of(memory: int) -> None:
-    for recipe in [it() for it in _WAITING.recipes]:
-        if recipe is not None and recipe.values is None and memory in (memory_of(recipe.x), memory_of(recipe.residual)):
-            recipe.read()
+def version_of(x: Tensor | None) -> int:
+    """The number of writes to a tensor, as autograd counts them; of tensors of inference mode nobody does."""
+    return 0 if x is None or x.is_inference() else times_written(x)
 
 
 def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
@@ -181,9 +208,10 @@ def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
         return None
     if torch.is_grad_enabled() != recipe.tracked or residual.device != recipe.x.device:
         return None
-    longer = replace(recipe, residual=residual, values=None)
+    recipe.check()
+    longer = NormRecipe(recipe.x, recipe.columns, recipe.epsilon, recipe.of_batch, recipe.tracked, residual)
     if in_place:
-        one.recipe = _waiting(longer)
+        one.recipe = _watched(longer)
         return one
     return _lazy(longer)
 
