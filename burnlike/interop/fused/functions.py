@@ -95,32 +95,35 @@ def _lazy_batch_norm(
         running = [it.to(wide, copy=torch.is_grad_enabled()) for it in (running_mean, running_var)]
         return lazy_norm(input, (weight, bias, *running), eps, False)
     mean, variance = ops.batch_moments(rows_of(input))
-    if running_mean is not None and running_var is not None:
+    if running_mean is not None:
         count = input.numel() // input.shape[1]
-        with torch.no_grad():
-            for running, new in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
-                if running.dtype == wide:
-                    running.lerp_(new, momentum)
-                else:
-                    running.copy_(running.to(wide).lerp(new, momentum))
+        for running, new in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
+            if running.dtype == wide:
+                running.lerp_(new, momentum)
+            else:
+                running.copy_(running.to(wide).lerp(new, momentum))
     return lazy_norm(input, (weight, bias, mean, variance), eps, True)
 
 
 def _takes_batch_norm(
     x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: Any, momentum: Any
 ) -> bool:
-    if weight is None or bias is None or not takes(x, weight, bias, running_mean, running_var):
+    if type(x) is not Tensor or not is_channels_last(x) or weight is None or bias is None:
         return False
-    columns = [it for it in (weight, bias, running_mean, running_var) if it is not None]
-    if len({it.dtype for it in columns}) > 1 or (x.dtype == torch.float64 and weight.dtype != x.dtype):
+    if x.dtype not in _DTYPES or (running_mean is None) != (running_var is None):
+        return False
+    dtype, width = weight.dtype, x.shape[1:2]
+    for column in (weight, bias) if running_mean is None else (weight, bias, running_mean, running_var):
+        if type(column) not in _TYPES or column.layout is not torch.strided or not column.is_cpu:
+            return False
+        if column.dtype != dtype or column.shape != width:
+            return False
+    if dtype not in (x.dtype, torch.float32) or (x.dtype == torch.float64 and dtype != x.dtype):
         return False  # which torch refuses
-    if not is_channels_last(x) or not all(it.shape == x.shape[1:2] and it.is_cpu for it in columns):
-        return False
-    has_running = running_mean is not None and running_var is not None
-    if training:
-        is_usual = isinstance(momentum, float) and has_running == (running_mean is not None or running_var is not None)
-        return is_usual and x.numel() > x.shape[1]
-    return has_running and x.numel() > 0
+    if not training:
+        return running_mean is not None and x.numel() > 0
+    is_written = running_mean is not None and (running_mean.requires_grad or running_var.requires_grad)
+    return isinstance(momentum, float) and x.numel() > x.shape[1] and not is_written
 
 
 def cross_entropy(

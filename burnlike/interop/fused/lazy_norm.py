@@ -63,7 +63,7 @@ class NormRecipe:
     def computed(self, activation: BatchActivation) -> Tensor:
         self.check()
         residual = None if self.residual is None else rows_of(self.residual)
-        with torch.set_grad_enabled(self.tracked), as_plain():
+        with torch.set_grad_enabled(self.tracked):
             y = ops.batch_norm(
                 rows_of(self.x),
                 *self.columns,
