@@ -220,12 +220,7 @@ def fake(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 DERIVATIVES: dict[str, tuple[Callable[..., Any], Callable[..., None] | None]] = {}
 
 
-def autograd(
-    name: str,
-    backward: Callable[..., Any],
-    setup_context: Callable[..., None] | None = None,
-    library: torch.library.Library | None = None,
-) -> None:
+def autograd(name: str, backward: Any, setup_context: Any = None, library: torch.library.Library | None = None) -> None:
     """Give an op its derivative; see `torch.library.register_autograd`. One of a `library` is there without kernels."""
     DERIVATIVES[name] = (backward, setup_context)
     if CPU.loaded or library is not None:

@@ -75,34 +75,23 @@ def batch_norm(
     if in_channels_last():
         with without_overrides():
             if _takes_batch_norm(input, running_mean, running_var, weight, bias, training, momentum):
-                return _lazy_batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+                return _lazy_batch_norm((weight, bias, running_mean, running_var), input, training, momentum, eps)
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-def _lazy_batch_norm(
-    input: Tensor,
-    running_mean: Any,
-    running_var: Any,
-    weight: Any,
-    bias: Any,
-    training: bool,
-    momentum: Any,
-    eps: float,
-) -> Tensor:
-    wide = torch.promote_types(input.dtype, torch.float32)
+def _lazy_batch_norm(columns: Any, x: Tensor, training: bool, momentum: float, eps: float) -> Tensor:
+    weight, bias, *running = columns
+    wide = torch.promote_types(x.dtype, torch.float32)
     if not training:
         # Copies where backward reads them: a batch in training writes to the running ones.
-        running = [it.to(wide, copy=torch.is_grad_enabled()) for it in (running_mean, running_var)]
-        return lazy_norm(input, (weight, bias, *running), eps, False)
-    mean, variance = ops.batch_moments(rows_of(input))
-    if running_mean is not None:
-        count = input.numel() // input.shape[1]
-        for running, new in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
-            if running.dtype == wide:
-                running.lerp_(new, momentum)
-            else:
-                running.copy_(running.to(wide).lerp(new, momentum))
-    return lazy_norm(input, (weight, bias, mean, variance), eps, True)
+        moments = (it.to(wide, copy=torch.is_grad_enabled()) for it in running)
+        return lazy_norm(x, (weight, bias, *moments), eps, False)
+    mean, variance = ops.batch_moments(rows_of(x))
+    if running[0] is not None:
+        count = x.numel() // x.shape[1]
+        for it, new in zip(running, (mean, variance * (count / (count - 1))), strict=True):
+            it.lerp_(new, momentum) if it.dtype == wide else it.copy_(it.to(wide).lerp(new, momentum))
+    return lazy_norm(x, (weight, bias, mean, variance), eps, True)
 
 
 def _takes_batch_norm(

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from ... import ops
 from ..._torch_compat.fake_tensors import is_fake
-from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks, is_stock_convolution
+from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks
 from ..._torch_compat.wrappers import without_overrides
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import cpu_isa
@@ -306,32 +306,24 @@ def convolved(module: Any, x: Any) -> Tensor | None:
         return None
     with without_overrides():
         x = x.recipe.read() if isinstance(x, LazyNorm) else x
-        weight, bias, options = module.weight, module.bias, (module.stride, module.padding, module.dilation)
+        weight, bias = module.weight, module.bias
+        options = (module.stride, module.padding, module.dilation, module.groups)
         is_usual = type(x) is Tensor and is_channels_last(x) and module.padding_mode == "zeros"
         if not is_usual or not weight.is_contiguous() or list in map(type, options):
             return None
         has_one_dtype = x.dtype == weight.dtype == (weight if bias is None else bias).dtype
         dtype = x.dtype if has_one_dtype and not torch.is_autocast_enabled("cpu") else None
-        way = _way(x.shape, weight.shape, dtype, *options, module.groups, cpu_isa())
+        way = _way(x.shape, weight.shape, dtype, options, cpu_isa())
         return None if way is None else way(x, weight, bias)
 
 
 @lru_cache(4096)  # a dozen questions for each convolution, in each call
-def _way(
-    size: torch.Size,
-    weight_size: torch.Size,
-    dtype: torch.dtype | None,
-    stride: tuple[int, int],
-    padding: Any,
-    dilation: tuple[int, int],
-    groups: int,
-    isa: str | None,
-) -> Callable[[Tensor, Tensor, Tensor | None], Tensor] | None:
+def _way(size: torch.Size, weight_size: torch.Size, dtype: torch.dtype | None, options: Any, isa: str | None) -> Any:
     """A function of an image, a weight and a bias of one dtype, or else None; None for what oneDNN computes.
 
     By sizes and the instruction set alone, so that the bits are the same in each run.
     """
-    channels, channels_in, *kernel = weight_size
+    (channels, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
     has_vectors = isa not in (None, "default")
     if groups > 1:
         side, is_alike = _side(padding, kernel), groups == size[1] == channels >= FEWEST_CHANNELS and channels_in == 1
@@ -346,11 +338,12 @@ def _way(
         is_product = is_large and padding in ((0, 0), "same", "valid") and dtype is not None
         return partial(_product, stride) if is_product else None
     is_usual = kernel == [3, 3] and stride == dilation == (1, 1) and padding in ((1, 1), "same")
-    if is_usual and dtype == torch.float32 and not channels % CHANNELS and not channels_in % CHANNELS and has_vectors:
-        if size[0] * size[2] * size[3] * _CHANNELS_PER_PIXEL >= max(channels, channels_in):
-            return _by_fewer_products
+    fits = dtype == torch.float32 and not channels % CHANNELS and not channels_in % CHANNELS and has_vectors
+    pixels = size[0] * size[2] * size[3]
+    if is_usual and fits and pixels * _CHANNELS_PER_PIXEL >= max(channels, channels_in):
+        return _by_fewer_products
     is_large = weight_size.numel() > _WEIGHTS_PER_VALUE * size.numel()
-    return partial(_in_stock_layout, (stride, padding, dilation)) if is_large else None
+    return partial(_in_stock_layout, options) if is_large else None
 
 
 _WEIGHTS_PER_VALUE, _WEIGHTS_PER_VALUE_OF_PRODUCT, _CHANNELS_PER_PIXEL = 3, 16, 4
@@ -384,7 +377,3 @@ def _in_stock_layout(options: tuple[Any, ...], x: Tensor, weight: Tensor, bias: 
     Of 16 x 512 x 2 x 2 by 512 x 512 x 3 x 3, both passes take 4.9 instead of 14.0 ms on an AMD EPYC (Zen 5, 2 cores).
     """
     return _channels_last(F.conv2d(_stock_layout(x), weight, bias, *options))
-
-
-def is_convolution_of_images(module: nn.Module) -> bool:
-    return type(module) is nn.Conv2d and is_stock_convolution(module)

@@ -13,7 +13,7 @@ It never leaves such a part, whose code is known to do nothing with tensors but 
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 from weakref import ref
@@ -40,28 +40,21 @@ class NormRecipe:
     epsilon: float
     of_batch: bool
     tracked: bool
+    versions: tuple[int, int]  # of x and the residual
     residual: Tensor | None = None
     values: Tensor | None = None
-    versions: tuple[int, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.versions = (version_of(self.x), version_of(self.residual))
 
     def read(self) -> Tensor:
         if self.values is None:
             self.values = self.computed("none")
         return self.values
 
-    def check(self) -> None:
-        """Raise AutodiffError if something was written to since the normalization was called."""
+    def computed(self, activation: BatchActivation) -> Tensor:
         if (version_of(self.x), version_of(self.residual)) != self.versions:
             raise AutodiffError(
-                "a fused part of the model wrote to the input of a batch normalization before its result was used, as it"
-                " did not in its first call; call unfuse on this part of the model"
+                "a part of the model wrote to the input of a batch normalization before it used its result, as it did"
+                " not in its first call; call unfuse on this part"
             )
-
-    def computed(self, activation: BatchActivation) -> Tensor:
-        self.check()
         residual = None if self.residual is None else rows_of(self.residual)
         with torch.set_grad_enabled(self.tracked):
             y = ops.batch_norm(
@@ -118,7 +111,7 @@ def lazy_norm(x: Tensor, columns: tuple[Tensor, Tensor, Tensor, Tensor], epsilon
         epsilon: added to the variance.
         of_batch: whether mean and variance are those of x.
     """
-    return _lazy(NormRecipe(x, columns, epsilon, of_batch, torch.is_grad_enabled()))
+    return _lazy(NormRecipe(x, columns, epsilon, of_batch, torch.is_grad_enabled(), (version_of(x), 0)))
 
 
 def _lazy(recipe: NormRecipe) -> Tensor:
@@ -128,16 +121,12 @@ def _lazy(recipe: NormRecipe) -> Tensor:
     return norm
 
 
-class _Watchers(threading.local):
-    innermost: "ReadBeforeWrites | None" = None
-
-
-_WATCHERS = _Watchers()
+_WATCHERS = threading.local()
 
 
 def _watched(recipe: NormRecipe) -> NormRecipe:
-    if _WATCHERS.innermost is not None:
-        _WATCHERS.innermost.waiting.append(ref(recipe))
+    if (watcher := getattr(_WATCHERS, "innermost", None)) is not None:
+        watcher.waiting.append(ref(recipe))
     return recipe
 
 
@@ -172,8 +161,9 @@ class ReadBeforeWrites(TorchFunctionMode):
 
     def _read_those_of(self, memory: int) -> None:
         for recipe in [it() for it in self.waiting]:
-            is_unread = recipe is not None and recipe.values is None
-            if is_unread and memory in (memory_of(recipe.x), memory_of(recipe.residual)):
+            if recipe is None or recipe.values is not None:
+                continue
+            if memory in (memory_of(recipe.x), memory_of(recipe.residual)):
                 recipe.read()
                 self.has_read = True
 
@@ -208,8 +198,8 @@ def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
         return None
     if torch.is_grad_enabled() != recipe.tracked or residual.device != recipe.x.device:
         return None
-    recipe.check()
-    longer = NormRecipe(recipe.x, recipe.columns, recipe.epsilon, recipe.of_batch, recipe.tracked, residual)
+    versions = recipe.versions[0], version_of(residual)
+    longer = NormRecipe(recipe.x, recipe.columns, recipe.epsilon, recipe.of_batch, recipe.tracked, versions, residual)
     if in_place:
         one.recipe = _watched(longer)
         return one
