@@ -103,9 +103,8 @@ def _takes_batch_norm(
         return False
     dtype, width = weight.dtype, x.shape[1:2]
     for column in (weight, bias) if running_mean is None else (weight, bias, running_mean, running_var):
-        if type(column) not in _TYPES or column.layout is not torch.strided or not column.is_cpu:
-            return False
-        if column.dtype != dtype or column.shape != width:
+        is_plain = type(column) in _TYPES and column.layout is torch.strided and column.is_cpu
+        if not is_plain or column.dtype != dtype or column.shape != width:
             return False
     if dtype not in (x.dtype, torch.float32) or (x.dtype == torch.float64 and dtype != x.dtype):
         return False  # which torch refuses

@@ -156,16 +156,11 @@ class ReadBeforeWrites(TorchFunctionMode):
         writes = _writes_in_place(func) or (kwargs is not None and bool(kwargs.get("inplace")))
         if writes and args and (memory := memory_of(args[0])) is not None:
             self.memories.add(memory)
-            self._read_those_of(memory)
+            for recipe in [it for it in (weak() for weak in self.waiting) if it is not None and it.values is None]:
+                if memory in (memory_of(recipe.x), memory_of(recipe.residual)):
+                    recipe.read()
+                    self.has_read = True
         return func(*args, **(kwargs or {}))
-
-    def _read_those_of(self, memory: int) -> None:
-        for recipe in [it() for it in self.waiting]:
-            if recipe is None or recipe.values is not None:
-                continue
-            if memory in (memory_of(recipe.x), memory_of(recipe.residual)):
-                recipe.read()
-                self.has_read = True
 
 
 @lru_cache(4096)  # it is asked at each call of a function
