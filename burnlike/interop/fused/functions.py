@@ -89,8 +89,8 @@ def _lazy_batch_norm(columns: Any, x: Tensor, training: bool, momentum: float, e
     mean, variance = ops.batch_moments(rows_of(x))
     if running[0] is not None:
         count = x.numel() // x.shape[1]
-        for it, new in zip(running, (mean, variance * (count / (count - 1))), strict=True):
-            it.lerp_(new, momentum) if it.dtype == wide else it.copy_(it.to(wide).lerp(new, momentum))
+        for old, new in zip(running, (mean, variance * (count / (count - 1))), strict=True):
+            old.lerp_(new, momentum) if old.dtype == wide else old.copy_(old.to(wide).lerp(new, momentum))
     return lazy_norm(x, (weight, bias, mean, variance), eps, True)
 
 
