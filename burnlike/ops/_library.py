@@ -159,7 +159,7 @@ def op(name: str) -> Callable[..., Any]:
     """The native op, to be called with what its schema in csrc/cpu/<op>.cpp says."""
     if CPU.loaded:
         native = getattr(torch.ops.burnlike, name).default
-        return native if name.endswith("_") else _directly(name, native)
+        return native if name.endswith("_") else directly(name, native)
 
     def missing(*_: object) -> None:
         raise NativeError(f"burnlike::{name} has no kernel: the native library is not loaded, {CPU.reason}")
@@ -167,7 +167,7 @@ def op(name: str) -> Callable[..., Any]:
     return missing
 
 
-def _directly(name: str, native: Callable[..., Any]) -> Callable[..., Any]:
+def directly(name: str, native: Callable[..., Any]) -> Callable[..., Any]:
     """`native` without the general way in which torch's dispatcher finds a derivative that is written in Python.
 
     That way takes 3 us of each call, 6 us where a derivative is recorded, and as much in each backward pass: more than
@@ -190,7 +190,7 @@ _RECORDED: dict[str, Callable[..., Any]] = {}
 
 
 def _recorded(name: str, backward: Callable[..., Any], setup_context: Callable[..., None] | None) -> Callable[..., Any]:
-    """The op with its derivative, for `_directly`."""
+    """The op with its derivative, for `directly`."""
     native = getattr(torch.ops.burnlike, name).default
 
     def forward(ctx: Any, *arguments: Any) -> Any:
@@ -220,11 +220,11 @@ def fake(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 DERIVATIVES: dict[str, tuple[Callable[..., Any], Callable[..., None] | None]] = {}
 
 
-def autograd(name: str, backward: Callable[..., Any], setup_context: Callable[..., None] | None = None) -> None:
-    """Give an op its derivative; see `torch.library.register_autograd`."""
+def autograd(name: str, backward: Any, setup_context: Any = None, library: torch.library.Library | None = None) -> None:
+    """Give an op its derivative; see `torch.library.register_autograd`. One of a `library` is there without kernels."""
     DERIVATIVES[name] = (backward, setup_context)
-    if CPU.loaded:
-        torch.library.register_autograd(f"burnlike::{name}", backward, setup_context=setup_context)
+    if CPU.loaded or library is not None:
+        torch.library.register_autograd(f"burnlike::{name}", backward, setup_context=setup_context, lib=library)
         _RECORDED[name] = _recorded(name, backward, setup_context)
 
 

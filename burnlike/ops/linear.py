@@ -19,10 +19,10 @@ from . import half_products
 from ._arguments import autocast_dtype, check_same_device, check_storage
 from ._divided import all_divided, are_divided
 from ._function import is_recorded, is_transformed
-from ._library import WITHOUT_NATIVE, fake, flops, op
+from ._library import WITHOUT_NATIVE, autograd, directly, fake, flops, op
 
 # Below, a call takes longer than the product; longer sums oneDNN splits among threads, with other bits for each number.
-_FEWEST_PRODUCTS = 2**23
+_FEWEST_PRODUCTS = 2**22
 _SMALLEST_SIZE = 16
 LONGEST_SUM = 2**14
 _LARGEST_PACKED = 2**21
@@ -113,7 +113,7 @@ def _compute(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
 
 
 _library.impl("matrix_product", _compute, "CompositeExplicitAutograd")
-_matrix_product = torch.ops.burnlike.matrix_product.default
+_matrix_product = directly("matrix_product", torch.ops.burnlike.matrix_product.default)
 
 
 @torch.library.register_fake("burnlike::matrix_product", lib=_library)
@@ -173,4 +173,4 @@ def _(grad: Sequence[int], x: Sequence[int], *_: object, **__: object) -> int:
     return 2 * grad[0] * grad[1] * x[1]
 
 
-torch.library.register_autograd("burnlike::matrix_product", _backward, setup_context=_save, lib=_library)
+autograd("matrix_product", _backward, _save, _library)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from burnlike.errors import AutodiffError
 from burnlike.interop import fuse, unfuse
 from burnlike.interop.fused import functions, images
 from burnlike.interop.fused.lazy_norm import LazyNorm
@@ -363,9 +364,34 @@ def test_a_dropout_in_place_writes_to_its_input(mode: Callable[[], Any]) -> None
 @pytest.mark.parametrize("training", [True, False])
 def test_a_write_to_what_a_waiting_normalization_reads(model: type[Block], mode: Any, training: bool) -> None:
     stock, fused = pair(model())
-    x = torch.randn(SIZE)
     with mode():
-        assert_same([fused.train(training)(x)], [stock.train(training)(x)])
+        for _ in range(2):
+            x = torch.randn(SIZE)
+            assert_same([fused.train(training)(x)], [stock.train(training)(x)])
+
+
+class WrittenLater(Block):
+    """As `Written`, by a setting that is another one in a later call."""
+
+    writes = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv1(x)
+        normalized = self.bn1(y)
+        if self.writes:
+            y.add_(1.0)
+        return self.conv2(F.relu(normalized))
+
+
+def test_a_write_that_the_first_call_did_not_make_is_an_error() -> None:
+    stock, fused = pair(WrittenLater())
+    x = torch.randn(SIZE)
+    assert_same(step(fused, x), step(stock, x))
+    fused.writes = stock.writes = True
+    with pytest.raises(AutodiffError, match="call unfuse on this part"):
+        fused(x)
+    fused.load_state_dict(stock.state_dict())  # the statistics of that call
+    assert_same([fused.eval()(x)], [stock.eval()(x)])  # the first call in evaluation
 
 
 class Again(nn.Module):

@@ -75,52 +75,43 @@ def batch_norm(
     if in_channels_last():
         with without_overrides():
             if _takes_batch_norm(input, running_mean, running_var, weight, bias, training, momentum):
-                return _lazy_batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+                return _lazy_batch_norm((weight, bias, running_mean, running_var), input, training, momentum, eps)
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-def _lazy_batch_norm(
-    input: Tensor,
-    running_mean: Any,
-    running_var: Any,
-    weight: Any,
-    bias: Any,
-    training: bool,
-    momentum: Any,
-    eps: float,
-) -> Tensor:
-    wide = torch.promote_types(input.dtype, torch.float32)
+def _lazy_batch_norm(columns: Any, x: Tensor, training: bool, momentum: float, eps: float) -> Tensor:
+    weight, bias, *running = columns
+    wide = torch.promote_types(x.dtype, torch.float32)
     if not training:
         # Copies where backward reads them: a batch in training writes to the running ones.
-        running = [it.to(wide, copy=torch.is_grad_enabled()) for it in (running_mean, running_var)]
-        return lazy_norm(input, (weight, bias, *running), eps, False)
-    mean, variance = ops.batch_moments(rows_of(input))
-    if running_mean is not None and running_var is not None:
-        count = input.numel() // input.shape[1]
-        with torch.no_grad():
-            for running, new in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
-                if running.dtype == wide:
-                    running.lerp_(new, momentum)
-                else:
-                    running.copy_(running.to(wide).lerp(new, momentum))
-    return lazy_norm(input, (weight, bias, mean, variance), eps, True)
+        moments = (it.to(wide, copy=torch.is_grad_enabled()) for it in running)
+        return lazy_norm(x, (weight, bias, *moments), eps, False)
+    mean, variance = ops.batch_moments(rows_of(x))
+    if running[0] is not None:
+        count = x.numel() // x.shape[1]
+        for old, new in zip(running, (mean, variance * (count / (count - 1))), strict=True):
+            old.lerp_(new, momentum) if old.dtype == wide else old.copy_(old.to(wide).lerp(new, momentum))
+    return lazy_norm(x, (weight, bias, mean, variance), eps, True)
 
 
 def _takes_batch_norm(
     x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: Any, momentum: Any
 ) -> bool:
-    if weight is None or bias is None or not takes(x, weight, bias, running_mean, running_var):
+    if type(x) is not Tensor or not is_channels_last(x) or weight is None or bias is None:
         return False
-    columns = [it for it in (weight, bias, running_mean, running_var) if it is not None]
-    if len({it.dtype for it in columns}) > 1 or (x.dtype == torch.float64 and weight.dtype != x.dtype):
+    if x.dtype not in _DTYPES or (running_mean is None) != (running_var is None):
+        return False
+    dtype, width = weight.dtype, x.shape[1:2]
+    for column in (weight, bias) if running_mean is None else (weight, bias, running_mean, running_var):
+        is_plain = type(column) in _TYPES and column.layout is torch.strided and column.is_cpu
+        if not is_plain or column.dtype != dtype or column.shape != width:
+            return False
+    if dtype not in (x.dtype, torch.float32) or (x.dtype == torch.float64 and dtype != x.dtype):
         return False  # which torch refuses
-    if not is_channels_last(x) or not all(it.shape == x.shape[1:2] and it.is_cpu for it in columns):
-        return False
-    has_running = running_mean is not None and running_var is not None
-    if training:
-        is_usual = isinstance(momentum, float) and has_running == (running_mean is not None or running_var is not None)
-        return is_usual and x.numel() > x.shape[1]
-    return has_running and x.numel() > 0
+    if not training:
+        return running_mean is not None and x.numel() > 0
+    is_written = running_mean is not None and (running_mean.requires_grad or running_var.requires_grad)
+    return isinstance(momentum, float) and x.numel() > x.shape[1] and not is_written
 
 
 def cross_entropy(

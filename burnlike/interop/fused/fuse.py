@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..._torch_compat.modules import is_compiled
+from ..._torch_compat.modules import is_compiled, is_stock_convolution
 from ...errors import ModuleTreeError
 from ...module import Module
 from ..torch_counterparts import torch_layers
 from .forwards import code_forward, mark, mark_of, stock_forward, unmark
 from .functions import LOSSES
 from .heads import OP as LAZY, fuse_head
-from .images import IN_CHANNELS_LAST, fuse_images, is_convolution_of_images
+from .images import IN_CHANNELS_LAST, fuse_images
 from .layers import fuse_layer, layer_forward
 from .reading import methods_of
 from .replacements import replacement
@@ -131,7 +131,7 @@ def _fuse_images(
         mark(part, forward)
         within |= {*part.modules()}
         for module in part.modules():
-            if is_convolution_of_images(module) and mark_of(module) is None:
+            if type(module) is nn.Conv2d and is_stock_convolution(module) and mark_of(module) is None:
                 owner, stock = stock_forward(type(module))
                 assert stock is not None
                 mark(module, layer_forward(owner, IN_CHANNELS_LAST, methods_of(type(module), stock), ()))

@@ -12,12 +12,12 @@ While a part computes, its `F.batch_norm` is native (`lazy_norm.py`). It is left
 could see how tensors lie, where a module was replaced by one that is not known, and within torch.compile.
 """
 
-import operator
 import threading
 import time
 import types
 from collections.abc import Callable, Iterator
-from functools import cache, update_wrapper
+from contextlib import nullcontext
+from functools import cache, lru_cache, partial, update_wrapper
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from ... import ops
 from ..._torch_compat.fake_tensors import is_fake
-from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks, is_stock_convolution
+from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks
 from ..._torch_compat.wrappers import without_overrides
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import cpu_isa
@@ -35,7 +35,7 @@ from ...ops.convolution_3x3 import CHANNELS
 from ...ops.depthwise_convolution import DTYPES, FEWEST_CHANNELS
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
-from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, rows_of
+from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, rows_of, version_of
 from .reading import methods_of
 from .rebinding import codes_of
 from .trials import numbers, untouched_state
@@ -95,7 +95,7 @@ def _is_worth_it(part: nn.Module) -> bool:
 
 
 def _loses(convolution: nn.Conv2d) -> bool:
-    is_native = convolution.weight.dtype in DTYPES and _has_vectors()
+    is_native = convolution.weight.dtype in DTYPES and cpu_isa() not in (None, "default")
     has_group_of_several = convolution.groups < convolution.in_channels
     return convolution.groups > 1 and (has_group_of_several or not is_native)
 
@@ -171,17 +171,29 @@ def _computed(
     if layout is None:
         return stock(module, *arguments, **keywords)
     converted = [_channels_last(it) if isinstance(it, Tensor) and it.dim() == 4 else it for it in inputs]
+    twins = [(x, twin, version_of(twin)) for x, twin in zip(inputs, converted, strict=True) if twin is not x]
+    by_name = dict(zip(keywords, converted[len(arguments) :], strict=True))
+    seen = _WITHOUT_WRITES.setdefault(module, set())
+    watcher = None if module.training in seen else ReadBeforeWrites()
     _COMPUTING.layout = layout
     try:
-        by_name = dict(zip(keywords, converted[len(arguments) :], strict=True))
-        with ReadBeforeWrites() as writes:
+        with watcher or nullcontext():
             result = _outward(stock(module, *converted[: len(arguments)], **by_name), layout)
     finally:
         _COMPUTING.layout = None
-    for x, twin in zip(inputs, converted, strict=True):
-        if twin is not x and memory_of(twin) in writes.memories:  # by an activation in place
-            x.copy_(twin)
+    if watcher is not None and not watcher.has_read and not torch.is_inference_mode_enabled():
+        seen.add(module.training)
+    for x, twin, version in twins:
+        if version_of(twin) != version or (watcher is not None and memory_of(twin) in watcher.memories):
+            x.copy_(twin)  # an activation in place wrote to it
     return result
+
+
+_WITHOUT_WRITES: WeakKeyDictionary[nn.Module, set[bool]] = WeakKeyDictionary()
+"""Parts that wrote to nothing that a waiting normalization reads, each in training, in evaluation, or both.
+
+They are not watched again, as that takes a tenth of their Python: a version of a tensor says if they do it later.
+"""
 
 
 def _layout_of(module: nn.Module, inputs: list[Any]) -> torch.memory_format | None:
@@ -289,89 +301,79 @@ def _channels_last(x: Tensor) -> Tensor:
 
 
 def convolved(module: Any, x: Any) -> Tensor | None:
-    """A convolution within a part by another way than oneDNN's in channels_last, where one is faster, else None.
-
-    A weight that is much larger than its image is read faster in the contiguous layout: of 16 x 512 x 2 x 2 by
-    512 x 512 x 3 x 3, both passes take 4.9 instead of 14.0 ms on an AMD EPYC (Zen 5, 2 cores).
-    """
+    """A convolution within a part by another way than oneDNN's in channels_last, where one is faster, else None."""
     if not in_channels_last():
         return None
     with without_overrides():
         x = x.recipe.read() if isinstance(x, LazyNorm) else x
-        weight, options = module.weight, (module.stride, module.padding, module.dilation)
+        weight, bias = module.weight, module.bias
+        options = (module.stride, module.padding, module.dilation, module.groups)
         is_usual = type(x) is Tensor and is_channels_last(x) and module.padding_mode == "zeros"
-        if not is_usual or not weight.is_contiguous():
+        if not is_usual or not weight.is_contiguous() or list in map(type, options):
             return None
-        if (y := _of_each_channel(x, module)) is not None:
-            return y
-        if module.groups != 1 or x.shape[1] != weight.shape[1]:
-            return None
-        if weight.shape[2:] == (1, 1):
-            return _product(module, x) if weight.numel() > _WEIGHTS_PER_VALUE_OF_PRODUCT * x.numel() else None
-        if _has_fewer_products(x, module, options):
-            y = ops.convolution_3x3(rows_of(x), weight)
-            return (y if module.bias is None else y + module.bias).permute(0, 3, 1, 2)
-        if weight.numel() <= _WEIGHTS_PER_VALUE * x.numel():
-            return None
-        return _channels_last(F.conv2d(_stock_layout(x), weight, module.bias, *options))
+        has_one_dtype = x.dtype == weight.dtype == (weight if bias is None else bias).dtype
+        dtype = x.dtype if has_one_dtype and not torch.is_autocast_enabled("cpu") else None
+        way = _way(x.shape, weight.shape, dtype, options, cpu_isa())
+        return None if way is None else way(x, weight, bias)
 
 
-def _product(module: Any, x: Tensor) -> Tensor | None:
-    """A convolution of 1 x 1 as the product that it is: oneDNN copies its weight for each pass."""
-    if module.padding not in ((0, 0), "same", "valid") or not _has_one_dtype(x, module):
-        return None
-    rows = rows_of(x)[:, :: module.stride[0], :: module.stride[1]].contiguous()
-    return ops.linear(rows, module.weight.flatten(1), module.bias).permute(0, 3, 1, 2)
+@lru_cache(4096)  # a dozen questions for each convolution, in each call
+def _way(size: torch.Size, weight_size: torch.Size, dtype: torch.dtype | None, options: Any, isa: str | None) -> Any:
+    """A function of an image, a weight and a bias of one dtype, or else None; None for what oneDNN computes.
 
-
-def _has_one_dtype(x: Tensor, module: Any) -> bool:
-    weights = (it for it in (module.weight, module.bias) if it is not None)
-    return all(it.dtype == x.dtype for it in weights) and not torch.is_autocast_enabled("cpu")
-
-
-def _of_each_channel(x: Tensor, module: Any) -> Tensor | None:
-    """A convolution of each channel by `ops.depthwise_convolution`, where it computes it, and faster than oneDNN."""
-    weight = module.weight
-    if weight.shape[1] != 1 or not FEWEST_CHANNELS <= x.shape[1] == weight.shape[0] or module.dilation != (1, 1):
-        return None
-    padding = _padding_of(module)
-    if len({*module.stride}) > 1 or padding is None or not _has_one_dtype(x, module):
-        return None
-    smallest = [kernel - 2 * padding for kernel in module.kernel_size]
-    if x.dtype not in DTYPES or not all(map(operator.ge, x.shape[2:], smallest)) or not _has_vectors():
-        return None
-    return ops.depthwise_convolution(rows_of(x), weight, module.bias, module.stride[0], padding).permute(0, 3, 1, 2)
-
-
-def _padding_of(module: Any) -> Any:
-    """The zeros on each side of an image; None where they differ."""
-    if module.padding == "same":
-        sizes = {(it - 1) / 2 for it in module.kernel_size}
-        return int(sizes.pop()) if len(sizes) == 1 and module.kernel_size[0] % 2 else None
-    return module.padding[0] if len({*module.padding}) == 1 else None
-
-
-def _has_vectors() -> bool:
-    return cpu_isa() not in (None, "default")
-
-
-def _has_fewer_products(x: Tensor, module: Any, options: tuple[Any, ...]) -> bool:
-    """True for a convolution that `ops.convolution_3x3` computes, and faster than oneDNN.
-
-    By the instruction set and sizes alone, so that the bits are the same in each run.
+    By sizes and the instruction set alone, so that the bits are the same in each run.
     """
-    channels, channels_in, *kernel = module.weight.shape
-    if options not in _OF_BORDER_ONE or kernel != [3, 3] or channels % CHANNELS or channels_in % CHANNELS:
-        return False
-    is_float32 = x.dtype == torch.float32 and _has_one_dtype(x, module)
-    pixels = x.numel() // x.shape[1]
-    return is_float32 and pixels * _CHANNELS_PER_PIXEL >= max(channels, channels_in) and _has_vectors()
+    (channels, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
+    has_vectors = isa not in (None, "default")
+    if groups > 1:
+        side, is_alike = _side(padding, kernel), groups == size[1] == channels >= FEWEST_CHANNELS and channels_in == 1
+        if not is_alike or len({*stride}) > 1 or dilation != (1, 1) or side is None:
+            return None
+        fits = all(length + 2 * side >= least for length, least in zip(size[2:], kernel, strict=True))
+        return partial(_of_each_channel, stride[0], side) if fits and dtype in DTYPES and has_vectors else None
+    if size[1] != channels_in:
+        return None
+    if kernel == [1, 1]:
+        is_large = weight_size.numel() > _WEIGHTS_PER_VALUE_OF_PRODUCT * size.numel()
+        is_product = is_large and padding in ((0, 0), "same", "valid") and dtype is not None
+        return partial(_product, stride) if is_product else None
+    is_usual = kernel == [3, 3] and stride == dilation == (1, 1) and padding in ((1, 1), "same")
+    fits = dtype == torch.float32 and not channels % CHANNELS and not channels_in % CHANNELS and has_vectors
+    pixels = size[0] * size[2] * size[3]
+    if is_usual and fits and pixels * _CHANNELS_PER_PIXEL >= max(channels, channels_in):
+        return _by_fewer_products
+    is_large = weight_size.numel() > _WEIGHTS_PER_VALUE * size.numel()
+    return partial(_in_stock_layout, options) if is_large else None
 
 
-_OF_BORDER_ONE = (((1, 1), (1, 1), (1, 1)), ((1, 1), "same", (1, 1)))
-"""Strides, padding and dilation of convolutions that `ops.convolution_3x3` computes."""
 _WEIGHTS_PER_VALUE, _WEIGHTS_PER_VALUE_OF_PRODUCT, _CHANNELS_PER_PIXEL = 3, 16, 4
 
 
-def is_convolution_of_images(module: nn.Module) -> bool:
-    return type(module) is nn.Conv2d and is_stock_convolution(module)
+def _side(padding: Any, kernel: list[int]) -> int | None:
+    """The zeros on each side of an image; None where they differ."""
+    if padding == "same":
+        return kernel[0] // 2 if kernel[0] == kernel[1] and kernel[0] % 2 else None
+    return padding[0] if len({*padding}) == 1 else None
+
+
+def _of_each_channel(stride: int, side: int, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return ops.depthwise_convolution(rows_of(x), weight, bias, stride, side).permute(0, 3, 1, 2)
+
+
+def _product(stride: tuple[int, int], x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A convolution of 1 x 1 as the product that it is: oneDNN copies its weight for each pass."""
+    rows = rows_of(x)[:, :: stride[0], :: stride[1]].contiguous()
+    return ops.linear(rows, weight.flatten(1), bias).permute(0, 3, 1, 2)
+
+
+def _by_fewer_products(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    y = ops.convolution_3x3(rows_of(x), weight)
+    return (y if bias is None else y + bias).permute(0, 3, 1, 2)
+
+
+def _in_stock_layout(options: tuple[Any, ...], x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A convolution whose weight is much larger than its image, and read faster so.
+
+    Of 16 x 512 x 2 x 2 by 512 x 512 x 3 x 3, both passes take 4.9 instead of 14.0 ms on an AMD EPYC (Zen 5, 2 cores).
+    """
+    return _channels_last(F.conv2d(_stock_layout(x), weight, bias, *options))

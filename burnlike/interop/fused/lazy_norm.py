@@ -13,9 +13,9 @@ It never leaves such a part, whose code is known to do nothing with tensors but 
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 import torch
@@ -24,7 +24,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ... import ops
+from ..._torch_compat.tensors import times_written
 from ..._torch_compat.wrappers import as_plain, tensor_without_memory
+from ...errors import AutodiffError
 from ...ops.batch_norm import BatchActivation
 from .lazy_logits import LazyTensor
 
@@ -38,6 +40,7 @@ class NormRecipe:
     epsilon: float
     of_batch: bool
     tracked: bool
+    versions: tuple[int, int]  # of x and the residual
     residual: Tensor | None = None
     values: Tensor | None = None
 
@@ -47,8 +50,13 @@ class NormRecipe:
         return self.values
 
     def computed(self, activation: BatchActivation) -> Tensor:
+        if (version_of(self.x), version_of(self.residual)) != self.versions:
+            raise AutodiffError(
+                "a part of the model wrote to the input of a batch normalization before it used its result, as it did"
+                " not in its first call; call unfuse on this part"
+            )
         residual = None if self.residual is None else rows_of(self.residual)
-        with torch.set_grad_enabled(self.tracked), as_plain():
+        with torch.set_grad_enabled(self.tracked):
             y = ops.batch_norm(
                 rows_of(self.x),
                 *self.columns,
@@ -103,42 +111,44 @@ def lazy_norm(x: Tensor, columns: tuple[Tensor, Tensor, Tensor, Tensor], epsilon
         epsilon: added to the variance.
         of_batch: whether mean and variance are those of x.
     """
-    return _lazy(NormRecipe(x, columns, epsilon, of_batch, torch.is_grad_enabled()))
+    return _lazy(NormRecipe(x, columns, epsilon, of_batch, torch.is_grad_enabled(), (version_of(x), 0)))
 
 
 def _lazy(recipe: NormRecipe) -> Tensor:
     x = recipe.x
     norm = tensor_without_memory(LazyNorm, x.shape, x.stride(), x.dtype, x.device)
-    norm.recipe = _waiting(recipe)
+    norm.recipe = _watched(recipe)
     return norm
 
 
-class _Waiting(threading.local):
-    def __init__(self) -> None:
-        self.recipes: list[ref[NormRecipe]] = []
+_WATCHERS = threading.local()
 
 
-_WAITING = _Waiting()
-
-
-def _waiting(recipe: NormRecipe) -> NormRecipe:
-    _WAITING.recipes = [it for it in _WAITING.recipes if it() is not None]
-    _WAITING.recipes.append(ref(recipe))
+def _watched(recipe: NormRecipe) -> NormRecipe:
+    if (watcher := getattr(_WATCHERS, "innermost", None)) is not None:
+        watcher.waiting.append(ref(recipe))
     return recipe
 
 
 class ReadBeforeWrites(TorchFunctionMode):
     """A reader of normalizations that wait, before anything writes to their input, or to what is added to them.
 
-    Counts of writes would not do: tensors of inference mode have none.
-
     Attributes:
         memories: the memories that were written to; see `memory_of`.
+        has_read: whether it had to read one.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.memories: set[int] = set()
+        self.memories, self.has_read, self.waiting = set[int](), False, list[ref[NormRecipe]]()
+
+    def __enter__(self) -> Self:
+        _WATCHERS.innermost = self
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        _WATCHERS.innermost = None
+        super().__exit__(*error)
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -146,7 +156,10 @@ class ReadBeforeWrites(TorchFunctionMode):
         writes = _writes_in_place(func) or (kwargs is not None and bool(kwargs.get("inplace")))
         if writes and args and (memory := memory_of(args[0])) is not None:
             self.memories.add(memory)
-            _read_those_of(memory)
+            for recipe in [it for it in (weak() for weak in self.waiting) if it is not None and it.values is None]:
+                if memory in (memory_of(recipe.x), memory_of(recipe.residual)):
+                    recipe.read()
+                    self.has_read = True
         return func(*args, **(kwargs or {}))
 
 
@@ -163,10 +176,9 @@ def memory_of(x: Any) -> int | None:
     return x.untyped_storage().data_ptr() if isinstance(x, Tensor) else None
 
 
-def _read_those_of(memory: int) -> None:
-    for recipe in [it() for it in _WAITING.recipes]:
-        if recipe is not None and recipe.values is None and memory in (memory_of(recipe.x), memory_of(recipe.residual)):
-            recipe.read()
+def version_of(x: Tensor | None) -> int:
+    """The number of writes to a tensor, as autograd counts them; of tensors of inference mode nobody does."""
+    return 0 if x is None or x.is_inference() else times_written(x)
 
 
 def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
@@ -181,9 +193,10 @@ def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
         return None
     if torch.is_grad_enabled() != recipe.tracked or residual.device != recipe.x.device:
         return None
-    longer = replace(recipe, residual=residual, values=None)
+    versions = recipe.versions[0], version_of(residual)
+    longer = NormRecipe(recipe.x, recipe.columns, recipe.epsilon, recipe.of_batch, recipe.tracked, versions, residual)
     if in_place:
-        one.recipe = _waiting(longer)
+        one.recipe = _watched(longer)
         return one
     return _lazy(longer)
 
