@@ -16,6 +16,7 @@ from ._arguments import check_tensor
 from ._function import call
 from ._library import autograd, fake, flops, op
 
+DTYPES = (torch.float32, torch.bfloat16)
 CHANNELS = 16
 """Both numbers of channels are multiples of it."""
 
@@ -54,8 +55,8 @@ def convolution_3x3_reference(x: Tensor, weight: Tensor, transposed: bool = Fals
 
 
 def _check(x: Tensor, weight: Tensor, transposed: bool) -> None:
-    check_tensor("convolution_3x3", "x", x, (torch.float32,))
-    check_tensor("convolution_3x3", "weight", weight, (torch.float32,), x.device)
+    check_tensor("convolution_3x3", "x", x, DTYPES)
+    check_tensor("convolution_3x3", "weight", weight, (x.dtype,), x.device)
     channels_in = x.shape[-1] if x.dim() == 4 else "c"
     first = 0 if transposed else 1
     fits = weight.dim() == 4 and weight.shape[2:] == (3, 3) and weight.shape[first] == channels_in
