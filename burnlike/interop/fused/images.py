@@ -35,6 +35,7 @@ from ...ops.convolution_3x3 import CHANNELS
 from ...ops.depthwise_convolution import DTYPES, FEWEST_CHANNELS
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
+from .half_convolution import half_convolution
 from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, rows_of
 from .reading import methods_of
 from .rebinding import codes_of
@@ -308,12 +309,21 @@ def convolved(module: Any, x: Any) -> Tensor | None:
             return None
         if weight.shape[2:] == (1, 1):
             return _product(module, x) if weight.numel() > _WEIGHTS_PER_VALUE_OF_PRODUCT * x.numel() else None
+        if x.dtype is torch.bfloat16 and (y := _in_bfloat16(x, module)) is not None:
+            return y
         if _has_fewer_products(x, module, options):
             y = ops.convolution_3x3(rows_of(x), weight)
             return (y if module.bias is None else y + module.bias).permute(0, 3, 1, 2)
         if weight.numel() <= _WEIGHTS_PER_VALUE * x.numel():
             return None
         return _channels_last(F.conv2d(_stock_layout(x), weight, module.bias, *options))
+
+
+def _in_bfloat16(x: Tensor, module: Any) -> Tensor | None:
+    padding = _padding_of(module)
+    if padding is None or module.dilation != (1, 1) or not _has_one_dtype(x, module):
+        return None
+    return half_convolution(x, module.weight, module.bias, module.stride, padding)
 
 
 def _product(module: Any, x: Tensor) -> Tensor | None:
