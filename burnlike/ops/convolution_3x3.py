@@ -30,13 +30,13 @@ def convolution_3x3(x: Tensor, weight: Tensor, transposed: bool = False) -> Tens
     weight, and tiles of images, up to 12 MB. A thread keeps of each at most 16 MB for its next call.
 
     Args:
-        x: `[n, h, w, channels_in]`, float32, on a CPU; on other devices it is the reference.
-        weight: `[channels, channels_in, 3, 3]`, as of `nn.Conv2d`.
+        x: `[n, h, w, channels_in]`, float32 or bfloat16, on a CPU; on other devices it is the reference.
+        weight: `[channels, channels_in, 3, 3]` in x's dtype, as of `nn.Conv2d`.
         transposed: `conv_transpose2d(..., padding=1)` instead, which takes `channels` and gives `channels_in`: the
             gradient of the images.
 
     Returns:
-        `[n, h, w, channels]`, contiguous. The bits are the same for any number of threads.
+        `[n, h, w, channels]`, contiguous, rounded once. The bits are the same for any number of threads.
 
     Raises:
         ShapeError: the channels do not fit, or are no multiples of 16.

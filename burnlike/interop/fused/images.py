@@ -31,12 +31,11 @@ from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks, is_stock_conv
 from ..._torch_compat.wrappers import without_overrides
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import cpu_isa
-from ...ops.convolution_3x3 import CHANNELS
 from ...ops.depthwise_convolution import DTYPES, FEWEST_CHANNELS
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
-from .half_convolution import half_convolution
 from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, rows_of
+from .native_convolution import WEIGHTS_PER_VALUE, native_convolution
 from .reading import methods_of
 from .rebinding import codes_of
 from .trials import numbers, untouched_state
@@ -309,21 +308,17 @@ def convolved(module: Any, x: Any) -> Tensor | None:
             return None
         if weight.shape[2:] == (1, 1):
             return _product(module, x) if weight.numel() > _WEIGHTS_PER_VALUE_OF_PRODUCT * x.numel() else None
-        if x.dtype is torch.bfloat16 and (y := _in_bfloat16(x, module)) is not None:
+        padding = _padding_of(module)
+        is_usual = padding is not None and {*module.dilation} == {1} and _has_one_dtype(x, module) and _has_vectors()
+        y = native_convolution(x, weight, module.bias, module.stride, padding) if is_usual else None
+        if y is not None:
             return y
-        if _has_fewer_products(x, module, options):
-            y = ops.convolution_3x3(rows_of(x), weight)
-            return (y if module.bias is None else y + module.bias).permute(0, 3, 1, 2)
-        if weight.numel() <= _WEIGHTS_PER_VALUE * x.numel():
+        if weight.numel() <= WEIGHTS_PER_VALUE * x.numel():
             return None
         return _channels_last(F.conv2d(_stock_layout(x), weight, module.bias, *options))
 
 
-def _in_bfloat16(x: Tensor, module: Any) -> Tensor | None:
-    padding = _padding_of(module)
-    if padding is None or module.dilation != (1, 1) or not _has_one_dtype(x, module):
-        return None
-    return half_convolution(x, module.weight, module.bias, module.stride, padding)
+_WEIGHTS_PER_VALUE_OF_PRODUCT = 16
 
 
 def _product(module: Any, x: Tensor) -> Tensor | None:
@@ -363,24 +358,6 @@ def _padding_of(module: Any) -> Any:
 
 def _has_vectors() -> bool:
     return cpu_isa() not in (None, "default")
-
-
-def _has_fewer_products(x: Tensor, module: Any, options: tuple[Any, ...]) -> bool:
-    """True for a convolution that `ops.convolution_3x3` computes, and faster than oneDNN.
-
-    By the instruction set and sizes alone, so that the bits are the same in each run.
-    """
-    channels, channels_in, *kernel = module.weight.shape
-    if options not in _OF_BORDER_ONE or kernel != [3, 3] or channels % CHANNELS or channels_in % CHANNELS:
-        return False
-    is_float32 = x.dtype == torch.float32 and _has_one_dtype(x, module)
-    pixels = x.numel() // x.shape[1]
-    return is_float32 and pixels * _CHANNELS_PER_PIXEL >= max(channels, channels_in) and _has_vectors()
-
-
-_OF_BORDER_ONE = (((1, 1), (1, 1), (1, 1)), ((1, 1), "same", (1, 1)))
-"""Strides, padding and dilation of convolutions that `ops.convolution_3x3` computes."""
-_WEIGHTS_PER_VALUE, _WEIGHTS_PER_VALUE_OF_PRODUCT, _CHANNELS_PER_PIXEL = 3, 16, 4
 
 
 def is_convolution_of_images(module: nn.Module) -> bool:
