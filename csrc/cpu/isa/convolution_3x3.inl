@@ -314,13 +314,9 @@ void gather_weights(
 }
 
 template <int kTile, class Element>
-constexpr Convolution3x3Kernels<Element> kTiles = {
-    pack_convolution<kTile, Element>,
-    spread_inputs<kTile, Element>,
-    spread_gradients<kTile, Element>,
-    tile_product,
-    gather_results<kTile, Element>,
-    gather_weights<kTile, Element>};
+constexpr Convolution3x3Kernels<Element> kTiles = {pack_convolution<kTile, Element>, spread_inputs<kTile, Element>,
+                                                   spread_gradients<kTile, Element>, tile_product,
+                                                   gather_results<kTile, Element>,   gather_weights<kTile, Element>};
 
 template <int kTile>
 constexpr PerFloatOrBFloat16<Convolution3x3Kernels> kConvolution = {kTiles<kTile, float>, kTiles<kTile, BFloat16>};
