@@ -16,6 +16,7 @@ from ._arguments import check_tensor
 from ._function import call
 from ._library import autograd, fake, flops, op
 
+DTYPES = (torch.float32, torch.bfloat16)
 CHANNELS = 16
 """Both numbers of channels are multiples of it."""
 
@@ -29,13 +30,13 @@ def convolution_3x3(x: Tensor, weight: Tensor, transposed: bool = False) -> Tens
     weight, and tiles of images, up to 12 MB. A thread keeps of each at most 16 MB for its next call.
 
     Args:
-        x: `[n, h, w, channels_in]`, float32, on a CPU; on other devices it is the reference.
-        weight: `[channels, channels_in, 3, 3]`, as of `nn.Conv2d`.
+        x: `[n, h, w, channels_in]`, float32 or bfloat16, on a CPU; on other devices it is the reference.
+        weight: `[channels, channels_in, 3, 3]` in x's dtype, as of `nn.Conv2d`.
         transposed: `conv_transpose2d(..., padding=1)` instead, which takes `channels` and gives `channels_in`: the
             gradient of the images.
 
     Returns:
-        `[n, h, w, channels]`, contiguous. The bits are the same for any number of threads.
+        `[n, h, w, channels]`, contiguous, rounded once. The bits are the same for any number of threads.
 
     Raises:
         ShapeError: the channels do not fit, or are no multiples of 16.
@@ -54,8 +55,8 @@ def convolution_3x3_reference(x: Tensor, weight: Tensor, transposed: bool = Fals
 
 
 def _check(x: Tensor, weight: Tensor, transposed: bool) -> None:
-    check_tensor("convolution_3x3", "x", x, (torch.float32,))
-    check_tensor("convolution_3x3", "weight", weight, (torch.float32,), x.device)
+    check_tensor("convolution_3x3", "x", x, DTYPES)
+    check_tensor("convolution_3x3", "weight", weight, (x.dtype,), x.device)
     channels_in = x.shape[-1] if x.dim() == 4 else "c"
     first = 0 if transposed else 1
     fits = weight.dim() == 4 and weight.shape[2:] == (3, 3) and weight.shape[first] == channels_in

@@ -29,9 +29,11 @@ constexpr int64_t kFewestTiles = 24;
 constexpr int64_t kFewestSummed = 16;
 
 void check_images(const Tensor& x) {
+  const ElementKind kind = element_kind(x);
   STD_TORCH_CHECK(
-      x.is_cpu() && x.dim() == 4 && element_kind(x) == ElementKind::kFloat32 && x.size(3) % kChannels == 0,
-      "convolution_3x3: expected images [n, h, w, c] in float32, with c a multiple of 16");
+      x.is_cpu() && x.dim() == 4 && (kind == ElementKind::kFloat32 || kind == ElementKind::kBFloat16) &&
+          x.size(3) % kChannels == 0,
+      "convolution_3x3: expected images [n, h, w, c] in float32 or bfloat16, with c a multiple of 16");
 }
 
 TiledImages tiled(const Tensor& x, int64_t channels, int64_t tile) {
@@ -43,12 +45,17 @@ int64_t tiles_of(const Tensor& x, int64_t tile) {
   return x.size(0) * images.down * images.right;
 }
 
-// The tiles by which fewer products are formed. That a weight is transformed costs as much as so many tiles.
-const Convolution3x3Kernels& kernels_of(const Tensor& x) {
+// The size of tiles by which fewer products are formed. That a weight is transformed costs as much as so many tiles.
+int64_t tile_of(const Tensor& x) {
   constexpr int64_t kTilesOfWeight = 64;
   const int64_t products_2 = 16 * (tiles_of(x, 2) + kTilesOfWeight);
   const int64_t products_4 = 36 * (tiles_of(x, 4) + kTilesOfWeight);
-  return products_4 < products_2 ? convolution_in_tiles_of_4() : convolution_in_tiles_of_2();
+  return products_4 < products_2 ? 4 : 2;
+}
+
+template <class Element>
+const Convolution3x3Kernels<Element>& kernels_of(int64_t tile, Element element) {
+  return (tile == 4 ? convolution_in_tiles_of_4() : convolution_in_tiles_of_2())(element);
 }
 
 // Two things that a call needs memory for: at once, and in one thread.
@@ -93,54 +100,57 @@ int64_t even_blocks(int64_t tiles, int64_t size) {
 Tensor convolution_3x3(const Tensor& x_any, const Tensor& weight_any, bool transposed) {
   forward_calls.add();
   check_images(x_any);
+  const ElementKind kind = element_kind(x_any);
   STD_TORCH_CHECK(
-      weight_any.is_cpu() && weight_any.dim() == 4 && element_kind(weight_any) == ElementKind::kFloat32 &&
-          weight_any.size(2) == 3 && weight_any.size(3) == 3 && weight_any.size(transposed ? 0 : 1) == x_any.size(3) &&
+      weight_any.is_cpu() && weight_any.dim() == 4 && element_kind(weight_any) == kind && weight_any.size(2) == 3 &&
+          weight_any.size(3) == 3 && weight_any.size(transposed ? 0 : 1) == x_any.size(3) &&
           weight_any.size(transposed ? 1 : 0) % kChannels == 0,
-      "convolution_3x3: expected a weight [channels, channels_in, 3, 3] in float32 that fits the images");
+      "convolution_3x3: expected a weight [channels, channels_in, 3, 3] of the images' dtype that fits them");
   const Tensor x = as_contiguous(x_any);
   const Tensor weight = as_contiguous(weight_any);
   const int64_t channels_in = x.size(3);
   const int64_t channels = weight.size(transposed ? 1 : 0);
-  const Tensor y = new_contiguous({x.size(0), x.size(1), x.size(2), channels}, ElementKind::kFloat32, x);
+  const Tensor y = new_contiguous({x.size(0), x.size(1), x.size(2), channels}, kind, x);
   if (y.numel() == 0) return y;
-  const Convolution3x3Kernels& kernels = kernels_of(x);
-  const int64_t places = (kernels.tile + 2) * (kernels.tile + 2);
-  const TiledImages inputs = tiled(x, channels_in, kernels.tile);
-  const TiledImages results = tiled(x, channels, kernels.tile);
-  const int64_t tiles = tiles_of(x, kernels.tile);
-  const float* x_data = data_of<float>(x);
-  const float* weight_data = data_of<float>(weight);
-  float* y_data = mutable_data_of<float>(y);
-
-  const Floats packed(Purpose::kWeight, places * channels_in * channels);
-  float* packed_data = packed.data();
-  for_rows(channels_in, 16 * channels, [&](int64_t begin, int64_t end) {
-    kernels.pack(weight_data, packed_data, weight.size(0), weight.size(1), transposed, begin, end);
-  });
-
+  const int64_t tile = tile_of(x);
+  const int64_t places = (tile + 2) * (tile + 2);
+  const TiledImages inputs = tiled(x, channels_in, tile);
+  const TiledImages results = tiled(x, channels, tile);
+  const int64_t tiles = tiles_of(x, tile);
   const int64_t of_near = kNearValues / (places * (channels_in + channels));
   const int64_t blocks = even_blocks(tiles, std::max(of_near, kFewestTiles));
   const int64_t most = (tiles + blocks - 1) / blocks;
   // Places a power of two apart would share the same few lines of the cache.
   const int64_t x_stride = most * channels_in + kChannels;
   const int64_t y_stride = most * channels + kChannels;
-  torch::stable::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
-    const Floats memory(Purpose::kTiles, places * (x_stride + y_stride));
-    const TilePlaces in{memory.data(), x_stride};
-    const TilePlaces out{memory.data() + places * x_stride, y_stride};
-    for (int64_t block = first; block < last; ++block) {
-      const int64_t begin = tiles * block / blocks;
-      const int64_t end = tiles * (block + 1) / blocks;
-      kernels.spread(x_data, inputs, in, begin, end);
-      for (int64_t place = 0; place < places; ++place) {
-        const float* weights = packed_data + place * channels_in * channels;
-        kernels.product(
-            {in.data + place * in.stride, channels_in, 1, weights, 0, out.data + place * out.stride, end - begin,
-             channels_in, channels, false});
+  const Floats packed(Purpose::kWeight, places * channels_in * channels);
+  float* packed_data = packed.data();
+  with_float_or_bfloat16(kind, [&](auto element) {
+    using Element = decltype(element);
+    const auto& kernels = kernels_of(tile, element);
+    const Element* x_data = data_of<Element>(x);
+    const Element* weight_data = data_of<Element>(weight);
+    Element* y_data = mutable_data_of<Element>(y);
+    for_rows(channels_in, 16 * channels, [&](int64_t begin, int64_t end) {
+      kernels.pack(weight_data, packed_data, weight.size(0), weight.size(1), transposed, begin, end);
+    });
+    torch::stable::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+      const Floats memory(Purpose::kTiles, places * (x_stride + y_stride));
+      const TilePlaces in{memory.data(), x_stride};
+      const TilePlaces out{memory.data() + places * x_stride, y_stride};
+      for (int64_t block = first; block < last; ++block) {
+        const int64_t begin = tiles * block / blocks;
+        const int64_t end = tiles * (block + 1) / blocks;
+        kernels.spread(x_data, inputs, in, begin, end);
+        for (int64_t place = 0; place < places; ++place) {
+          const float* weights = packed_data + place * channels_in * channels;
+          kernels.product(
+              {in.data + place * in.stride, channels_in, 1, weights, 0, out.data + place * out.stride, end - begin,
+               channels_in, channels, false});
+        }
+        kernels.gather(out, results, y_data, begin, end);
       }
-      kernels.gather(out, results, y_data, begin, end);
-    }
+    });
   });
   return y;
 }
@@ -150,6 +160,8 @@ Tensor convolution_3x3_backward(const Tensor& grad_any, const Tensor& x_any) {
   backward_calls.add();
   check_images(x_any);
   check_images(grad_any);
+  const ElementKind kind = element_kind(x_any);
+  STD_TORCH_CHECK(element_kind(grad_any) == kind, "convolution_3x3_backward: the images have other dtypes");
   for (int64_t dim = 0; dim < 3; ++dim) {
     STD_TORCH_CHECK(grad_any.size(dim) == x_any.size(dim), "convolution_3x3_backward: the images have other sizes");
   }
@@ -157,19 +169,18 @@ Tensor convolution_3x3_backward(const Tensor& grad_any, const Tensor& x_any) {
   const Tensor x = as_contiguous(x_any);
   const int64_t channels_in = x.size(3);
   const int64_t channels = grad.size(3);
-  const Tensor grad_weight = new_contiguous({channels, channels_in, 3, 3}, ElementKind::kFloat32, x);
-  float* grad_weight_data = mutable_data_of<float>(grad_weight);
-  const Convolution3x3Kernels& kernels = kernels_of(x);
-  const int64_t tiles = tiles_of(x, kernels.tile);
+  const Tensor grad_weight = new_contiguous({channels, channels_in, 3, 3}, kind, x);
+  const int64_t tile = tile_of(x);
+  const int64_t tiles = tiles_of(x, tile);
   if (tiles == 0 || channels == 0 || channels_in == 0) {
-    std::fill_n(grad_weight_data, grad_weight.numel(), 0.0F);
+    with_float_or_bfloat16(kind, [&](auto element) {
+      std::fill_n(mutable_data_of<decltype(element)>(grad_weight), grad_weight.numel(), decltype(element){});
+    });
     return grad_weight;
   }
-  const int64_t places = (kernels.tile + 2) * (kernels.tile + 2);
-  const TiledImages inputs = tiled(x, channels_in, kernels.tile);
-  const TiledImages results = tiled(x, channels, kernels.tile);
-  const float* x_data = data_of<float>(x);
-  const float* grad_data = data_of<float>(grad);
+  const int64_t places = (tile + 2) * (tile + 2);
+  const TiledImages inputs = tiled(x, channels_in, tile);
+  const TiledImages results = tiled(x, channels, tile);
   const int64_t size = std::min(std::max(kSharedValues / (places * (channels_in + channels)), kFewestSummed), tiles);
   const int64_t blocks = (tiles + size - 1) / size;
   const int64_t most = (tiles + blocks - 1) / blocks;
@@ -180,23 +191,30 @@ Tensor convolution_3x3_backward(const Tensor& grad_any, const Tensor& x_any) {
   float* of_grad = of_x + places * x_stride;
   const Floats products(Purpose::kWeight, places * channels_in * channels);
   float* sums = products.data();
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t begin = tiles * block / blocks;
-    const int64_t end = tiles * (block + 1) / blocks;
-    for_rows(end - begin, places * (channels + channels_in), [&](int64_t first, int64_t last) {
-      kernels.spread(x_data, inputs, {of_x + first * channels_in, x_stride}, begin + first, begin + last);
-      kernels.spread_grad(grad_data, results, {of_grad + first * channels, grad_stride}, begin + first, begin + last);
+  with_float_or_bfloat16(kind, [&](auto element) {
+    using Element = decltype(element);
+    const auto& kernels = kernels_of(tile, element);
+    const Element* x_data = data_of<Element>(x);
+    const Element* grad_data = data_of<Element>(grad);
+    Element* grad_weight_data = mutable_data_of<Element>(grad_weight);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t begin = tiles * block / blocks;
+      const int64_t end = tiles * (block + 1) / blocks;
+      for_rows(end - begin, places * (channels + channels_in), [&](int64_t first, int64_t last) {
+        kernels.spread(x_data, inputs, {of_x + first * channels_in, x_stride}, begin + first, begin + last);
+        kernels.spread_grad(grad_data, results, {of_grad + first * channels, grad_stride}, begin + first, begin + last);
+      });
+      torch::stable::parallel_for(0, places, 1, [&](int64_t first, int64_t last) {
+        for (int64_t place = first; place < last; ++place) {
+          kernels.product(
+              {of_x + place * x_stride, 1, channels_in, of_grad + place * grad_stride, channels,
+               sums + place * channels_in * channels, channels_in, end - begin, channels, block > 0});
+        }
+      });
+    }
+    for_rows(channels / kChannels, kChannels * channels_in * places, [&](int64_t begin, int64_t end) {
+      kernels.gather_weight(sums, grad_weight_data, channels, channels_in, begin * kChannels, end * kChannels);
     });
-    torch::stable::parallel_for(0, places, 1, [&](int64_t first, int64_t last) {
-      for (int64_t place = first; place < last; ++place) {
-        kernels.product(
-            {of_x + place * x_stride, 1, channels_in, of_grad + place * grad_stride, channels,
-             sums + place * channels_in * channels, channels_in, end - begin, channels, block > 0});
-      }
-    });
-  }
-  for_rows(channels / kChannels, kChannels * channels_in * places, [&](int64_t begin, int64_t end) {
-    kernels.gather_weight(sums, grad_weight_data, channels, channels_in, begin * kChannels, end * kChannels);
   });
   return grad_weight;
 }

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from burnlike import ops
-from burnlike.interop.fused import images
+from burnlike.interop.fused import images, native_convolution
 from burnlike.ops import native_status
 
 from .test_fuse_images import SIZE, assert_same, pair, step
@@ -43,6 +43,60 @@ def test_convolutions_of_3_x_3_have_fewer_products(change: dict[str, Any], calls
     with torch.autocast("cpu"):
         fused(x)
     assert native_status().calls["convolution_3x3"] - before == calls
+
+
+IN_BFLOAT16: dict[str, tuple[dict[str, Any], int, tuple[int, int]]] = {
+    "tiles": ({}, 16, (2, 1)),
+    "with a bias": ({"bias": True}, 16, (0, 1)),
+    "few pixels": ({}, 8, (0, 1)),
+    "few pixels beside the weight": ({"out_channels": 64}, 1, (0, 0)),
+    "a stride": ({"stride": 2, "out_channels": 64, "bias": True}, 5, (0, 0)),
+    "another kernel": ({"kernel_size": (5, 2), "padding": 0, "out_channels": 128}, 6, (0, 0)),
+    "few weights": ({"stride": 2}, 16, (0, 0)),
+}
+"""Options of a convolution, the size of its image, and calls of `convolution_3x3` and for the gradient of a weight."""
+
+
+@pytest.mark.skipif("avx512_bf16" not in native_status().isas, reason="products of bfloat16 are oneDNN's")
+@pytest.mark.parametrize("name", IN_BFLOAT16)
+def test_convolutions_in_bfloat16_are_as_near_to_float64_as_the_stock_ones(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_convolution, "_HAS_AMX", False)
+    change, size, calls = IN_BFLOAT16[name]
+    options = {"in_channels": 32, "out_channels": 32, "kernel_size": 3, "padding": 1, "bias": False, **change}
+    stock, fused = pair(nn.Sequential(nn.Conv2d(3, 32, 1), nn.Conv2d(**options)).bfloat16())
+    x = torch.randn(2, 3, size, size).bfloat16()
+    counts = native_status().calls
+    results, others = step(fused, x), step(stock, x)
+    after = native_status().calls
+    names = ("convolution_3x3", "convolution_3x3_backward")
+    assert tuple(after[it] - counts[it] for it in names) == calls
+    for one, other, exact in zip(results, others, step(stock.double(), x.double()), strict=True):
+        assert one.dtype == torch.bfloat16
+        distance, of_stock = ((it.double() - exact).norm() for it in (one, other))
+        assert distance <= 1.2 * of_stock + 4e-3 * exact.norm()
+
+
+@pytest.mark.skipif("avx512_bf16" not in native_status().isas, reason="products of bfloat16 are oneDNN's")
+@pytest.mark.parametrize("stride", [1, 2])
+def test_second_derivatives_of_convolutions_in_bfloat16_are_those_of_the_stock_one(
+    stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_convolution, "_HAS_AMX", False)
+    x, weight = torch.randn(2, 32, 6, 6).bfloat16(), torch.randn(64, 32, 3, 3).bfloat16() / 17
+    x = x.contiguous(memory_format=torch.channels_last)
+
+    def second(convolve: Any) -> tuple[torch.Tensor, ...]:
+        leaves = x.clone().requires_grad_(), weight.clone().requires_grad_()
+        y = convolve(*leaves)
+        first = torch.autograd.grad(y.float().square().sum(), leaves, create_graph=True)
+        return torch.autograd.grad(sum(it.float().square().sum() for it in first), leaves)
+
+    native = second(lambda *leaves: native_convolution.native_convolution(*leaves, None, (stride,) * 2, 1))
+    stock = second(lambda *leaves: nn.functional.conv2d(*leaves, None, stride, 1))
+    for one, other in zip(native, stock, strict=True):
+        assert (one - other).float().norm() < 0.02 * other.float().norm()
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ SIZES: list[Sizes] = [
     (24, 16, 16, 64, 80),  # in tiles of 4 x 4, and several blocks in both passes
     (40, 12, 12, 96, 32),
 ]
+DTYPES = [torch.float32, torch.bfloat16]
 ISAS = [isa for isa in native_status().isas if isa != "avx512_bf16"]
 
 
@@ -65,9 +66,28 @@ def test_results_and_gradients_are_near_those_of_float64(sizes: Sizes, transpose
         assert distance < 3e-6
 
 
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_bfloat16_is_as_near_to_float64_as_torchs(sizes: Sizes) -> None:
+    tensors = tensors_of(sizes, torch.bfloat16)
+    exact = results_of(conv2d, *(it.double() for it in tensors))
+    for actual, other, expected in zip(
+        *(results_of(it, *tensors) for it in (ops.convolution_3x3, conv2d)), exact, strict=True
+    ):
+        assert actual.dtype == torch.bfloat16
+        distance, of_torch = ((it.double() - expected).norm() for it in (actual, other))
+        assert distance <= 1.05 * of_torch
+
+
+def test_a_value_that_is_not_a_number_stays_one_in_bfloat16() -> None:
+    x, weight, _ = tensors_of((1, 4, 4, 16, 16), torch.bfloat16)
+    x[0, 1, 1, 3] = torch.nan
+    assert ops.convolution_3x3(x, weight)[0, :3, :3].isnan().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("sizes", SIZES[-3:], ids=str)
-def test_bits_are_the_same_for_any_number_of_threads(sizes: Sizes) -> None:
-    tensors = tensors_of(sizes)
+def test_bits_are_the_same_for_any_number_of_threads(sizes: Sizes, dtype: torch.dtype) -> None:
+    tensors = tensors_of(sizes, dtype)
     threads = torch.get_num_threads()
     expected = results_of(ops.convolution_3x3, *tensors)
     try:
@@ -90,8 +110,9 @@ def test_every_instruction_set_is_near_float64(isa: str) -> None:
 
 
 @pytest.mark.skipif("avx512" not in ISAS, reason="one of the two is not on this processor")
-def test_avx2_and_avx512_give_the_same_bits() -> None:
-    tensors = tensors_of((3, 9, 6, 48, 80))
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_avx2_and_avx512_give_the_same_bits(dtype: torch.dtype) -> None:
+    tensors = tensors_of((3, 9, 6, 48, 80), dtype)
     results: list[Any] = []
     for isa in ("avx2", "avx512"):
         with force_cpu_isa(isa):
@@ -118,8 +139,9 @@ def test_second_derivatives_are_those_of_the_reference() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("raw", ["convolution_3x3", "convolution_3x3_backward"])
-def test_opcheck(raw: str, transposed: bool) -> None:
-    x, weight, grad = (it.requires_grad_() for it in tensors_of((2, 4, 4, 32, 16)))
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_opcheck(raw: str, transposed: bool, dtype: torch.dtype) -> None:
+    x, weight, grad = (it.requires_grad_() for it in tensors_of((2, 4, 4, 32, 16), dtype))
     arguments = (grad if transposed else x, weight, transposed) if raw == "convolution_3x3" else (grad, x)
     torch.library.opcheck(getattr(torch.ops.burnlike, raw).default, arguments)
 

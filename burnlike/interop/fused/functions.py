@@ -24,9 +24,10 @@ from ...ops.bernoulli_noise import dropout as native_dropout
 from ...ops.bias_gelu import approximate_gelu
 from ...ops.cross_entropy import Reduction, loss_dtype, unrounded_loss
 from ...ops.linear import multiplies_faster
-from .images import drawn, in_channels_last, is_channels_last
+from .image_layouts import is_channels_last, rows_of
+from .images import drawn, in_channels_last
 from .lazy_logits import LazyLogits, loss_of
-from .lazy_norm import lazy_norm, rows_of
+from .lazy_norm import lazy_norm
 from .recurrent import lstm as native_lstm
 
 

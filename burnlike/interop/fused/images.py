@@ -17,7 +17,7 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from functools import cache, lru_cache, partial, update_wrapper
+from functools import cache, update_wrapper
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,13 +31,11 @@ from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks
 from ..._torch_compat.wrappers import without_overrides
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import cpu_isa
-from ...ops.convolution_3x3 import CHANNELS
-from ...ops.depthwise_convolution import DTYPES, FEWEST_CHANNELS
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
-from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, rows_of, version_of
-from .reading import methods_of
-from .rebinding import codes_of
+from .image_layouts import channels_last, is_channels_last, rows_of, stock_layout
+from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, version_of
+from .native_convolution import are_native_groups, way_of
 from .trials import numbers, untouched_state
 
 OP = "channels_last"
@@ -45,8 +43,6 @@ IN_CHANNELS_LAST = "convolution_in_channels_last"
 """The name of the rule for convolutions within a part."""
 FEWEST_CONVOLUTIONS = 2
 """Of a part: one alone gains less than the conversions take."""
-CONCATENATIONS, MOST_CONCATENATIONS = frozenset({"cat", "concat"}), 8
-"""Names of functions, and how many modules of a part may call them: a UNet has four, a DenseNet 62."""
 
 
 class _Computing(threading.local):  # a part in one thread is not to change modules of another
@@ -59,10 +55,6 @@ _COMPUTING = _Computing()
 def in_channels_last() -> bool:
     """True while a part computes in channels_last in this thread."""
     return not torch.compiler.is_compiling() and _COMPUTING.layout is not None
-
-
-def is_channels_last(x: Tensor) -> bool:
-    return x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
 
 
 def fuse_images(model: nn.Module) -> Iterator[tuple[nn.Module, FusedForward]]:
@@ -85,26 +77,11 @@ def _parts(module: nn.Module, answers: dict[nn.Module, bool]) -> Iterator[nn.Mod
 
 
 def _is_worth_it(part: nn.Module) -> bool:
-    """True for parts of the kinds that gain: measured on an AMD EPYC (Zen 5, 2 cores), a ResNeXt took 1.1 times as
-    long in channels_last, by convolutions in groups, and a DenseNet 1.05 times, by its concatenations.
-    """
-    convolutions = [it for it in part.modules() if isinstance(it, nn.Conv2d)]
-    if len(convolutions) < FEWEST_CONVOLUTIONS or any(map(_loses, convolutions)):
-        return False
-    return sum(map(_concatenates, part.modules())) <= MOST_CONCATENATIONS
-
-
-def _loses(convolution: nn.Conv2d) -> bool:
-    is_native = convolution.weight.dtype in DTYPES and cpu_isa() not in (None, "default")
-    has_group_of_several = convolution.groups < convolution.in_channels
-    return convolution.groups > 1 and (has_group_of_several or not is_native)
-
-
-def _concatenates(module: nn.Module) -> bool:
-    _, stock = stock_forward(type(module))
-    functions = [] if stock is None else [stock, *(it for _, it in methods_of(type(module), stock))]
-    codes = (code for function in functions for code in codes_of(function.__code__))
-    return any(not CONCATENATIONS.isdisjoint(code.co_names) for code in codes)
+    """True for parts of the kinds that gain: oneDNN's convolutions in groups lose in channels_last."""
+    convolutions = [module for module in part.modules() if isinstance(module, nn.Conv2d)]
+    in_groups = (convolution for convolution in convolutions if convolution.groups > 1)
+    are_native = all(are_native_groups(convolution.groups, convolution.weight) for convolution in in_groups)
+    return are_native and len(convolutions) >= FEWEST_CONVOLUTIONS
 
 
 def _is_known_whole(module: nn.Module, answers: dict[nn.Module, bool]) -> bool:
@@ -170,7 +147,7 @@ def _computed(
     layout = None if torch.compiler.is_compiling() or in_channels_last() else _layout_of(module, inputs)
     if layout is None:
         return stock(module, *arguments, **keywords)
-    converted = [_channels_last(it) if isinstance(it, Tensor) and it.dim() == 4 else it for it in inputs]
+    converted = [channels_last(it) if isinstance(it, Tensor) and it.dim() == 4 else it for it in inputs]
     twins = [(x, twin, version_of(twin)) for x, twin in zip(inputs, converted, strict=True) if twin is not x]
     by_name = dict(zip(keywords, converted[len(arguments) :], strict=True))
     seen = _WITHOUT_WRITES.setdefault(module, set())
@@ -253,7 +230,7 @@ def _outward(value: Any, layout: torch.memory_format) -> Any:
         value = value.recipe.read()
     if isinstance(value, Tensor):
         is_other = layout is torch.contiguous_format and is_channels_last(value)
-        return _stock_layout(value) if is_other else value
+        return stock_layout(value) if is_other else value
     if isinstance(value, tuple | list):
         items = [_outward(it, layout) for it in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -272,32 +249,8 @@ def drawn(x: Tensor, draw: Callable[[Tensor], Tensor], *, in_place: bool) -> Ten
     if not is_other or not isinstance(x, Tensor) or not is_channels_last(x) or x.is_contiguous():
         return None
     x = x.recipe.read() if isinstance(x, LazyNorm) else x
-    result = _channels_last(draw(_stock_layout(x)))
+    result = channels_last(draw(stock_layout(x)))
     return x.copy_(result) if in_place else result
-
-
-class _Layout(torch.autograd.Function):
-    """A copy of an image in a layout, whose gradient is in the layout before.
-
-    Behind `contiguous()` a gradient would stay in the new one, beside activations and for code that have the other.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, layout: torch.memory_format, before: torch.memory_format) -> Tensor:
-        ctx.before = before
-        return x.contiguous(memory_format=layout)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return grad.contiguous(memory_format=ctx.before), None, None
-
-
-def _stock_layout(x: Tensor) -> Tensor:
-    return x if x.is_contiguous() else _Layout.apply(x, torch.contiguous_format, torch.channels_last)
-
-
-def _channels_last(x: Tensor) -> Tensor:
-    return x if is_channels_last(x) else _Layout.apply(x, torch.channels_last, torch.contiguous_format)
 
 
 def convolved(module: Any, x: Any) -> Tensor | None:
@@ -313,67 +266,5 @@ def convolved(module: Any, x: Any) -> Tensor | None:
             return None
         has_one_dtype = x.dtype == weight.dtype == (weight if bias is None else bias).dtype
         dtype = x.dtype if has_one_dtype and not torch.is_autocast_enabled("cpu") else None
-        way = _way(x.shape, weight.shape, dtype, options, cpu_isa())
+        way = way_of(x.shape, weight.shape, dtype, options, cpu_isa())
         return None if way is None else way(x, weight, bias)
-
-
-@lru_cache(4096)  # a dozen questions for each convolution, in each call
-def _way(size: torch.Size, weight_size: torch.Size, dtype: torch.dtype | None, options: Any, isa: str | None) -> Any:
-    """A function of an image, a weight and a bias of one dtype, or else None; None for what oneDNN computes.
-
-    By sizes and the instruction set alone, so that the bits are the same in each run.
-    """
-    (channels, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
-    has_vectors = isa not in (None, "default")
-    if groups > 1:
-        side, is_alike = _side(padding, kernel), groups == size[1] == channels >= FEWEST_CHANNELS and channels_in == 1
-        if not is_alike or len({*stride}) > 1 or dilation != (1, 1) or side is None:
-            return None
-        fits = all(length + 2 * side >= least for length, least in zip(size[2:], kernel, strict=True))
-        return partial(_of_each_channel, stride[0], side) if fits and dtype in DTYPES and has_vectors else None
-    if size[1] != channels_in:
-        return None
-    if kernel == [1, 1]:
-        is_large = weight_size.numel() > _WEIGHTS_PER_VALUE_OF_PRODUCT * size.numel()
-        is_product = is_large and padding in ((0, 0), "same", "valid") and dtype is not None
-        return partial(_product, stride) if is_product else None
-    is_usual = kernel == [3, 3] and stride == dilation == (1, 1) and padding in ((1, 1), "same")
-    fits = dtype == torch.float32 and not channels % CHANNELS and not channels_in % CHANNELS and has_vectors
-    pixels = size[0] * size[2] * size[3]
-    if is_usual and fits and pixels * _CHANNELS_PER_PIXEL >= max(channels, channels_in):
-        return _by_fewer_products
-    is_large = weight_size.numel() > _WEIGHTS_PER_VALUE * size.numel()
-    return partial(_in_stock_layout, options) if is_large else None
-
-
-_WEIGHTS_PER_VALUE, _WEIGHTS_PER_VALUE_OF_PRODUCT, _CHANNELS_PER_PIXEL = 3, 16, 4
-
-
-def _side(padding: Any, kernel: list[int]) -> int | None:
-    """The zeros on each side of an image; None where they differ."""
-    if padding == "same":
-        return kernel[0] // 2 if kernel[0] == kernel[1] and kernel[0] % 2 else None
-    return padding[0] if len({*padding}) == 1 else None
-
-
-def _of_each_channel(stride: int, side: int, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return ops.depthwise_convolution(rows_of(x), weight, bias, stride, side).permute(0, 3, 1, 2)
-
-
-def _product(stride: tuple[int, int], x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A convolution of 1 x 1 as the product that it is: oneDNN copies its weight for each pass."""
-    rows = rows_of(x)[:, :: stride[0], :: stride[1]].contiguous()
-    return ops.linear(rows, weight.flatten(1), bias).permute(0, 3, 1, 2)
-
-
-def _by_fewer_products(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    y = ops.convolution_3x3(rows_of(x), weight)
-    return (y if bias is None else y + bias).permute(0, 3, 1, 2)
-
-
-def _in_stock_layout(options: tuple[Any, ...], x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A convolution whose weight is much larger than its image, and read faster so.
-
-    Of 16 x 512 x 2 x 2 by 512 x 512 x 3 x 3, both passes take 4.9 instead of 14.0 ms on an AMD EPYC (Zen 5, 2 cores).
-    """
-    return _channels_last(F.conv2d(_stock_layout(x), weight, bias, *options))

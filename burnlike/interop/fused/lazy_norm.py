@@ -28,6 +28,7 @@ from ..._torch_compat.tensors import times_written
 from ..._torch_compat.wrappers import as_plain, tensor_without_memory
 from ...errors import AutodiffError
 from ...ops.batch_norm import BatchActivation
+from .image_layouts import images_of, rows_of
 from .lazy_logits import LazyTensor
 
 
@@ -65,12 +66,7 @@ class NormRecipe:
                 activation=activation,
                 of_batch=self.of_batch,
             )
-            return y.permute(0, 3, 1, 2)
-
-
-def rows_of(x: Tensor) -> Tensor:
-    """An image `[n, c, h, w]` in channels_last as contiguous rows `[n, h, w, c]`."""
-    return x.permute(0, 2, 3, 1)
+            return images_of(y)
 
 
 class LazyNorm(LazyTensor):

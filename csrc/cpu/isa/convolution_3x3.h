@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "burnlike/element.h"
 #include "kernel_table.h"
 
 namespace burnlike::cpu {
@@ -32,34 +33,34 @@ struct TileProduct {
   bool adds;
 };
 
+// `Element` is that of images, weights and results; tiles are in float32.
+template <class Element>
 struct Convolution3x3Kernels {
-  int64_t tile;
-
   // The weight `[channels, channels_in, 3, 3]` as `[place, panel, channel of the input, channel of the result]`, of
   // input channels [begin, end). `transposed`: of the convolution that is the gradient of one with this weight.
   void (*pack)(
-      const float* weight, float* packed, int64_t channels, int64_t channels_in, bool transposed, int64_t begin,
+      const Element* weight, float* packed, int64_t channels, int64_t channels_in, bool transposed, int64_t begin,
       int64_t end);
 
   // Tiles [begin, end) of x with a border of one, transformed, into rows 0 to end - begin.
-  void (*spread)(const float* x, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end);
+  void (*spread)(const Element* x, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end);
 
   // The same of the gradient of results.
   void (*spread_grad)(
-      const float* grad, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end);
+      const Element* grad, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end);
 
   void (*product)(const TileProduct&);
 
   // The results of tiles [begin, end).
-  void (*gather)(const TilePlaces& tiles, const TiledImages& images, float* y, int64_t begin, int64_t end);
+  void (*gather)(const TilePlaces& tiles, const TiledImages& images, Element* y, int64_t begin, int64_t end);
 
   // The gradient of the weight `[channels, channels_in, 3, 3]` of `[place, channels_in, channels]`, of channels
   // [begin, end), which are multiples of 16.
   void (*gather_weight)(
-      const float* products, float* grad_weight, int64_t channels, int64_t channels_in, int64_t begin, int64_t end);
+      const float* products, Element* grad_weight, int64_t channels, int64_t channels_in, int64_t begin, int64_t end);
 };
 
-BURNLIKE_KERNELS(Convolution3x3Kernels, convolution_in_tiles_of_2)
-BURNLIKE_KERNELS(Convolution3x3Kernels, convolution_in_tiles_of_4)
+BURNLIKE_KERNELS(PerFloatOrBFloat16<Convolution3x3Kernels>, convolution_in_tiles_of_2)
+BURNLIKE_KERNELS(PerFloatOrBFloat16<Convolution3x3Kernels>, convolution_in_tiles_of_4)
 
 }  // namespace burnlike::cpu

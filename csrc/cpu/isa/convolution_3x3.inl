@@ -85,9 +85,9 @@ inline int64_t panel_width(int64_t first, int64_t columns) {
 }
 
 // The weight at `[place]` of a panel, of one channel of the input.
-template <int kTile>
+template <int kTile, class Element>
 void pack_convolution(
-    const float* weight, float* packed, int64_t channels, int64_t channels_in, bool transposed, int64_t begin,
+    const Element* weight, float* packed, int64_t channels, int64_t channels_in, bool transposed, int64_t begin,
     int64_t end) {
   using Here = Points<kTile>;
   constexpr int kCount = Here::kCount;
@@ -99,9 +99,9 @@ void pack_convolution(
     for (int64_t first = 0; first < results; first += kVector) {
       FloatVector taps[9];
       for (int tap = 0; tap < 9; ++tap) {
-        const float* source = weight + (input * of_input + first * of_result) * 9 + (transposed ? 8 - tap : tap);
+        const Element* source = weight + (input * of_input + first * of_result) * 9 + (transposed ? 8 - tap : tap);
         float lanes[kVector];
-        for (int lane = 0; lane < kVector; ++lane) lanes[lane] = source[lane * of_result * 9];
+        for (int lane = 0; lane < kVector; ++lane) lanes[lane] = float_of(source[lane * of_result * 9]);
         taps[tap] = load_vector(lanes);
       }
       const int64_t panel = first / kTilePanel * kTilePanel;
@@ -133,9 +133,9 @@ inline TilePlace place_of(int64_t tile, int size, const TiledImages& images) {
 }
 
 // Values `[kSide, kSide]` of an image from a place on, 0 outside of it, by `transform` in both directions.
-template <int kSide, int kCount, void (*transform)(const FloatVector*, FloatVector*, int)>
+template <int kSide, int kCount, void (*transform)(const FloatVector*, FloatVector*, int), class Element>
 BURNLIKE_INLINE void spread_tile(
-    const float* image, const TiledImages& images, int64_t row, int64_t column, const TilePlaces& tiles,
+    const Element* image, const TiledImages& images, int64_t row, int64_t column, const TilePlaces& tiles,
     int64_t tile_row) {
   for (int64_t channel = 0; channel < images.channels; channel += kVector) {
     FloatVector halfway[kCount * kSide];
@@ -161,35 +161,35 @@ BURNLIKE_INLINE void spread_tile(
   }
 }
 
-template <int kTile>
-void spread_inputs(const float* x, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end) {
+template <int kTile, class Element>
+void spread_inputs(const Element* x, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end) {
   constexpr int kCount = Points<kTile>::kCount;
   for (int64_t tile = begin; tile < end; ++tile) {
     const TilePlace place = place_of(tile, kTile, images);
-    const float* image = x + place.image * images.height * images.width * images.channels;
+    const Element* image = x + place.image * images.height * images.width * images.channels;
     spread_tile<kCount, kCount, Points<kTile>::input>(
         image, images, place.row - 1, place.column - 1, tiles, tile - begin);
   }
 }
 
-template <int kTile>
+template <int kTile, class Element>
 void spread_gradients(
-    const float* grad, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end) {
+    const Element* grad, const TiledImages& images, const TilePlaces& tiles, int64_t begin, int64_t end) {
   for (int64_t tile = begin; tile < end; ++tile) {
     const TilePlace place = place_of(tile, kTile, images);
-    const float* image = grad + place.image * images.height * images.width * images.channels;
+    const Element* image = grad + place.image * images.height * images.width * images.channels;
     spread_tile<kTile, Points<kTile>::kCount, Points<kTile>::grad>(
         image, images, place.row, place.column, tiles, tile - begin);
   }
 }
 
-template <int kTile>
-void gather_results(const TilePlaces& tiles, const TiledImages& images, float* y, int64_t begin, int64_t end) {
+template <int kTile, class Element>
+void gather_results(const TilePlaces& tiles, const TiledImages& images, Element* y, int64_t begin, int64_t end) {
   using Here = Points<kTile>;
   constexpr int kCount = Here::kCount;
   for (int64_t tile = begin; tile < end; ++tile) {
     const TilePlace place = place_of(tile, kTile, images);
-    float* image = y + place.image * images.height * images.width * images.channels;
+    Element* image = y + place.image * images.height * images.width * images.channels;
     for (int64_t channel = 0; channel < images.channels; channel += kVector) {
       FloatVector halfway[kTile * kCount];
       for (int right = 0; right < kCount; ++right) {
@@ -205,7 +205,7 @@ void gather_results(const TilePlaces& tiles, const TiledImages& images, float* y
         Here::result(halfway + down * kCount, results, 1);
         for (int right = 0; right < kTile && place.column + right < images.width; ++right) {
           const int64_t pixel = (place.row + down) * images.width + place.column + right;
-          store_vector(image + pixel * images.channels + channel, results[right]);
+          store_rounded(image + pixel * images.channels + channel, results[right]);
         }
       }
     }
@@ -279,9 +279,9 @@ void tile_product(const TileProduct& product) {
   }
 }
 
-template <int kTile>
+template <int kTile, class Element>
 void gather_weights(
-    const float* products, float* grad_weight, int64_t channels, int64_t channels_in, int64_t begin, int64_t end) {
+    const float* products, Element* grad_weight, int64_t channels, int64_t channels_in, int64_t begin, int64_t end) {
   using Here = Points<kTile>;
   constexpr int kCount = Here::kCount;
   for (int64_t first = begin; first < end; first += kVector) {
@@ -302,8 +302,8 @@ void gather_weights(
           for (int tap = 0; tap < 3; ++tap) sums[tap] += Here::kWeights[right][tap] * halfway[down][right];
         }
         for (int tap = 0; tap < 3; ++tap) {
-          float lanes[kVector];
-          store_vector(lanes, sums[tap]);
+          Element lanes[kVector];
+          store_rounded(lanes, sums[tap]);
           for (int lane = 0; lane < kVector; ++lane) {
             grad_weight[((first + lane) * channels_in + input) * 9 + down * 3 + tap] = lanes[lane];
           }
@@ -313,12 +313,15 @@ void gather_weights(
   }
 }
 
+template <int kTile, class Element>
+constexpr Convolution3x3Kernels<Element> kTiles = {pack_convolution<kTile, Element>, spread_inputs<kTile, Element>,
+                                                   spread_gradients<kTile, Element>, tile_product,
+                                                   gather_results<kTile, Element>,   gather_weights<kTile, Element>};
+
 template <int kTile>
-constexpr Convolution3x3Kernels kConvolution = {
-    kTile,        pack_convolution<kTile>, spread_inputs<kTile>, spread_gradients<kTile>,
-    tile_product, gather_results<kTile>,   gather_weights<kTile>};
+constexpr PerFloatOrBFloat16<Convolution3x3Kernels> kConvolution = {kTiles<kTile, float>, kTiles<kTile, BFloat16>};
 
 }  // namespace
 
-constinit const Convolution3x3Kernels convolution_in_tiles_of_2 = kConvolution<2>;
-constinit const Convolution3x3Kernels convolution_in_tiles_of_4 = kConvolution<4>;
+constinit const PerFloatOrBFloat16<Convolution3x3Kernels> convolution_in_tiles_of_2 = kConvolution<2>;
+constinit const PerFloatOrBFloat16<Convolution3x3Kernels> convolution_in_tiles_of_4 = kConvolution<4>;

@@ -5,17 +5,6 @@ namespace {
 constexpr int kDepthwiseVectors = 4;
 constexpr int64_t kDepthwiseSpan = kDepthwiseVectors * kVector;
 
-template <class Element>
-BURNLIKE_INLINE void store_rounded(Element* target, FloatVector values) {
-  if constexpr (std::is_same_v<Element, float>) {
-    store_vector(target, values);
-  } else {
-    float lanes[kVector];
-    store_vector(lanes, values);
-    for (int lane = 0; lane < kVector; ++lane) target[lane] = store<Element>(lanes[lane]);
-  }
-}
-
 struct Taps {
   int64_t begin, end;
 };

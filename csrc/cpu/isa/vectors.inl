@@ -67,6 +67,16 @@ BURNLIKE_INLINE void store_vector(float* values, FloatVector vector) {
   __builtin_memcpy(values, &vector, sizeof(vector));
 }
 
+BURNLIKE_INLINE void store_rounded(float* target, FloatVector values) { store_vector(target, values); }
+
+// As `store`, whose loop over a vector's numbers GCC 12 does not make one of vectors.
+BURNLIKE_INLINE void store_rounded(BFloat16* target, FloatVector values) {
+  const BitsVector bits = BitsVector(values);
+  const BitsVector rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+  const HalfVector halves = __builtin_convertvector(values == values ? rounded : BitsVector{} + 0x7FC0u, HalfVector);
+  __builtin_memcpy(target, &halves, sizeof(halves));
+}
+
 // Not `load`, which would hide the functions of that name outside.
 BURNLIKE_INLINE float float_of(float value) { return value; }
 BURNLIKE_INLINE float float_of(BFloat16 value) { return load(value); }

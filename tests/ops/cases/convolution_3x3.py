@@ -15,8 +15,9 @@ def random_convolution_3x3(chance: random.Random) -> Call:
     channels = chance.choice((16, 32, 48, 80))
     channels_in = chance.choice((16, 64))
     images, height, width = chance.choice(((2, 5, 7), (1, 1, 1), (0, 4, 4), (3, 8, 8), (1, 13, 2)))
-    x = arguments.tensor(torch.randn(images, height, width, channels if transposed else channels_in))
-    weight = arguments.tensor(torch.randn(channels, channels_in, 3, 3) / channels_in)
+    dtype = chance.choice((torch.float32, torch.bfloat16))
+    x = arguments.tensor(torch.randn(images, height, width, channels if transposed else channels_in).to(dtype))
+    weight = arguments.tensor((torch.randn(channels, channels_in, 3, 3) / channels_in).to(dtype))
     return both(
         arguments,
         "convolution_3x3",
