@@ -32,7 +32,7 @@ from ..._torch_compat.wrappers import without_overrides
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import cpu_isa
 from ...ops.convolution_3x3 import CHANNELS
-from ...ops.depthwise_convolution import DTYPES, FEWEST_CHANNELS
+from ...ops.grouped_convolution import DTYPES, FEWEST_CHANNELS
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
 from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, rows_of
@@ -330,7 +330,7 @@ def _has_one_dtype(x: Tensor, module: Any) -> bool:
 
 
 def _of_each_channel(x: Tensor, module: Any) -> Tensor | None:
-    """A convolution of each channel by `ops.depthwise_convolution`, where it computes it, and faster than oneDNN."""
+    """A convolution of each channel by `ops.grouped_convolution`, where it computes it, and faster than oneDNN."""
     weight = module.weight
     if weight.shape[1] != 1 or not FEWEST_CHANNELS <= x.shape[1] == weight.shape[0] or module.dilation != (1, 1):
         return None
@@ -340,7 +340,7 @@ def _of_each_channel(x: Tensor, module: Any) -> Tensor | None:
     smallest = [kernel - 2 * padding for kernel in module.kernel_size]
     if x.dtype not in DTYPES or not all(map(operator.ge, x.shape[2:], smallest)) or not _has_vectors():
         return None
-    return ops.depthwise_convolution(rows_of(x), weight, module.bias, module.stride[0], padding).permute(0, 3, 1, 2)
+    return ops.grouped_convolution(rows_of(x), weight, module.bias, module.stride[0], padding).permute(0, 3, 1, 2)
 
 
 def _padding_of(module: Any) -> Any:
