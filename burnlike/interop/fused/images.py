@@ -32,7 +32,7 @@ from ..._torch_compat.wrappers import without_overrides
 from ...ops._function import is_recorded, is_transformed
 from ...ops._library import cpu_isa
 from ...ops.convolution_3x3 import CHANNELS
-from ...ops.grouped_convolution import DTYPES, FEWEST_CHANNELS
+from ...ops.grouped_convolution import DTYPES, FEWEST_CHANNELS, is_group
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
 from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, rows_of
@@ -85,8 +85,8 @@ def _parts(module: nn.Module, answers: dict[nn.Module, bool]) -> Iterator[nn.Mod
 
 
 def _is_worth_it(part: nn.Module) -> bool:
-    """True for parts of the kinds that gain: measured on an AMD EPYC (Zen 5, 2 cores), a ResNeXt took 1.1 times as
-    long in channels_last, by convolutions in groups, and a DenseNet 1.05 times, by its concatenations.
+    """True for parts of the kinds that gain: oneDNN's convolutions in groups lose in channels_last, and measured on an
+    AMD EPYC (Zen 5, 2 cores), a DenseNet took 1.05 times as long, by its concatenations.
     """
     convolutions = [it for it in part.modules() if isinstance(it, nn.Conv2d)]
     if len(convolutions) < FEWEST_CONVOLUTIONS or any(map(_loses, convolutions)):
@@ -95,9 +95,15 @@ def _is_worth_it(part: nn.Module) -> bool:
 
 
 def _loses(convolution: nn.Conv2d) -> bool:
-    is_native = convolution.weight.dtype in DTYPES and _has_vectors()
-    has_group_of_several = convolution.groups < convolution.in_channels
-    return convolution.groups > 1 and (has_group_of_several or not is_native)
+    is_native = convolution.weight.dtype in DTYPES and _has_vectors() and _has_groups(convolution)
+    return convolution.groups > 1 and not is_native
+
+
+def _has_groups(convolution: Any) -> bool:
+    """True for a convolution in groups that `ops.grouped_convolution` computes."""
+    channels, group = convolution.weight.shape[:2]
+    is_square = convolution.groups > 1 and convolution.groups * group == channels >= FEWEST_CHANNELS
+    return is_square and is_group(group)
 
 
 def _concatenates(module: nn.Module) -> bool:
@@ -302,7 +308,7 @@ def convolved(module: Any, x: Any) -> Tensor | None:
         is_usual = type(x) is Tensor and is_channels_last(x) and module.padding_mode == "zeros"
         if not is_usual or not weight.is_contiguous():
             return None
-        if (y := _of_each_channel(x, module)) is not None:
+        if (y := _in_groups(x, module)) is not None:
             return y
         if module.groups != 1 or x.shape[1] != weight.shape[1]:
             return None
@@ -329,10 +335,10 @@ def _has_one_dtype(x: Tensor, module: Any) -> bool:
     return all(it.dtype == x.dtype for it in weights) and not torch.is_autocast_enabled("cpu")
 
 
-def _of_each_channel(x: Tensor, module: Any) -> Tensor | None:
-    """A convolution of each channel by `ops.grouped_convolution`, where it computes it, and faster than oneDNN."""
+def _in_groups(x: Tensor, module: Any) -> Tensor | None:
+    """A convolution in groups by `ops.grouped_convolution`, where it computes it, and faster than oneDNN."""
     weight = module.weight
-    if weight.shape[1] != 1 or not FEWEST_CHANNELS <= x.shape[1] == weight.shape[0] or module.dilation != (1, 1):
+    if not _has_groups(module) or x.shape[1] != weight.shape[0] or module.dilation != (1, 1):
         return None
     padding = _padding_of(module)
     if len({*module.stride}) > 1 or padding is None or not _has_one_dtype(x, module):
