@@ -21,10 +21,10 @@ from .convolution_3x3 import convolution_3x3, convolution_3x3_reference
 from .crc32 import crc32
 from .cross_entropy import cross_entropy, cross_entropy_reference
 from .decode_step import decode_step
-from .depthwise_convolution import depthwise_convolution, depthwise_convolution_reference
 from .dropout_add import dropout_add, dropout_add_reference
 from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
+from .grouped_convolution import grouped_convolution, grouped_convolution_reference
 from .half_products import convolution, matmul
 from .int8_linear import int8_linear, int8_linear_reference
 from .join_gates import join_gates
@@ -71,8 +71,6 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_reference",
     "decode_step",
-    "depthwise_convolution",
-    "depthwise_convolution_reference",
     "dequantize_blockwise",
     "dropout_add",
     "dropout_add_reference",
@@ -81,6 +79,8 @@ __all__ = [
     "geglu_reference",
     "gradient_squares_",
     "gradient_squares_reference",
+    "grouped_convolution",
+    "grouped_convolution_reference",
     "int8_linear",
     "int8_linear_reference",
     "join_gates",

@@ -106,7 +106,10 @@ def test_second_derivatives_of_convolutions_in_bfloat16_are_those_of_the_stock_o
         ({"kernel_size": 5, "padding": 2, "stride": 2, "bias": False}, 1),
         ({"kernel_size": (3, 5), "padding": 0}, 1),
         ({"padding": "same"}, 1),
-        ({"padding": "valid"}, 0),
+        ({"padding": "valid"}, 1),
+        ({"out_channels": 40, "in_channels": 40, "groups": 10, "stride": 2}, 1),
+        ({"out_channels": 48, "in_channels": 48, "groups": 2}, 1),
+        ({"out_channels": 21, "in_channels": 21, "groups": 7}, 0),
         ({"kernel_size": (3, 5), "padding": "same"}, 0),
         ({"padding": (1, 0)}, 0),
         ({"stride": (1, 2)}, 0),
@@ -118,15 +121,15 @@ def test_second_derivatives_of_convolutions_in_bfloat16_are_those_of_the_stock_o
     ids=str,
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
-def test_convolutions_of_each_channel_are_native(change: dict[str, Any], calls: int, dtype: torch.dtype) -> None:
+def test_convolutions_in_groups_are_native(change: dict[str, Any], calls: int, dtype: torch.dtype) -> None:
     options = {"in_channels": 20, "out_channels": 20, "kernel_size": 3, "padding": 1, "groups": 20, **change}
     first = nn.Conv2d(3, options["in_channels"], 1)
     stock, fused = pair(nn.Sequential(first, nn.Conv2d(**options), nn.ReLU()).to(dtype))
     x = torch.randn(SIZE).to(dtype)
     expected = step(stock, x)
-    before = native_status().calls["depthwise_convolution"]
+    before = native_status().calls["grouped_convolution"]
     assert_same(step(fused, x), expected)
-    assert native_status().calls["depthwise_convolution"] - before == (calls if dtype != torch.float64 else 0)
+    assert native_status().calls["grouped_convolution"] - before == (calls if dtype != torch.float64 else 0)
     with torch.autocast("cpu"):
         torch.testing.assert_close(fused(x), stock(x), rtol=0.05, atol=0.05)
 
@@ -137,18 +140,21 @@ def test_convolutions_of_each_channel_are_native(change: dict[str, Any], calls: 
         ({}, 1),
         ({"stride": 2, "bias": False}, 1),
         ({"padding": "same"}, 1),
-        ({"padding": 1}, 0),
-        ({"out_channels": 32}, 0),  # a small weight
-        ({"kernel_size": (1, 2)}, 0),
+        ({"padding": 1}, 1),
+        ({"out_channels": 4}, 0),  # a small weight
+        ({"kernel_size": 3, "padding": 1, "stride": 2}, 1),
+        ({"kernel_size": (2, 3), "padding": "valid", "stride": (1, 2)}, 1),
+        ({"kernel_size": 3, "padding": (1, 0)}, 0),
+        ({"kernel_size": 3, "padding": 2, "dilation": 2}, 0),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
-def test_convolutions_of_1_x_1_with_large_weights_are_products(
+def test_convolutions_with_large_weights_are_products(
     change: dict[str, Any], calls: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"in_channels": 64, "out_channels": 256, "kernel_size": 1, **change}
-    stock, fused = pair(nn.Sequential(nn.Conv2d(3, 64, 1), nn.Conv2d(**options), nn.ReLU()).to(dtype))
+    stock, fused = pair(nn.Sequential(nn.Conv2d(3, 64, 1, padding_mode="reflect"), nn.Conv2d(**options), nn.ReLU()).to(dtype))
     x, counted, linear = torch.randn(1, 3, 3, 4).to(dtype), [], ops.linear
     monkeypatch.setattr(ops, "linear", lambda *given: counted.append(1) or linear(*given))
     expected = step(stock, x)

@@ -26,7 +26,7 @@ IN_NO_CASE = {
     "convolution_3x3": "of float32 alone, in channels of 16",
     "crc32": "of bytes, no floats",
     "decode_step": "of a whole model",
-    "depthwise_convolution": "of float32 and bfloat16 alone, of 16 channels or more",
+    "grouped_convolution": "of float32 and bfloat16 alone, of 16 channels or more",
     "int8_linear": "of 8 bits, which a result in float64 is far from",
     "join_gates": "of lists of gates",
     "lstm_": "the steps of a function that has the derivatives",
