@@ -33,7 +33,7 @@ from .linear import linear
 from .linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
 from .lion_step import lion_step_, lion_step_reference
 from .lora_linear import lora_linear, lora_linear_reference
-from .lstm import lstm, lstm_, lstm_gains, lstm_reference
+from .lstm import lstm, lstm_steps, lstm_gains, lstm_reference
 from .masked_softmax import masked_softmax, masked_softmax_reference
 from .read_values import can_read_values, read_values_, read_values_reference
 from .rms_norm import rms_norm, rms_norm_reference
@@ -94,7 +94,7 @@ __all__ = [
     "lora_linear",
     "lora_linear_reference",
     "lstm",
-    "lstm_",
+    "lstm_steps",
     "lstm_gains",
     "lstm_reference",
     "masked_softmax",

@@ -14,7 +14,7 @@ from burnlike.errors import BurnlikeError
 from burnlike.ops import force_cpu_isa, native_status
 
 lstm: Any = ops.lstm
-lstm_: Any = ops.lstm_
+lstm_steps: Any = ops.lstm_steps
 lstm_gains: Any = ops.lstm_gains
 lstm_reference: Any = ops.lstm_reference
 
@@ -68,9 +68,9 @@ def test_values_and_gradients_are_near_those_of_torch_in_float64(
 ) -> None:
     given, weights = drawn(sizes, dtype, bias=bias, batch_first=batch_first)
     exact_given, exact_weights = in_float64(given), in_float64(weights)
-    before = native_status().calls["lstm_"]
+    before = native_status().calls["lstm_steps"]
     results = lstm(*given, tuple(weights))
-    assert native_status().calls["lstm_"] == before + 1
+    assert native_status().calls["lstm_steps"] == before + 1
     assert {it.dtype for it in results} == {dtype}
     exact = by_torch(*exact_given, exact_weights)
     assert_near(results, exact, DISTANCES[dtype])
@@ -150,7 +150,7 @@ def _steps(dtype: torch.dtype) -> list[Tensor]:
     gates, weight = torch.randn(6, 29, 4 * 37).to(dtype), (torch.randn(4 * 37, 37) / 6).to(dtype)
     states = [torch.randn(29, 37).to(dtype) for _ in range(2)]
     kept = torch.rand(6, 29) < 0.8
-    hidden, cells = lstm_(gates, weight, *states, kept)
+    hidden, cells = lstm_steps(gates, weight, *states, kept)
     forward = gates.clone()
     backward = torch.ops.burnlike.lstm_backward
     results = backward(torch.ones_like(hidden), None, None, gates, cells, weight, kept, False)
@@ -162,8 +162,8 @@ def _steps(dtype: torch.dtype) -> list[Tensor]:
 def test_ops_are_registered_as_they_compute(batch_first: bool) -> None:
     gates = torch.randn(4, 3, 8).transpose(0, 1) if batch_first else torch.randn(3, 4, 8)
     weight, hidden, cell, kept = torch.randn(8, 2), torch.randn(4, 2), torch.randn(4, 2), torch.rand(3, 4) < 0.5
-    opcheck(torch.ops.burnlike.lstm_.default, (gates, weight, hidden, cell, kept, True))
-    _, cells = lstm_(gates, weight, hidden, cell, kept, True)
+    opcheck(torch.ops.burnlike.lstm_steps.default, (gates, weight, hidden, cell, kept, True))
+    _, cells = lstm_steps(gates, weight, hidden, cell, kept, True)
     opcheck(torch.ops.burnlike.weight_backward.default, (torch.randn(5, 8), torch.randn(5, 3)))
     grads = (torch.randn(3, 4, 2), torch.randn(4, 2), None)
     opcheck(torch.ops.burnlike.lstm_backward.default, (*grads, gates, cells, weight, kept, True))
@@ -174,7 +174,7 @@ def test_nothing_to_compute(shape: tuple[int, int, int]) -> None:
     _, batch, width = shape
     weight, state = torch.randn(width, width // 4), torch.randn(batch, width // 4)
     gates = torch.randn(shape)
-    states, cells = lstm_(gates, weight, state, state)
+    states, cells = lstm_steps(gates, weight, state, state)
     assert states.shape == (*shape[:2], width // 4)
     torch.testing.assert_close(cells[0], state)
     *grads, _ = torch.ops.burnlike.lstm_backward(None, state, state, gates, cells, weight, None, False)
@@ -230,15 +230,15 @@ def test_another_shape_is_named(place: int, shape: tuple[int, ...], message: str
     ]
     arguments[place] = torch.ones(shape) > 0 if place == 4 else torch.randn(shape)
     with pytest.raises(BurnlikeError, match=message):
-        lstm_(*arguments)
+        lstm_steps(*arguments)
 
 
 def test_another_dtype_is_named_and_rows_that_share_memory_are_refused() -> None:
     gates, weight, state = torch.randn(3, 4, 8), torch.randn(8, 2), torch.randn(4, 2)
     with pytest.raises(BurnlikeError, match="weight of dtype float32, got float64"):
-        lstm_(gates, weight.double(), state, state)
+        lstm_steps(gates, weight.double(), state, state)
     with pytest.raises(BurnlikeError, match="kept of dtype bool, got float32"):
-        lstm_(gates, weight, state, state, torch.ones(3, 4))
+        lstm_steps(gates, weight, state, state, torch.ones(3, 4))
     for shared in (gates[:1].expand(3, 4, 8), gates.as_strided((3, 4, 8), (8, 8, 1)), gates.mT.contiguous().mT):
         with pytest.raises(RuntimeError, match="rows lie apart"):
-            lstm_(shared, weight, state, state)
+            lstm_steps(shared, weight, state, state)

@@ -10,6 +10,7 @@ constexpr int64_t kStepPanel = kStepVectors * kVector;
 // cache, stays there beside the rows of x, and their sums are added to those before, which rounds less than one long
 // sum. Of 128 rows both are as large as that cache, and a product takes 1.4 times as long (Zen 5).
 constexpr int64_t kStepDepth = 96;
+constexpr int64_t kLineBytes = 64;
 
 // Rows of the weight that are packed together where they lie beside each other in memory: so many share its lines.
 constexpr int64_t kPackedRows = 16;
@@ -204,11 +205,12 @@ StepStrip<Element> strip_of([[maybe_unused]] bool in_pairs, int64_t rows) {
   return strips[rows - 1];
 }
 
-// Rows of x, whose values in one row are `x_step` apart, with all panels of a part of the weight.
+// Rows of x, whose values in one row are `x_step` apart, with all panels of a part of the weight. Asks for so many
+// `lines` of memory after each strip, and returns where they end.
 template <class Element>
-void step_part(
+const char* step_part(
     const StepProduct<Element>& product, const Element* x, int64_t x_stride, int64_t x_step, int64_t first,
-    int64_t depth) {
+    int64_t depth, const char* ahead = nullptr, int64_t lines = 0) {
   const int64_t groups = (product.rows + kStepRows - 1) / kStepRows;
   const int64_t deep = product.in_pairs ? (product.depth + 1) / 2 : product.depth;
   const int64_t above = product.in_pairs ? first / 2 : first;
@@ -218,16 +220,25 @@ void step_part(
       const int64_t rows = product.rows * (group + 1) / groups - row;
       strip_of<Element>(product.in_pairs, rows)(
           x + row * x_stride, x_stride, x_step, product.packed + column * deep + above * kStepPanel,
-          product.sums.data + row * product.sums.stride + column, product.sums.stride, depth, first > 0);
+          product.sums.data + row * product.sums.stride + column, product.sums.stride, depth,
+          product.adds || first > 0);
+      for (int64_t line = 0; line < lines; ++line, ahead += kLineBytes) __builtin_prefetch(ahead, 0, 2);
     }
   }
+  return ahead;
 }
 
 template <class Element>
 void step_product(const StepProduct<Element>& product) {
+  const int64_t strips = (product.depth + kStepDepth - 1) / kStepDepth *
+                         ((product.columns + kStepPanel - 1) / kStepPanel) *
+                         ((product.rows + kStepRows - 1) / kStepRows);
+  const int64_t lines = strips == 0 ? 0 : (product.ahead.bytes / kLineBytes + strips - 1) / strips;
+  const char* ahead = static_cast<const char*>(product.ahead.data);
   for (int64_t first = 0; first < product.depth; first += kStepDepth) {
     const int64_t rest = product.depth - first;
-    step_part(product, product.x.data + first, product.x.stride, 1, first, rest < kStepDepth ? rest : kStepDepth);
+    const int64_t depth = rest < kStepDepth ? rest : kStepDepth;
+    ahead = step_part(product, product.x.data + first, product.x.stride, 1, first, depth, ahead, lines);
   }
 }
 
@@ -259,18 +270,19 @@ void step_outer(const StepProduct<Element>& product) {
 // Each gate is a pointer of its own: of places in one, GCC does not know that they are apart, and vectorizes none.
 template <class Element, class Accumulate>
 __attribute__((noinline)) void lstm_sigmoid(
-    const Accumulate* __restrict__ sums, Element* __restrict__ gate, int64_t size) {
-  for (int64_t unit = 0; unit < size; ++unit) gate[unit] = store<Element>(sigmoid(load(gate[unit]) + sums[unit]));
+    const Accumulate* __restrict__ sums, const Accumulate* __restrict__ bias, Element* __restrict__ gate,
+    int64_t size) {
+  for (int64_t unit = 0; unit < size; ++unit) gate[unit] = store<Element>(sigmoid(sums[unit] + bias[unit]));
 }
 
 // Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000.
 template <class Element, class Accumulate>
 __attribute__((noinline)) void lstm_cell(
-    const Accumulate* __restrict__ sums, const Element* __restrict__ input, const Element* __restrict__ forget,
-    Element* __restrict__ candidate, const Accumulate* __restrict__ before, Accumulate* __restrict__ cell,
-    int64_t size) {
+    const Accumulate* __restrict__ sums, const Accumulate* __restrict__ bias, const Element* __restrict__ input,
+    const Element* __restrict__ forget, Element* __restrict__ candidate, const Accumulate* __restrict__ before,
+    Accumulate* __restrict__ cell, int64_t size) {
   for (int64_t unit = 0; unit < size; ++unit) {
-    const Accumulate value = hyperbolic_tangent(load(candidate[unit]) + sums[unit]);
+    const Accumulate value = hyperbolic_tangent(sums[unit] + bias[unit]);
     cell[unit] = load(forget[unit]) * before[unit] + load(input[unit]) * value;
     candidate[unit] = store<Element>(value);
   }
@@ -290,9 +302,10 @@ void lstm_forward(const LstmForward<Element>& step) {
   const int64_t size = step.size;
   Element* input = step.gates;
   Element* output = step.gates + 3 * size;
-  lstm_sigmoid(step.sums, input, 2 * size);
-  lstm_sigmoid(step.sums + 3 * size, output, size);
-  lstm_cell(step.sums + 2 * size, input, input + size, input + 2 * size, step.before, step.cell, size);
+  lstm_sigmoid(step.sums, step.bias, input, 2 * size);
+  lstm_sigmoid(step.sums + 3 * size, step.bias + 3 * size, output, size);
+  lstm_cell(
+      step.sums + 2 * size, step.bias + 2 * size, input, input + size, input + 2 * size, step.before, step.cell, size);
   lstm_hidden(output, step.cell, step.hidden, size);
 }
 
