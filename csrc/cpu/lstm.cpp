@@ -100,6 +100,14 @@ void for_batch(const Sizes& sizes, const Run& run) {
   });
 }
 
+// The gates of some rows at a step, to be asked for.
+template <class Element>
+StepAhead gates_ahead(const Sequence<Element>& gates, int64_t step, int64_t row, int64_t rows, int64_t size) {
+  const int64_t bytes = 4 * size * static_cast<int64_t>(sizeof(Element));
+  constexpr int64_t kBytes = 256;  // of several lines, as a product has few strips
+  return {reinterpret_cast<const char*>(gates.row(step, row)), rows * bytes / kBytes, kBytes, kBytes};
+}
+
 template <class Element>
 void copy_row(const Element* from, Element* to, int64_t size) {
   std::copy(from, from + size, to);
@@ -142,8 +150,7 @@ void run_forward(
         input.run(read.data(), read_stride, sums, steps * rows);
       }
       const auto before = [&](int64_t row) { return index == 0 ? first + row * size : states.row(last, row); };
-      const int64_t bytes = rows * 4 * size * static_cast<int64_t>(sizeof(Element));
-      product.run(before(begin), size, sums, rows, true, {gates.row(step, begin), bytes});
+      product.run(before(begin), size, sums, rows, true, gates_ahead(gates, step, begin, rows, size));
       for (int64_t row = begin; row < end; ++row) {
         if (kept(step, row)) {
           kernels.forward(
@@ -246,8 +253,8 @@ void run_backward(
         }
       }
       const int64_t next = index == 0 ? step : reverse ? step + 1 : step - 1;
-      const int64_t bytes = rows * 4 * size * static_cast<int64_t>(sizeof(Element));
-      product.run(gates.row(step, begin), 4 * size, sums.data(), rows, false, {gates.row(next, begin), bytes});
+      const StepAhead ahead = gates_ahead(gates, next, begin, rows, size);
+      product.run(gates.row(step, begin), 4 * size, sums.data(), rows, false, ahead);
     }
     for (int64_t row = 0; row < rows; ++row) {
       add_passed(row);

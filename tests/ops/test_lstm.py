@@ -155,7 +155,7 @@ def _steps(dtype: torch.dtype) -> list[Tensor]:
     backward = torch.ops.burnlike.lstm_backward
     results = backward(torch.ones_like(hidden), None, None, gates, cells, weight, kept, False)
     rows = gates.flatten(0, 1), hidden.flatten(0, 1)
-    return [forward, gates, hidden, cells, *results, torch.ops.burnlike.weight_backward(*rows)]
+    return [forward, gates, hidden, cells, *results, *(torch.ops.burnlike.weight_backward(*rows, by_columns) for by_columns in (False, True))]
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
@@ -164,7 +164,8 @@ def test_ops_are_registered_as_they_compute(batch_first: bool) -> None:
     weight, hidden, cell, kept = torch.randn(8, 2), torch.randn(4, 2), torch.randn(4, 2), torch.rand(3, 4) < 0.5
     opcheck(torch.ops.burnlike.lstm_steps.default, (gates, weight, hidden, cell, kept, True))
     _, cells = lstm_steps(gates, weight, hidden, cell, kept, True)
-    opcheck(torch.ops.burnlike.weight_backward.default, (torch.randn(5, 8), torch.randn(5, 3)))
+    for by_columns in (False, True):
+        opcheck(torch.ops.burnlike.weight_backward.default, (torch.randn(5, 8), torch.randn(5, 3), by_columns))
     grads = (torch.randn(3, 4, 2), torch.randn(4, 2), None)
     opcheck(torch.ops.burnlike.lstm_backward.default, (*grads, gates, cells, weight, kept, True))
 

@@ -15,8 +15,8 @@ inline constexpr int64_t kOuterRows = 48;
 
 // Memory that is needed next: a product asks for its lines meanwhile, so that nobody waits for them later.
 struct StepAhead {
-  const void* data;
-  int64_t bytes;
+  const char* data;
+  int64_t rows, stride, bytes;  // rows of so many bytes, and so many apart
 };
 
 // sums = x W for rows of x, or sums += x W, of W as `pack` writes it. Each sum is over `depth` in its order, whatever

@@ -205,13 +205,23 @@ StepStrip<Element> strip_of([[maybe_unused]] bool in_pairs, int64_t rows) {
   return strips[rows - 1];
 }
 
-// Rows of x, whose values in one row are `x_step` apart, with all panels of a part of the weight. Asks for so many
-// `lines` of memory after each strip, and returns where they end.
+inline int64_t step_panels(int64_t columns) { return (columns + kStepPanel - 1) / kStepPanel; }
+
+inline int64_t step_groups(int64_t rows) { return (rows + kStepRows - 1) / kStepRows; }
+
+inline void step_ask(StepAhead& ahead, int64_t rows) {
+  for (; rows > 0 && ahead.rows > 0; --rows, --ahead.rows, ahead.data += ahead.stride) {
+    for (int64_t byte = 0; byte < ahead.bytes; byte += kLineBytes) __builtin_prefetch(ahead.data + byte, 0, 2);
+  }
+}
+
+// Rows of x, whose values in one row are `x_step` apart, with all panels of a part of the weight; after each strip asks
+// for so many rows `ahead`.
 template <class Element>
-const char* step_part(
+void step_part(
     const StepProduct<Element>& product, const Element* x, int64_t x_stride, int64_t x_step, int64_t first,
-    int64_t depth, const char* ahead = nullptr, int64_t lines = 0) {
-  const int64_t groups = (product.rows + kStepRows - 1) / kStepRows;
+    int64_t depth, StepAhead& ahead, int64_t asked) {
+  const int64_t groups = step_groups(product.rows);
   const int64_t deep = product.in_pairs ? (product.depth + 1) / 2 : product.depth;
   const int64_t above = product.in_pairs ? first / 2 : first;
   for (int64_t column = 0; column < product.columns; column += kStepPanel) {
@@ -222,31 +232,31 @@ const char* step_part(
           x + row * x_stride, x_stride, x_step, product.packed + column * deep + above * kStepPanel,
           product.sums.data + row * product.sums.stride + column, product.sums.stride, depth,
           product.adds || first > 0);
-      for (int64_t line = 0; line < lines; ++line, ahead += kLineBytes) __builtin_prefetch(ahead, 0, 2);
+      step_ask(ahead, asked);
     }
   }
-  return ahead;
 }
 
 template <class Element>
 void step_product(const StepProduct<Element>& product) {
-  const int64_t strips = (product.depth + kStepDepth - 1) / kStepDepth *
-                         ((product.columns + kStepPanel - 1) / kStepPanel) *
-                         ((product.rows + kStepRows - 1) / kStepRows);
-  const int64_t lines = strips == 0 ? 0 : (product.ahead.bytes / kLineBytes + strips - 1) / strips;
-  const char* ahead = static_cast<const char*>(product.ahead.data);
+  const int64_t parts = (product.depth + kStepDepth - 1) / kStepDepth;
+  StepAhead ahead = product.ahead;
+  const int64_t asked = ahead.rows / (parts * step_panels(product.columns) * step_groups(product.rows) + 1) + 1;
   for (int64_t first = 0; first < product.depth; first += kStepDepth) {
     const int64_t rest = product.depth - first;
     const int64_t depth = rest < kStepDepth ? rest : kStepDepth;
-    ahead = step_part(product, product.x.data + first, product.x.stride, 1, first, depth, ahead, lines);
+    step_part(product, product.x.data + first, product.x.stride, 1, first, depth, ahead, asked);
   }
 }
 
-// The same of x transposed: its row of so many columns is a value of each row of the product.
+// The same of x transposed: its row of so many columns is a value of each row of the product. Its lines lie far apart,
+// so that no processor asks for the next ones by itself.
 template <class Element>
 void step_outer(const StepProduct<Element>& product) {
   alignas(64) Element tile[kStepDepth * kOuterRows];
   const int64_t together = product.in_pairs ? 2 : 1;
+  const int64_t row_bytes = product.x.stride * static_cast<int64_t>(sizeof(Element));
+  const int64_t asked = kStepDepth / (step_panels(product.columns) * step_groups(product.rows)) + 1;
   for (int64_t first = 0; first < product.depth; first += kStepDepth) {
     const int64_t rest = product.depth - first;
     const int64_t depth = rest < kStepDepth ? rest : kStepDepth;
@@ -263,7 +273,11 @@ void step_outer(const StepProduct<Element>& product) {
       }
       __builtin_memcpy(target, source, product.rows * sizeof(Element));
     }
-    step_part(product, tile, together, product.rows, first, depth);
+    StepAhead ahead{
+        reinterpret_cast<const char*>(product.x.data + (first + depth) * product.x.stride),
+        rest - depth < kStepDepth ? rest - depth : kStepDepth, row_bytes,
+        product.rows * static_cast<int64_t>(sizeof(Element)) + kLineBytes - 1};
+    step_part(product, tile, together, product.rows, first, depth, ahead, asked);
   }
 }
 
