@@ -215,9 +215,9 @@ class _Lstm(torch.autograd.Function):
 
 
 def _weight_gradient(rows: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """rows^T x; a large one is torch's."""
+    """rows^T x; large ones, and those in bfloat16, are torch's."""
     x = x.flatten(0, 1)
-    gradient = packed_gradient(rows, x, weight)
+    gradient = None if x.dtype == torch.bfloat16 else packed_gradient(rows, x, weight)
     return linear(rows.mT, x.mT) if gradient is None else gradient
 
 
