@@ -134,15 +134,8 @@ def lstm_steps(
         raise
 
 
-def _check(
-    x: Tensor,
-    of_input: Tensor,
-    bias: Tensor | None,
-    of_hidden: Tensor,
-    hidden: Tensor,
-    cell: Tensor,
-    kept: Tensor | None,
-) -> None:
+def _check(x: Tensor, of_input: Tensor, bias: Tensor | None, of_hidden: Tensor, *others: Tensor | None) -> None:
+    hidden, cell, kept = others
     check_tensor("lstm_steps", "x", x)
     time, batch, d_input = x.shape if x.dim() == 3 else (0, 0, x.shape[-1] if x.dim() else 0)
     check_shape("lstm_steps", "x", x, (time, batch, d_input))

@@ -204,8 +204,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm(
 template <class Element>
 struct Gradients {
   Sequence<const Element> output;  // or none
-  const Element* hidden;  // of the last state, or null
-  const Element* cell;    // or null
+  const Element* hidden;           // of the last state, or null
+  const Element* cell;             // or null
 };
 
 template <class Element>

@@ -50,8 +50,8 @@ class PackedProduct {
   StepProduct<Element> product(
       const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows, bool adds = false,
       const StepAhead& ahead = {}) const {
-    return {{x, x_stride},    packed_.get(),    {sums, stride()}, rows, weight_.depth,
-            weight_.columns, weight_.in_pairs, adds,             ahead};
+    return {{x, x_stride}, packed_.get(), {sums, stride()}, rows, weight_.depth, weight_.columns, weight_.in_pairs,
+            adds,          ahead};
   }
 
   const LstmKernels<Element>& kernels_;

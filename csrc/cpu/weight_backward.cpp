@@ -56,9 +56,9 @@ Tensor weight_backward(const Tensor& grad_any, const Tensor& x_any, bool by_colu
 }  // namespace
 }  // namespace burnlike::cpu
 
-STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) { 
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
   library.def("weight_backward(Tensor grad, Tensor x, bool by_columns) -> Tensor");
- }
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("weight_backward", TORCH_BOX(&burnlike::cpu::weight_backward));
