@@ -33,7 +33,7 @@ from .linear import linear
 from .linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
 from .lion_step import lion_step_, lion_step_reference
 from .lora_linear import lora_linear, lora_linear_reference
-from .lstm import lstm, lstm_gains, lstm_reference, lstm_steps
+from .lstm import lstm, lstm_, lstm_gains, lstm_reference
 from .masked_softmax import masked_softmax, masked_softmax_reference
 from .read_values import can_read_values, read_values_, read_values_reference
 from .rms_norm import rms_norm, rms_norm_reference
@@ -94,9 +94,9 @@ __all__ = [
     "lora_linear",
     "lora_linear_reference",
     "lstm",
+    "lstm_",
     "lstm_gains",
     "lstm_reference",
-    "lstm_steps",
     "masked_softmax",
     "masked_softmax_reference",
     "matmul",

@@ -17,7 +17,7 @@ from ._function import is_recorded, is_transformed
 from ._library import WITHOUT_NATIVE, cpu_isa, fake, op
 from .linear import linear, packed_gradient
 
-_lstm_steps = op("lstm_steps")
+_lstm = op("lstm_")
 _lstm_backward = op("lstm_backward")
 _TYPES = (Tensor, torch.nn.Parameter)
 _ROWS_OF_THREAD = 4
@@ -103,7 +103,7 @@ def lstm_reference(
     return torch.stack(states[::-1] if reverse else states), hidden, cell
 
 
-def lstm_steps(
+def lstm_(
     x: Tensor,
     of_input: Tensor,
     bias: Tensor | None,
@@ -128,7 +128,7 @@ def lstm_steps(
     """
     try:
         with below_autograd():
-            return _lstm_steps(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
+            return _lstm(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
     except RuntimeError:
         _check(x, of_input, bias, of_hidden, hidden, cell, kept)
         raise
@@ -136,19 +136,19 @@ def lstm_steps(
 
 def _check(x: Tensor, of_input: Tensor, bias: Tensor | None, of_hidden: Tensor, *others: Tensor | None) -> None:
     hidden, cell, kept = others
-    check_tensor("lstm_steps", "x", x)
+    check_tensor("lstm_", "x", x)
     time, batch, d_input = x.shape if x.dim() == 3 else (0, 0, x.shape[-1] if x.dim() else 0)
-    check_shape("lstm_steps", "x", x, (time, batch, d_input))
+    check_shape("lstm_", "x", x, (time, batch, d_input))
     size = of_hidden.shape[-1] if of_hidden.dim() else 0
     shapes = {"of_hidden": (4 * size, size), "of_input": (4 * size, d_input), "bias": (4 * size,)}
     shapes |= {"hidden": (batch, size), "cell": (batch, size)}
     tensors = {"of_hidden": of_hidden, "of_input": of_input, "bias": bias, "hidden": hidden, "cell": cell}
     for name, tensor in tensors.items():
         if tensor is not None:
-            check_tensor("lstm_steps", name, tensor, (x.dtype,), x.device, shapes[name])
+            check_tensor("lstm_", name, tensor, (x.dtype,), x.device, shapes[name])
     if kept is not None:
-        check_device("lstm_steps", "kept", kept, x.device)
-        check_tensor("lstm_steps", "kept", kept, (torch.bool,), x.device, (time, batch))
+        check_device("lstm_", "kept", kept, x.device)
+        check_tensor("lstm_", "kept", kept, (torch.bool,), x.device, (time, batch))
 
 
 class _Lstm(torch.autograd.Function):
@@ -166,7 +166,7 @@ class _Lstm(torch.autograd.Function):
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
-        gates, states, cells = lstm_steps(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
+        gates, states, cells = lstm_(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
         ctx.reverse, ctx.is_spent = reverse, False
         ctx.set_materialize_grads(False)
         inputs = (x, hidden, cell, of_input, of_hidden, bias_input, bias_hidden)
@@ -186,7 +186,7 @@ class _Lstm(torch.autograd.Function):
             return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
         x, hidden, cell, of_input, of_hidden, *_ = inputs
         if ctx.is_spent:  # of a graph that was kept, whose gates became gradients the first time
-            gates, _, _ = lstm_steps(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
+            gates, _, _ = lstm_(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
         ctx.is_spent = True
         grad_gates = gates.data  # without a note to autograd, which would refuse to give them again
         with below_autograd():
@@ -238,7 +238,7 @@ def _recorded_gradients(
     return tuple(next(gradients) if is_needed else None for is_needed in needed[: len(inputs)])
 
 
-@fake("lstm_steps")
+@fake("lstm_")
 def _(
     x: Tensor,
     of_input: Tensor,

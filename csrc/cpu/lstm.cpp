@@ -17,7 +17,7 @@
 namespace burnlike::cpu {
 namespace {
 
-CallCounter forward_calls{"lstm_steps"};
+CallCounter forward_calls{"lstm_"};
 CallCounter backward_calls{"lstm_backward"};
 
 // Rows of a batch below which another thread gains less than it reads of the weight.
@@ -315,7 +315,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(
 
 STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
   library.def(
-      "lstm_steps(Tensor x, Tensor of_input, Tensor? bias, Tensor of_hidden, Tensor hidden, Tensor cell, Tensor? kept,"
+      "lstm_(Tensor x, Tensor of_input, Tensor? bias, Tensor of_hidden, Tensor hidden, Tensor cell, Tensor? kept,"
       " bool reverse) -> (Tensor, Tensor, Tensor)");
   library.def(
       "lstm_backward(Tensor? grad, Tensor? grad_hidden, Tensor? grad_cell, Tensor(a!) gates, Tensor cells, Tensor "
@@ -324,6 +324,6 @@ STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
-  library.impl("lstm_steps", TORCH_BOX(&burnlike::cpu::lstm));
+  library.impl("lstm_", TORCH_BOX(&burnlike::cpu::lstm));
   library.impl("lstm_backward", TORCH_BOX(&burnlike::cpu::lstm_backward));
 }

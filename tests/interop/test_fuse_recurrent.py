@@ -33,7 +33,7 @@ def flat(result: Any) -> list[Tensor]:
 
 
 def calls() -> int:
-    return native_status().calls["lstm_steps"]
+    return native_status().calls["lstm_"]
 
 
 @pytest.mark.parametrize("options", OPTIONS)

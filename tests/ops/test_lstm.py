@@ -14,7 +14,7 @@ from burnlike.errors import BurnlikeError
 from burnlike.ops import force_cpu_isa, native_status
 
 lstm: Any = ops.lstm
-lstm_steps: Any = ops.lstm_steps
+lstm_: Any = ops.lstm_
 lstm_gains: Any = ops.lstm_gains
 lstm_reference: Any = ops.lstm_reference
 
@@ -68,9 +68,9 @@ def test_values_and_gradients_are_near_those_of_torch_in_float64(
 ) -> None:
     given, weights = drawn(sizes, dtype, bias=bias, batch_first=batch_first)
     exact_given, exact_weights = in_float64(given), in_float64(weights)
-    before = native_status().calls["lstm_steps"]
+    before = native_status().calls["lstm_"]
     results = lstm(*given, tuple(weights))
-    assert native_status().calls["lstm_steps"] == before + 1
+    assert native_status().calls["lstm_"] == before + 1
     assert {it.dtype for it in results} == {dtype}
     exact = by_torch(*exact_given, exact_weights)
     assert_near(results, exact, DISTANCES[dtype])
@@ -146,7 +146,7 @@ def test_vectors_and_threads_give_the_same_bits(dtype: torch.dtype) -> None:
 
 
 def steps_of(sizes: Sequence[int], dtype: torch.dtype = torch.float32, batch_first: bool = False) -> list[Any]:
-    """Arguments of `lstm_steps`, some steps of which are not read."""
+    """Arguments of `lstm_`, some steps of which are not read."""
     (x, hidden, cell), (of_input, of_hidden, bias, _) = drawn(sizes, dtype, batch_first=batch_first)
     kept = torch.rand(*sizes[:2]) < 0.8
     tensors = [x, of_input, bias, of_hidden, hidden, cell, kept]
@@ -155,7 +155,7 @@ def steps_of(sizes: Sequence[int], dtype: torch.dtype = torch.float32, batch_fir
 
 def _steps(dtype: torch.dtype) -> list[Tensor]:
     arguments = steps_of((6, 29, 19, 37), dtype)
-    gates, hidden, cells = lstm_steps(*arguments)
+    gates, hidden, cells = lstm_(*arguments)
     forward = gates.clone()
     backward = torch.ops.burnlike.lstm_backward
     results = backward(torch.ones_like(hidden), None, None, gates, cells, arguments[3], arguments[6], False)
@@ -168,9 +168,9 @@ def _steps(dtype: torch.dtype) -> list[Tensor]:
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_ops_are_registered_as_they_compute(batch_first: bool) -> None:
     arguments = steps_of((3, 4, 5, 2), batch_first=batch_first)
-    opcheck(torch.ops.burnlike.lstm_steps.default, (*arguments, True))
-    opcheck(torch.ops.burnlike.lstm_steps.default, (*arguments[:2], None, *arguments[3:], False))
-    gates, _, cells = lstm_steps(*arguments, True)
+    opcheck(torch.ops.burnlike.lstm_.default, (*arguments, True))
+    opcheck(torch.ops.burnlike.lstm_.default, (*arguments[:2], None, *arguments[3:], False))
+    gates, _, cells = lstm_(*arguments, True)
     for by_columns in (False, True):
         opcheck(torch.ops.burnlike.weight_backward.default, (torch.randn(5, 8), torch.randn(5, 3), by_columns))
     grads = (torch.randn(3, 4, 2), torch.randn(4, 2), None)
@@ -181,7 +181,7 @@ def test_ops_are_registered_as_they_compute(batch_first: bool) -> None:
 def test_nothing_to_compute(sizes: tuple[int, ...]) -> None:
     arguments = steps_of(sizes)
     x, of_input, bias, of_hidden, hidden, cell, kept = arguments
-    gates, states, cells = lstm_steps(*arguments)
+    gates, states, cells = lstm_(*arguments)
     assert states.shape == (*sizes[:2], sizes[3])
     torch.testing.assert_close(cells[0], cell)
     *grads, _ = torch.ops.burnlike.lstm_backward(None, hidden, cell, gates, cells, of_hidden, kept, False)
@@ -236,16 +236,16 @@ def test_another_shape_is_named(place: int, shape: tuple[int, ...], message: str
     arguments = steps_of((3, 4, 5, 2))
     arguments[place] = torch.ones(shape) > 0 if place == 6 else torch.randn(shape)
     with pytest.raises(BurnlikeError, match=message):
-        lstm_steps(*arguments)
+        lstm_(*arguments)
 
 
 def test_another_dtype_is_named_and_gates_of_another_order_are_refused() -> None:
     arguments = steps_of((3, 4, 5, 2))
     with pytest.raises(BurnlikeError, match="of_hidden of dtype float32, got float64"):
-        lstm_steps(*arguments[:3], arguments[3].double(), *arguments[4:])
+        lstm_(*arguments[:3], arguments[3].double(), *arguments[4:])
     with pytest.raises(BurnlikeError, match="kept of dtype bool, got float32"):
-        lstm_steps(*arguments[:6], torch.ones(3, 4))
-    gates, _, cells = lstm_steps(*arguments)
+        lstm_(*arguments[:6], torch.ones(3, 4))
+    gates, _, cells = lstm_(*arguments)
     shared = gates[:1].expand(3, 4, 8)
     with pytest.raises(RuntimeError, match="gates of the forward pass"):
         torch.ops.burnlike.lstm_backward(None, None, None, shared, cells, arguments[3], None, False)

@@ -29,7 +29,7 @@ IN_NO_CASE = {
     "depthwise_convolution": "of float32 and bfloat16 alone, of 16 channels or more",
     "int8_linear": "of 8 bits, which a result in float64 is far from",
     "join_gates": "of lists of gates",
-    "lstm_steps": "the steps of a function that has the derivatives",
+    "lstm_": "the steps of a function that has the derivatives",
     "read_values_": "of a file",
     "bernoulli_noise_": "of the state of torch's generator",
 }

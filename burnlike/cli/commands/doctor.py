@@ -16,7 +16,7 @@ _NOT_OF_STEPS = (
     *("batch_moments", "bernoulli_noise_", "convert_", "convolution_3x3", "convolution_3x3_backward", "crc32"),
     *("decode_step", "depthwise_convolution", "depthwise_convolution_backward"),
     *("int8_linear", "join_gates", "join_gates_backward", "read_values_"),
-    *("lstm_steps", "lstm_backward", "weight_backward"),
+    *("lstm_", "lstm_backward", "weight_backward"),
 )
 
 
