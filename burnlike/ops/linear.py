@@ -152,20 +152,24 @@ def _weight_gradient(grad: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 def packed_gradient(grad: Tensor, x: Tensor, weight: Tensor) -> Tensor | None:
     """grad^T x by the native op, in the weight's order of memory; None for sides that would not stay in the caches."""
-    is_transposed = weight.stride(0) < weight.stride(1)
-    if (grad if is_transposed else x).numel() > _LARGEST_PACKED:
+    is_swapped = grad.shape[1] < x.shape[1]  # the narrower side is packed
+    wide, narrow = (x, grad) if is_swapped else (grad, x)
+    if narrow.numel() > _LARGEST_PACKED:
         return None
     with below_autograd():
-        return _weight_backward(x, grad).mT if is_transposed else _weight_backward(grad, x)
+        gradient = _weight_backward(wide, narrow, (weight.stride(0) < weight.stride(1)) != is_swapped)
+    return gradient.mT if is_swapped else gradient
 
 
 _weight_backward = op("weight_backward")
-"""grad^T x of two matrices of as many rows, of which x is packed; its sums are of 128 products each."""
+"""grad^T x of two matrices of as many rows, of which x is packed, by columns or by rows in memory; its sums are of 96
+products each."""
 
 
 @fake("weight_backward")
-def _(grad: Tensor, x: Tensor) -> Tensor:
-    return x.new_empty((grad.shape[1], x.shape[1]))
+def _(grad: Tensor, x: Tensor, by_columns: bool) -> Tensor:
+    gradient = x.new_empty((x.shape[1], grad.shape[1]) if by_columns else (grad.shape[1], x.shape[1]))
+    return gradient.mT if by_columns else gradient
 
 
 @flops("weight_backward")

@@ -1,7 +1,7 @@
 """An LSTM over whole sequences on the CPU, in both passes (Hochreiter & Schmidhuber 1997, Gers et al. 2000).
 
-The products with the input and those for the gradients of the weights are one each for all steps. Those with the hidden
-state are the steps' own, of a weight that is packed once, with the gates in the same call.
+The products of a step are its own, of weights that are packed once, with the gates in the same call. Those for the
+gradients of the input and of the weights are one each for all steps.
 """
 
 from collections.abc import Sequence
@@ -104,44 +104,51 @@ def lstm_reference(
 
 
 def lstm_(
-    gates: Tensor,
-    weight: Tensor,
+    x: Tensor,
+    of_input: Tensor,
+    bias: Tensor | None,
+    of_hidden: Tensor,
     hidden: Tensor,
     cell: Tensor,
     kept: Tensor | None = None,
     reverse: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """The steps of an LSTM, without a derivative; `gates` become the gates themselves.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The steps of an LSTM, without a derivative.
 
     Args:
-        gates: `[time, batch, 4 * d_hidden]`, the products with the input and the biases: of input, forget, cell and
-            output gate. Each row is in one piece of memory, apart from the others; steps or rows may come first there.
-        weight: `[4 * d_hidden, d_hidden]`, of the hidden state, of any strides.
+        x: `[time, batch, d_input]`.
+        of_input, of_hidden: weights as of `Weights`, of any strides.
+        bias: `[4 * d_hidden]`, the sum of both, or None.
         hidden, cell, kept, reverse: as of `lstm`.
 
     Returns:
-        The hidden states `[time, batch, d_hidden]`; the cells before the first step read and after each,
+        The gates `[time, batch, 4 * d_hidden]`, of input, forget, cell and output gate, zeros where a step is not read;
+        the hidden states `[time, batch, d_hidden]`; the cells before the first step read and after each,
         `[time + 1, batch, d_hidden]`, in float32 (float64 for float64).
     """
     try:
         with below_autograd():
-            return _lstm(gates, weight, hidden, cell, kept, reverse)
+            return _lstm(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
     except RuntimeError:
-        _check(gates, weight, hidden, cell, kept)
+        _check(x, of_input, bias, of_hidden, hidden, cell, kept)
         raise
 
 
-def _check(gates: Tensor, weight: Tensor, hidden: Tensor, cell: Tensor, kept: Tensor | None) -> None:
-    check_tensor("lstm_", "gates", gates)
-    time, batch, width = gates.shape if gates.dim() == 3 else (0, 0, gates.shape[-1] if gates.dim() else 0)
-    check_shape("lstm_", "gates", gates, (time, batch, width // 4 * 4))
-    size = width // 4
-    check_tensor("lstm_", "weight", weight, (gates.dtype,), gates.device, (4 * size, size))
-    for name, tensor in (("hidden", hidden), ("cell", cell)):
-        check_tensor("lstm_", name, tensor, (gates.dtype,), gates.device, (batch, size))
+def _check(x: Tensor, of_input: Tensor, bias: Tensor | None, of_hidden: Tensor, *others: Tensor | None) -> None:
+    hidden, cell, kept = others
+    check_tensor("lstm_", "x", x)
+    time, batch, d_input = x.shape if x.dim() == 3 else (0, 0, x.shape[-1] if x.dim() else 0)
+    check_shape("lstm_", "x", x, (time, batch, d_input))
+    size = of_hidden.shape[-1] if of_hidden.dim() else 0
+    shapes = {"of_hidden": (4 * size, size), "of_input": (4 * size, d_input), "bias": (4 * size,)}
+    shapes |= {"hidden": (batch, size), "cell": (batch, size)}
+    tensors = {"of_hidden": of_hidden, "of_input": of_input, "bias": bias, "hidden": hidden, "cell": cell}
+    for name, tensor in tensors.items():
+        if tensor is not None:
+            check_tensor("lstm_", name, tensor, (x.dtype,), x.device, shapes[name])
     if kept is not None:
-        check_device("lstm_", "kept", kept, gates.device)
-        check_tensor("lstm_", "kept", kept, (torch.bool,), gates.device, (time, batch))
+        check_device("lstm_", "kept", kept, x.device)
+        check_tensor("lstm_", "kept", kept, (torch.bool,), x.device, (time, batch))
 
 
 class _Lstm(torch.autograd.Function):
@@ -158,16 +165,18 @@ class _Lstm(torch.autograd.Function):
         kept: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        gates, states, cells = _steps(x, hidden, cell, (of_input, of_hidden, bias_input, bias_hidden), kept, reverse)
+        bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
+        gates, states, cells = lstm_(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
         ctx.reverse, ctx.is_spent = reverse, False
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, hidden, cell, of_input, of_hidden, bias_input, bias_hidden, kept, gates, cells, states)
+        inputs = (x, hidden, cell, of_input, of_hidden, bias_input, bias_hidden)
+        ctx.save_for_backward(*inputs, bias, kept, gates, cells, states)
         last = states[0 if reverse else -1].clone()
         return states, last, cells[-1].to(states.dtype, copy=True)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        *inputs, kept, gates, cells, states = ctx.saved_tensors
+        *inputs, bias, kept, gates, cells, states = ctx.saved_tensors
         needed, reverse = ctx.needs_input_grad, ctx.reverse
         if (
             torch.is_grad_enabled()
@@ -175,26 +184,22 @@ class _Lstm(torch.autograd.Function):
             or any(it is not None and is_batched_by_autograd(it) for it in grads)
         ):
             return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
-        x, hidden, cell, *weights = inputs
-        of_input, of_hidden = weights[:2]
+        x, hidden, cell, of_input, of_hidden, *_ = inputs
         if ctx.is_spent:  # of a graph that was kept, whose gates became gradients the first time
-            gates, states, cells = _steps(x, hidden, cell, weights, kept, reverse)
+            gates, _, _ = lstm_(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
         ctx.is_spent = True
         grad_gates = gates.data  # without a note to autograd, which would refuse to give them again
         with below_autograd():
             grad_hidden, grad_cell, of_bias = _lstm_backward(*grads, grad_gates, cells, of_hidden, kept, reverse)
-        rows, factors = grad_gates.flatten(0, 1), {}
-        if needed[3]:
-            factors[3] = x
+        rows, read = grad_gates.flatten(0, 1), None
         if needed[4]:
-            factors[4] = torch.cat([states[1:], hidden[None]] if reverse else [hidden[None], states[:-1]])
-        of_weights = dict(zip(factors, _weight_gradients(rows, [*factors.values()], of_hidden), strict=True))
+            read = torch.cat([states[1:], hidden[None]] if reverse else [hidden[None], states[:-1]])
         return (
             linear(rows, of_input.mT).view_as(x) if needed[0] else None,
             grad_hidden,
             grad_cell,
-            of_weights.get(3),
-            of_weights.get(4),
+            _weight_gradient(rows, x, of_input) if needed[3] else None,
+            None if read is None else _weight_gradient(rows, read, of_hidden),
             of_bias if needed[5] else None,
             of_bias.clone() if needed[5] and needed[6] else of_bias if needed[6] else None,
             None,
@@ -202,25 +207,11 @@ class _Lstm(torch.autograd.Function):
         )
 
 
-def _steps(
-    x: Tensor, hidden: Tensor, cell: Tensor, weights: Sequence[Any], kept: Tensor | None, reverse: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gates, states and cells of all steps."""
-    of_input, of_hidden, bias_input, bias_hidden = weights
-    bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
-    # Of a batch that comes first a copy, by steps: rows that are far apart in memory take longer in each of them.
-    gates = linear(x.reshape(-1, x.shape[-1]), of_input, bias).view(*x.shape[:2], -1)
-    with below_autograd():
-        return gates, *_lstm(gates, of_hidden, hidden, cell, kept, reverse)
-
-
-def _weight_gradients(rows: Tensor, factors: list[Tensor], weight: Tensor) -> Sequence[Tensor]:
-    """rows^T x for each x of `factors` by one product; large ones, and those in bfloat16, are torch's."""
-    if not factors:
-        return ()
-    x, sizes = torch.cat(factors, -1).flatten(0, 1), [it.shape[-1] for it in factors]
-    joint = None if x.dtype == torch.bfloat16 else packed_gradient(rows, x, weight)
-    return (linear(rows.mT, x.mT) if joint is None else joint).split(sizes, 1)
+def _weight_gradient(rows: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """rows^T x; large ones, and those in bfloat16, are torch's."""
+    x = x.flatten(0, 1)
+    gradient = None if x.dtype == torch.bfloat16 else packed_gradient(rows, x, weight)
+    return linear(rows.mT, x.mT) if gradient is None else gradient
 
 
 def _recorded_gradients(
@@ -249,16 +240,19 @@ def _recorded_gradients(
 
 @fake("lstm_")
 def _(
-    gates: Tensor, weight: Tensor, hidden: Tensor, cell: Tensor, kept: Tensor | None, reverse: bool
-) -> tuple[Tensor, Tensor]:
-    _check(gates, weight, hidden, cell, kept)
-    dtype = torch.promote_types(gates.dtype, torch.float32)
-    time, size = gates.shape[0], hidden.shape[1]
-    if gates.stride(1) > gates.stride(0):
-        states = gates.new_empty(hidden.shape[0], time, size).transpose(0, 1)
-    else:
-        states = gates.new_empty(time, *hidden.shape)
-    return states, gates.new_empty(time + 1, *hidden.shape, dtype=dtype)
+    x: Tensor,
+    of_input: Tensor,
+    bias: Tensor | None,
+    of_hidden: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    kept: Tensor | None,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    _check(x, of_input, bias, of_hidden, hidden, cell, kept)
+    (time, batch), size = x.shape[:2], hidden.shape[1]
+    cells = x.new_empty(time + 1, batch, size, dtype=torch.promote_types(x.dtype, torch.float32))
+    return x.new_empty(time, batch, 4 * size), x.new_empty(time, batch, size), cells
 
 
 @fake("lstm_backward")

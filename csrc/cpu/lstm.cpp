@@ -1,7 +1,7 @@
 // The steps of an LSTM over whole sequences: checks, memory and threads. The arithmetic is in isa/lstm.inl.
 //
-// A thread computes all steps of some rows of the batch, so that no thread waits for another between steps. The weight
-// is packed once for all.
+// A thread computes all steps of some rows of the batch, so that no thread waits for another between steps. The weights
+// are packed once for all.
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>
@@ -23,13 +23,16 @@ CallCounter backward_calls{"lstm_backward"};
 // Rows of a batch below which another thread gains less than it reads of the weight.
 constexpr int64_t kRowsOfThread = 4;
 
+// Rows of x that are multiplied together, of several steps: so often is its weight read, which may be a large one.
+constexpr int64_t kInputRows = 64;
+
 struct Sizes {
   int64_t time, batch, size;
 
   int64_t rows() const { return time * batch; }
 };
 
-// `[time, batch, width]` whose rows lie in one piece each.
+// `[time, batch, width]` whose rows lie in one piece each; all zeros without data.
 template <class Element>
 struct Sequence {
   Element* data;
@@ -39,7 +42,7 @@ struct Sequence {
 };
 
 template <class Element>
-Sequence<Element> sequence_of(const Tensor& tensor) {
+Sequence<Element> contiguous_sequence(const Tensor& tensor) {
   return {mutable_data_of<Element>(tensor), tensor.stride(0), tensor.stride(1)};
 }
 
@@ -55,20 +58,11 @@ void check_like(const Tensor& tensor, const std::vector<int64_t>& sizes, const T
   STD_TORCH_CHECK(element_kind(tensor) == element_kind(like), "lstm: ", name, " has another dtype");
 }
 
-// Of the gates, whose rows are to lie in one piece and apart, each in its place.
-Sizes sizes_of(const Tensor& gates, const Tensor& weight) {
-  STD_TORCH_CHECK(
-      gates.dim() == 3 && weight.dim() == 2 && gates.size(2) % 4 == 0, "lstm: expected gates [time, batch, 4 * size]");
-  const Sizes sizes{gates.size(0), gates.size(1), gates.size(2) / 4};
-  check_like(weight, {4 * sizes.size, sizes.size}, gates, "weight");
-  check_storage(weight);
-  const int64_t of_step = sizes.time > 1 ? gates.stride(0) : 4 * sizes.size * sizes.batch;
-  const int64_t of_row = sizes.batch > 1 ? gates.stride(1) : 4 * sizes.size;
-  const bool is_apart = of_step < of_row ? of_step >= gates.size(2) && of_row >= of_step * sizes.time
-                                         : of_row >= gates.size(2) && of_step >= of_row * sizes.batch;
-  STD_TORCH_CHECK(
-      gates.numel() == 0 || (gates.stride(2) == 1 && is_apart), "lstm: expected gates whose rows lie apart in memory");
-  return sizes;
+// A sequence whose rows can be read where they are, or a copy.
+Tensor with_rows(const Tensor& tensor) {
+  const bool has_rows =
+      tensor.stride(2) == 1 && is_aligned(tensor.const_data_ptr(), element_size(element_kind(tensor)));
+  return has_rows ? tensor : as_contiguous(tensor);
 }
 
 // Which steps of which rows are read; all without a mask.
@@ -106,6 +100,14 @@ void for_batch(const Sizes& sizes, const Run& run) {
   });
 }
 
+// The gates of some rows at a step, to be asked for.
+template <class Element>
+StepAhead gates_ahead(const Sequence<Element>& gates, int64_t step, int64_t row, int64_t rows, int64_t size) {
+  const int64_t bytes = 4 * size * static_cast<int64_t>(sizeof(Element));
+  constexpr int64_t kBytes = 256;  // of several lines, as a product has few strips
+  return {reinterpret_cast<const char*>(gates.row(step, row)), rows * bytes / kBytes, kBytes, kBytes};
+}
+
 template <class Element>
 void copy_row(const Element* from, Element* to, int64_t size) {
   std::copy(from, from + size, to);
@@ -113,77 +115,97 @@ void copy_row(const Element* from, Element* to, int64_t size) {
 
 template <class Element>
 void run_forward(
-    const Sizes& sizes, const Tensor& gates_any, const Tensor& weight, const Tensor& hidden, const Tensor& states_any,
+    const Sizes& sizes, const Tensor& x_any, const Tensor& of_input, const std::optional<Tensor>& bias_any,
+    const Tensor& of_hidden, const Tensor& hidden, const Tensor& gates_any, const Tensor& states_any,
     const Tensor& cells_any, const Kept& kept, bool reverse) {
   using Accumulate = accumulate_t<Element>;
   const auto& kernels = lstm_kernels()(Element{});
-  const PackedProduct<Element> product(weight, 1, sizes.size % 2 == 0);
-  const auto gates = sequence_of<Element>(gates_any);
-  const auto states = sequence_of<Element>(states_any);
-  const auto cells = sequence_of<Accumulate>(cells_any);
+  const PackedProduct<Element> input(of_input, 1, true), product(of_hidden, 1, sizes.size % 2 == 0);
+  const Sequence<const Element> x{data_of<Element>(x_any), x_any.stride(0), x_any.stride(1)};
+  const auto gates = contiguous_sequence<Element>(gates_any);
+  const auto states = contiguous_sequence<Element>(states_any);
+  const auto cells = contiguous_sequence<Accumulate>(cells_any);
   const Element* first = data_of<Element>(hidden);
-  const int64_t size = sizes.size;
+  const int64_t size = sizes.size, width = x_any.size(2), stride = product.stride();
+  std::vector<Accumulate> storage(4 * size);
+  const Accumulate* bias = bias_any ? values_of<Accumulate>(*bias_any, storage) : storage.data();
   for_batch(sizes, [&](int64_t begin, int64_t end) {
-    std::vector<Accumulate> sums((end - begin) * product.stride());
+    const int64_t rows = end - begin, together = std::max<int64_t>(kInputRows / std::max<int64_t>(rows, 1), 1);
+    // Not a power of two, or rows would share lines of the caches; pairs are read to their ends.
+    const int64_t read_stride = (width + 1) / 2 * 2 + 32;
+    std::vector<Element> read(together * rows * read_stride);
+    std::vector<Accumulate> all_sums(together * rows * stride);
     for (int64_t index = 0; index < sizes.time; ++index) {
       const int64_t step = reverse ? sizes.time - 1 - index : index;
       const int64_t last = reverse ? step + 1 : step - 1;
+      Accumulate* sums = all_sums.data() + index % together * rows * stride;
+      if (index % together == 0) {
+        const int64_t steps = std::min(together, sizes.time - index);
+        for (int64_t place = 0; place < steps * rows; ++place) {
+          const int64_t ahead = place / rows;
+          copy_row(
+              x.row(reverse ? step - ahead : step + ahead, begin + place % rows), read.data() + place * read_stride,
+              width);
+        }
+        input.run(read.data(), read_stride, sums, steps * rows);
+      }
       const auto before = [&](int64_t row) { return index == 0 ? first + row * size : states.row(last, row); };
-      product.run(before(begin), index == 0 ? size : states.of_row, sums.data(), end - begin);
+      product.run(before(begin), size, sums, rows, true, gates_ahead(gates, step, begin, rows, size));
       for (int64_t row = begin; row < end; ++row) {
         if (kept(step, row)) {
           kernels.forward(
-              {sums.data() + (row - begin) * product.stride(), gates.row(step, row), cells.row(index, row),
+              {sums + (row - begin) * stride, bias, gates.row(step, row), cells.row(index, row),
                cells.row(index + 1, row), states.row(step, row), size});
         } else {
           copy_row(before(row), states.row(step, row), size);
           copy_row(cells.row(index, row), cells.row(index + 1, row), size);
+          std::fill_n(gates.row(step, row), 4 * size, Element{});
         }
       }
     }
   });
 }
 
-// As the gates: the order of time and batch in memory is theirs.
-Tensor new_sequence(const Sizes& sizes, int64_t width, const Tensor& gates) {
-  const bool is_batch_first = gates.stride(1) > gates.stride(0);
-  const std::vector<int64_t> strides = {
-      is_batch_first ? width : sizes.batch * width, is_batch_first ? sizes.time * width : width, 1};
-  return new_strided({sizes.time, sizes.batch, width}, strides, element_kind(gates), gates);
-}
-
 ElementKind accumulate_kind(ElementKind kind) {
   return kind == ElementKind::kFloat64 ? ElementKind::kFloat64 : ElementKind::kFloat32;
 }
 
-std::tuple<Tensor, Tensor> lstm(
-    const Tensor& gates, const Tensor& weight, const Tensor& hidden_any, const Tensor& cell_any,
-    const std::optional<Tensor>& mask, bool reverse) {
+std::tuple<Tensor, Tensor, Tensor> lstm(
+    const Tensor& x_any, const Tensor& of_input, const std::optional<Tensor>& bias, const Tensor& of_hidden,
+    const Tensor& hidden_any, const Tensor& cell_any, const std::optional<Tensor>& mask, bool reverse) {
   forward_calls.add();
-  const Sizes sizes = sizes_of(gates, weight);
-  check_like(hidden_any, {sizes.batch, sizes.size}, gates, "hidden");
-  check_like(cell_any, {sizes.batch, sizes.size}, gates, "cell");
-  const Kept kept(mask, sizes, gates);
-  const Tensor hidden = as_contiguous(hidden_any), cell = as_contiguous(cell_any);
-  const ElementKind kind = element_kind(gates);
-  const Tensor states = new_sequence(sizes, sizes.size, gates);
-  const Tensor cells = new_contiguous({sizes.time + 1, sizes.batch, sizes.size}, accumulate_kind(kind), gates);
+  STD_TORCH_CHECK(
+      x_any.dim() == 3 && of_hidden.dim() == 2, "lstm: expected x [time, batch, d_input] and weights [4 * size, ..]");
+  const Sizes sizes{x_any.size(0), x_any.size(1), of_hidden.size(1)};
+  check_like(of_input, {4 * sizes.size, x_any.size(2)}, x_any, "of_input");
+  check_like(of_hidden, {4 * sizes.size, sizes.size}, x_any, "of_hidden");
+  check_like(hidden_any, {sizes.batch, sizes.size}, x_any, "hidden");
+  check_like(cell_any, {sizes.batch, sizes.size}, x_any, "cell");
+  if (bias) check_like(*bias, {4 * sizes.size}, x_any, "bias");
+  check_storage(of_input);
+  check_storage(of_hidden);
+  const Kept kept(mask, sizes, x_any);
+  const Tensor x = with_rows(x_any), hidden = as_contiguous(hidden_any), cell = as_contiguous(cell_any);
+  const std::optional<Tensor> biases = bias ? std::optional<Tensor>(as_contiguous(*bias)) : std::nullopt;
+  const ElementKind kind = element_kind(x);
+  const Tensor gates = new_contiguous({sizes.time, sizes.batch, 4 * sizes.size}, kind, x);
+  const Tensor states = new_contiguous({sizes.time, sizes.batch, sizes.size}, kind, x);
+  const Tensor cells = new_contiguous({sizes.time + 1, sizes.batch, sizes.size}, accumulate_kind(kind), x);
   with_element_type(kind, [&](auto element) {
     using Element = decltype(element);
     const Element* values = data_of<Element>(cell);
     auto* initial = mutable_data_of<accumulate_t<Element>>(cells);
     for (int64_t index = 0; index < sizes.batch * sizes.size; ++index) initial[index] = load(values[index]);
-    run_forward<Element>(sizes, gates, weight, hidden, states, cells, kept, reverse);
+    run_forward<Element>(sizes, x, of_input, biases, of_hidden, hidden, gates, states, cells, kept, reverse);
   });
-  return {states, cells};
+  return {gates, states, cells};
 }
 
 template <class Element>
 struct Gradients {
-  const Element* output;  // or null
-  int64_t of_step, of_row;
-  const Element* hidden;  // of the last state, or null
-  const Element* cell;    // or null
+  Sequence<const Element> output;  // or none
+  const Element* hidden;           // of the last state, or null
+  const Element* cell;             // or null
 };
 
 template <class Element>
@@ -194,8 +216,8 @@ void run_backward(
   using Accumulate = accumulate_t<Element>;
   const auto& kernels = lstm_kernels()(Element{});
   const PackedProduct<Element> product(weight, 0, true);
-  const auto gates = sequence_of<Element>(gates_any);
-  const auto cells = sequence_of<Accumulate>(cells_any);
+  const auto gates = contiguous_sequence<Element>(gates_any);
+  const auto cells = contiguous_sequence<Accumulate>(cells_any);
   const int64_t size = sizes.size, stride = product.stride();
   // Of each row over its steps: the order in which they are added is the same for any number of threads.
   std::vector<Accumulate> of_biases(std::max<int64_t>(sizes.batch, 1) * 4 * size);
@@ -218,8 +240,7 @@ void run_backward(
       const int64_t step = reverse ? sizes.time - 1 - index : index;
       for (int64_t row = begin; row < end; ++row) {
         Accumulate* sum = sums.data() + (row - begin) * stride;
-        const Element* grad =
-            grads.output == nullptr ? zeros.data() : grads.output + step * grads.of_step + row * grads.of_row;
+        const Element* grad = grads.output.data == nullptr ? zeros.data() : grads.output.row(step, row);
         if (!kept.is_all() || index == sizes.time - 1) add_passed(row - begin);
         if (kept(step, row)) {
           kernels.backward(
@@ -231,7 +252,9 @@ void run_backward(
           std::fill_n(gates.row(step, row), 4 * size, Element{});
         }
       }
-      product.run(gates.row(step, begin), gates.of_row, sums.data(), rows);
+      const int64_t next = index == 0 ? step : reverse ? step + 1 : step - 1;
+      const StepAhead ahead = gates_ahead(gates, next, begin, rows, size);
+      product.run(gates.row(step, begin), 4 * size, sums.data(), rows, false, ahead);
     }
     for (int64_t row = 0; row < rows; ++row) {
       add_passed(row);
@@ -252,7 +275,12 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(
     const std::optional<Tensor>& grad_cell_any, const Tensor& gates, const Tensor& cells, const Tensor& weight,
     const std::optional<Tensor>& mask, bool reverse) {
   backward_calls.add();
-  const Sizes sizes = sizes_of(gates, weight);
+  STD_TORCH_CHECK(
+      gates.dim() == 3 && weight.dim() == 2 && gates.is_contiguous(), "lstm: expected gates of the forward pass");
+  const Sizes sizes{gates.size(0), gates.size(1), weight.size(1)};
+  check_sizes(gates, {sizes.time, sizes.batch, 4 * sizes.size}, gates, "gates");
+  check_like(weight, {4 * sizes.size, sizes.size}, gates, "weight");
+  check_storage(weight);
   const ElementKind kind = element_kind(gates);
   check_sizes(cells, {sizes.time + 1, sizes.batch, sizes.size}, gates, "cells");
   STD_TORCH_CHECK(
@@ -262,9 +290,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(
   const auto usable = [&](const std::optional<Tensor>& tensor, const std::vector<int64_t>& shape) {
     if (!tensor) return std::optional<Tensor>();
     check_like(*tensor, shape, gates, "a gradient");
-    const bool has_rows =
-        tensor->dim() == 3 && tensor->stride(2) == 1 && is_aligned(tensor->const_data_ptr(), element_size(kind));
-    return std::optional<Tensor>(has_rows ? *tensor : as_contiguous(*tensor));
+    return std::optional<Tensor>(tensor->dim() == 3 ? with_rows(*tensor) : as_contiguous(*tensor));
   };
   const auto grad = usable(grad_any, {sizes.time, sizes.batch, sizes.size});
   const auto of_hidden = usable(grad_hidden_any, {sizes.batch, sizes.size});
@@ -276,7 +302,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(
     using Element = decltype(element);
     const auto data = [](const std::optional<Tensor>& tensor) { return tensor ? data_of<Element>(*tensor) : nullptr; };
     const Gradients<Element> grads{
-        data(grad), grad ? grad->stride(0) : 0, grad ? grad->stride(1) : 0, data(of_hidden), data(of_cell)};
+        {data(grad), grad ? grad->stride(0) : 0, grad ? grad->stride(1) : 0}, data(of_hidden), data(of_cell)};
     run_backward<Element>(
         sizes, grads, gates, cells, weight, kept, reverse, mutable_data_of<Element>(grad_hidden),
         mutable_data_of<Element>(grad_cell), mutable_data_of<Element>(grad_bias));
@@ -289,8 +315,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(
 
 STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
   library.def(
-      "lstm_(Tensor(a!) gates, Tensor weight, Tensor hidden, Tensor cell, Tensor? kept, bool reverse)"
-      " -> (Tensor, Tensor)");
+      "lstm_(Tensor x, Tensor of_input, Tensor? bias, Tensor of_hidden, Tensor hidden, Tensor cell, Tensor? kept,"
+      " bool reverse) -> (Tensor, Tensor, Tensor)");
   library.def(
       "lstm_backward(Tensor? grad, Tensor? grad_hidden, Tensor? grad_cell, Tensor(a!) gates, Tensor cells, Tensor "
       "weight,"

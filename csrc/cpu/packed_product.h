@@ -35,8 +35,10 @@ class PackedProduct {
   // Of a row of sums, which are of whole panels. Not a power of two, or rows would share lines of the caches.
   int64_t stride() const { return panels_ * kernels_.panel + 16; }
 
-  void run(const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows) const {
-    kernels_.product(product(x, x_stride, sums, rows));
+  void run(
+      const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows, bool adds = false,
+      const StepAhead& ahead = {}) const {
+    kernels_.product(product(x, x_stride, sums, rows, adds, ahead));
   }
 
   // Of columns of x, at most kOuterRows.
@@ -45,8 +47,11 @@ class PackedProduct {
   }
 
  private:
-  StepProduct<Element> product(const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows) const {
-    return {{x, x_stride}, packed_.get(), {sums, stride()}, rows, weight_.depth, weight_.columns, weight_.in_pairs};
+  StepProduct<Element> product(
+      const Element* x, int64_t x_stride, Accumulate* sums, int64_t rows, bool adds = false,
+      const StepAhead& ahead = {}) const {
+    return {{x, x_stride}, packed_.get(), {sums, stride()}, rows, weight_.depth, weight_.columns, weight_.in_pairs,
+            adds,          ahead};
   }
 
   const LstmKernels<Element>& kernels_;

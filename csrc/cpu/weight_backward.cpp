@@ -11,8 +11,9 @@ namespace {
 
 CallCounter calls{"weight_backward"};
 
-// grad^T x: x is packed once, and each thread copies its columns of grad to rows, a part at a time.
-Tensor weight_backward(const Tensor& grad_any, const Tensor& x_any) {
+// grad^T x, in memory by columns or by rows: x is packed once, and each thread copies its columns of grad to rows, a
+// part at a time.
+Tensor weight_backward(const Tensor& grad_any, const Tensor& x_any, bool by_columns) {
   calls.add();
   STD_TORCH_CHECK(
       grad_any.dim() == 2 && x_any.dim() == 2 && grad_any.size(0) == x_any.size(0) &&
@@ -21,7 +22,8 @@ Tensor weight_backward(const Tensor& grad_any, const Tensor& x_any) {
   const Tensor grad = as_contiguous(grad_any), x = as_contiguous(x_any);
   const int64_t outputs = grad.size(1), width = x.size(1);
   const ElementKind kind = element_kind(grad);
-  const Tensor gradient = new_contiguous({outputs, width}, kind, x);
+  const int64_t down = by_columns ? 1 : width, right = by_columns ? outputs : 1;
+  const Tensor gradient = new_strided({outputs, width}, {down, right}, kind, x);
   with_element_type(kind, [&](auto element) {
     using Element = decltype(element);
     const Element* columns = data_of<Element>(grad);
@@ -36,11 +38,14 @@ Tensor weight_backward(const Tensor& grad_any, const Tensor& x_any) {
         const int64_t first = outputs * block / blocks;
         const int64_t count = outputs * (block + 1) / blocks - first;
         product.run_outer(columns + first, outputs, sums.data(), count);
-        for (int64_t row = 0; row < count; ++row) {
-          const auto* sum = sums.data() + row * product.stride();
-          for (int64_t column = 0; column < width; ++column) {
-            result[(first + row) * width + column] = store<Element>(sum[column]);
-          }
+        const auto* sum = sums.data();
+        for (int64_t column = 0; by_columns && column < width; ++column) {
+          Element* target = result + column * outputs + first;
+          for (int64_t row = 0; row < count; ++row) target[row] = store<Element>(sum[row * product.stride() + column]);
+        }
+        for (int64_t row = 0; !by_columns && row < count; ++row, sum += product.stride()) {
+          Element* target = result + (first + row) * width;
+          for (int64_t column = 0; column < width; ++column) target[column] = store<Element>(sum[column]);
         }
       }
     });
@@ -51,7 +56,9 @@ Tensor weight_backward(const Tensor& grad_any, const Tensor& x_any) {
 }  // namespace
 }  // namespace burnlike::cpu
 
-STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) { library.def("weight_backward(Tensor grad, Tensor x) -> Tensor"); }
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("weight_backward(Tensor grad, Tensor x, bool by_columns) -> Tensor");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("weight_backward", TORCH_BOX(&burnlike::cpu::weight_backward));

@@ -145,41 +145,51 @@ def test_vectors_and_threads_give_the_same_bits(dtype: torch.dtype) -> None:
             assert torch.equal(one, other)
 
 
+def steps_of(sizes: Sequence[int], dtype: torch.dtype = torch.float32, batch_first: bool = False) -> list[Any]:
+    """Arguments of `lstm_`, some steps of which are not read."""
+    (x, hidden, cell), (of_input, of_hidden, bias, _) = drawn(sizes, dtype, batch_first=batch_first)
+    kept = torch.rand(*sizes[:2]) < 0.8
+    tensors = [x, of_input, bias, of_hidden, hidden, cell, kept]
+    return [it.detach() for it in tensors]
+
+
 def _steps(dtype: torch.dtype) -> list[Tensor]:
-    torch.manual_seed(0)
-    gates, weight = torch.randn(6, 29, 4 * 37).to(dtype), (torch.randn(4 * 37, 37) / 6).to(dtype)
-    states = [torch.randn(29, 37).to(dtype) for _ in range(2)]
-    kept = torch.rand(6, 29) < 0.8
-    hidden, cells = lstm_(gates, weight, *states, kept)
+    arguments = steps_of((6, 29, 19, 37), dtype)
+    gates, hidden, cells = lstm_(*arguments)
     forward = gates.clone()
     backward = torch.ops.burnlike.lstm_backward
-    results = backward(torch.ones_like(hidden), None, None, gates, cells, weight, kept, False)
+    results = backward(torch.ones_like(hidden), None, None, gates, cells, arguments[3], arguments[6], False)
     rows = gates.flatten(0, 1), hidden.flatten(0, 1)
-    return [forward, gates, hidden, cells, *results, torch.ops.burnlike.weight_backward(*rows)]
+    of_weights = [torch.ops.burnlike.weight_backward(*rows, by_columns) for by_columns in (False, True)]
+    assert torch.equal(*of_weights)
+    return [forward, gates, hidden, cells, *results, of_weights[0]]
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_ops_are_registered_as_they_compute(batch_first: bool) -> None:
-    gates = torch.randn(4, 3, 8).transpose(0, 1) if batch_first else torch.randn(3, 4, 8)
-    weight, hidden, cell, kept = torch.randn(8, 2), torch.randn(4, 2), torch.randn(4, 2), torch.rand(3, 4) < 0.5
-    opcheck(torch.ops.burnlike.lstm_.default, (gates, weight, hidden, cell, kept, True))
-    _, cells = lstm_(gates, weight, hidden, cell, kept, True)
-    opcheck(torch.ops.burnlike.weight_backward.default, (torch.randn(5, 8), torch.randn(5, 3)))
+    arguments = steps_of((3, 4, 5, 2), batch_first=batch_first)
+    opcheck(torch.ops.burnlike.lstm_.default, (*arguments, True))
+    opcheck(torch.ops.burnlike.lstm_.default, (*arguments[:2], None, *arguments[3:], False))
+    gates, _, cells = lstm_(*arguments, True)
+    for by_columns in (False, True):
+        opcheck(torch.ops.burnlike.weight_backward.default, (torch.randn(5, 8), torch.randn(5, 3), by_columns))
     grads = (torch.randn(3, 4, 2), torch.randn(4, 2), None)
-    opcheck(torch.ops.burnlike.lstm_backward.default, (*grads, gates, cells, weight, kept, True))
+    opcheck(torch.ops.burnlike.lstm_backward.default, (*grads, gates, cells, arguments[3], arguments[6], True))
 
 
-@pytest.mark.parametrize("shape", [(0, 4, 8), (3, 0, 8), (3, 4, 0)])
-def test_nothing_to_compute(shape: tuple[int, int, int]) -> None:
-    _, batch, width = shape
-    weight, state = torch.randn(width, width // 4), torch.randn(batch, width // 4)
-    gates = torch.randn(shape)
-    states, cells = lstm_(gates, weight, state, state)
-    assert states.shape == (*shape[:2], width // 4)
-    torch.testing.assert_close(cells[0], state)
-    *grads, _ = torch.ops.burnlike.lstm_backward(None, state, state, gates, cells, weight, None, False)
-    if shape[0] == 0:
-        torch.testing.assert_close(grads, [state, state])
+@pytest.mark.parametrize("sizes", [(0, 4, 5, 2), (3, 0, 5, 2), (3, 4, 5, 0), (3, 4, 0, 2)])
+def test_nothing_to_compute(sizes: tuple[int, ...]) -> None:
+    arguments = steps_of(sizes)
+    x, of_input, bias, of_hidden, hidden, cell, kept = arguments
+    gates, states, cells = lstm_(*arguments)
+    assert states.shape == (*sizes[:2], sizes[3])
+    torch.testing.assert_close(cells[0], cell)
+    *grads, _ = torch.ops.burnlike.lstm_backward(None, hidden, cell, gates, cells, of_hidden, kept, False)
+    if sizes[0] == 0:
+        torch.testing.assert_close(grads, [hidden, cell])
+    if sizes[2] == 0:
+        expected, *_ = lstm_reference(x, hidden, cell, (of_input, of_hidden, bias, None), kept)
+        torch.testing.assert_close(states, expected)
 
 
 def test_within_autocast_it_computes_in_its_dtype() -> None:
@@ -213,32 +223,29 @@ def test_it_gains_with_rows_for_each_thread_on_the_cpu() -> None:
 @pytest.mark.parametrize(
     ("place", "shape", "message"),
     [
-        (0, (3, 4), r"gates of shape \[0, 0, 4\]"),
-        (1, (8, 3), r"weight of shape \[8, 2\]"),
-        (2, (5, 2), r"hidden of shape \[4, 2\]"),
-        (3, (4, 3), r"cell of shape \[4, 2\]"),
-        (4, (4, 3), r"kept of shape \[3, 4\]"),
+        (0, (3, 4), r"x of shape \[0, 0, 4\]"),
+        (1, (8, 3), r"of_input of shape \[8, 5\]"),
+        (2, (7,), r"bias of shape \[8\]"),
+        (3, (8, 3), r"of_hidden of shape \[12, 3\]"),
+        (4, (5, 2), r"hidden of shape \[4, 2\]"),
+        (5, (4, 3), r"cell of shape \[4, 2\]"),
+        (6, (4, 3), r"kept of shape \[3, 4\]"),
     ],
 )
 def test_another_shape_is_named(place: int, shape: tuple[int, ...], message: str) -> None:
-    arguments: list[Any] = [
-        torch.randn(3, 4, 8),
-        torch.randn(8, 2),
-        torch.randn(4, 2),
-        torch.randn(4, 2),
-        torch.ones(3, 4) > 0,
-    ]
-    arguments[place] = torch.ones(shape) > 0 if place == 4 else torch.randn(shape)
+    arguments = steps_of((3, 4, 5, 2))
+    arguments[place] = torch.ones(shape) > 0 if place == 6 else torch.randn(shape)
     with pytest.raises(BurnlikeError, match=message):
         lstm_(*arguments)
 
 
-def test_another_dtype_is_named_and_rows_that_share_memory_are_refused() -> None:
-    gates, weight, state = torch.randn(3, 4, 8), torch.randn(8, 2), torch.randn(4, 2)
-    with pytest.raises(BurnlikeError, match="weight of dtype float32, got float64"):
-        lstm_(gates, weight.double(), state, state)
+def test_another_dtype_is_named_and_gates_of_another_order_are_refused() -> None:
+    arguments = steps_of((3, 4, 5, 2))
+    with pytest.raises(BurnlikeError, match="of_hidden of dtype float32, got float64"):
+        lstm_(*arguments[:3], arguments[3].double(), *arguments[4:])
     with pytest.raises(BurnlikeError, match="kept of dtype bool, got float32"):
-        lstm_(gates, weight, state, state, torch.ones(3, 4))
-    for shared in (gates[:1].expand(3, 4, 8), gates.as_strided((3, 4, 8), (8, 8, 1)), gates.mT.contiguous().mT):
-        with pytest.raises(RuntimeError, match="rows lie apart"):
-            lstm_(shared, weight, state, state)
+        lstm_(*arguments[:6], torch.ones(3, 4))
+    gates, _, cells = lstm_(*arguments)
+    shared = gates[:1].expand(3, 4, 8)
+    with pytest.raises(RuntimeError, match="gates of the forward pass"):
+        torch.ops.burnlike.lstm_backward(None, None, None, shared, cells, arguments[3], None, False)

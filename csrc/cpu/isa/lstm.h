@@ -13,14 +13,22 @@ namespace burnlike::cpu {
 // Rows of a product that are computed of a copy of x in one piece: so many groups of rows, whatever the vectors.
 inline constexpr int64_t kOuterRows = 48;
 
-// sums = x W for rows of x, of W as `pack` writes it. Each sum is over `depth` in its order, whatever the rows.
+// Memory that is needed next: a product asks for its lines meanwhile, so that nobody waits for them later.
+struct StepAhead {
+  const char* data;
+  int64_t rows, stride, bytes;  // rows of so many bytes, and so many apart
+};
+
+// sums = x W for rows of x, or sums += x W, of W as `pack` writes it. Each sum is over `depth` in its order, whatever
+// the rows.
 template <class Element>
 struct StepProduct {
   RowPlaces<const Element> x;
   const accumulate_t<Element>* packed;
   RowPlaces<accumulate_t<Element>> sums;  // of whole panels
   int64_t rows, depth, columns;
-  bool in_pairs;
+  bool in_pairs, adds;
+  StepAhead ahead;
 };
 
 // W as `[depth, columns]`, of any strides, and how it is packed: in pairs, for processors that multiply bfloat16.
@@ -34,8 +42,9 @@ struct StepWeight {
 // One step of a row of `size` units. The gates are input, forget, cell and output, one behind the other.
 template <class Element>
 struct LstmForward {
-  const accumulate_t<Element>* sums;  // [4, size], of the hidden state
-  Element* gates;                     // [4, size]: the sums of the input, and then the gates themselves
+  const accumulate_t<Element>* sums;  // [4, size], of the input and the hidden state
+  const accumulate_t<Element>* bias;  // [4, size]
+  Element* gates;                     // [4, size]
   const accumulate_t<Element>* before;
   accumulate_t<Element>* cell;
   Element* hidden;

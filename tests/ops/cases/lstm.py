@@ -13,23 +13,20 @@ from ..op_case import FLOATS
 
 
 @torch.no_grad()
-def _steps(gates: Tensor, weight: Tensor, hidden: Tensor, cell: Tensor, kept: Tensor) -> list[Tensor]:
-    return list(lstm_(gates, weight, hidden, cell, kept, True))
+def _steps(*tensors: Tensor) -> list[Tensor]:
+    return list(lstm_(*tensors, reverse=True))
 
 
 @torch.no_grad()
-def _in_order(gates: Tensor, *others: Tensor) -> list[Tensor]:
-    copies = [it.clone(memory_format=torch.contiguous_format) for it in (gates, *others)]
-    results = list(lstm_(*copies, reverse=True))
-    gates.copy_(copies[0])
-    return results
+def _in_order(*tensors: Tensor) -> list[Tensor]:
+    return list(lstm_(*(it.clone(memory_format=torch.contiguous_format) for it in tensors), reverse=True))
 
 
 def random_lstm(chance: random.Random) -> Call:
     """Steps of some rows, from the last one on."""
     arguments, dtype = Arguments(chance), chance.choice(FLOATS)
-    time, batch, size = chance.choice(((3, 5, 4), (1, 1, 1), (2, 0, 3), (4, 9, 17)))
-    shapes = [(time, batch, 4 * size), (4 * size, size), (batch, size), (batch, size)]
+    time, batch, width, size = chance.choice(((3, 5, 6, 4), (1, 1, 3, 1), (2, 0, 2, 3), (4, 9, 21, 17)))
+    shapes = [(time, batch, width), (4 * size, width), (4 * size,), (4 * size, size), (batch, size), (batch, size)]
     places = [arguments.tensor(special_values(shape, dtype, chance)) for shape in shapes]
     places.append(arguments.tensor(torch.rand(time, batch) < 0.7))
     return both(arguments, "lstm_", _steps, _in_order, lambda it: ([it[place] for place in places], {}))
