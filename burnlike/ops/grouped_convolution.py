@@ -62,7 +62,9 @@ def grouped_convolution_reference(
     # Not in bfloat16, where gradients of weights read memory beside small images (oneDNN of torch 2.13).
     dtype = torch.promote_types(x.dtype, torch.float32)
     images, weight = x.permute(0, 3, 1, 2).to(dtype), weight.to(dtype)
-    y = functional.conv2d(images, weight, bias if bias is None else bias.to(dtype), stride, padding, groups=len(weight) // weight.shape[1])
+    y = functional.conv2d(
+        images, weight, bias if bias is None else bias.to(dtype), stride, padding, groups=len(weight) // weight.shape[1]
+    )
     return y.permute(0, 2, 3, 1).contiguous().to(x.dtype)
 
 
