@@ -62,7 +62,9 @@ def grouped_convolution_reference(
     # Not in bfloat16, where gradients of weights read memory beside small images (oneDNN of torch 2.13).
     dtype = torch.promote_types(x.dtype, torch.float32)
     images, weight = x.permute(0, 3, 1, 2).to(dtype), weight.to(dtype)
-    y = functional.conv2d(images, weight, bias if bias is None else bias.to(dtype), stride, padding, groups=len(weight) // weight.shape[1])
+    y = functional.conv2d(
+        images, weight, bias if bias is None else bias.to(dtype), stride, padding, groups=len(weight) // weight.shape[1]
+    )
     return y.permute(0, 2, 3, 1).contiguous().to(x.dtype)
 
 
@@ -73,7 +75,8 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding:
     if not fits or channels < FEWEST_CHANNELS or not is_group(weight.shape[1]) or channels % weight.shape[1]:
         raise ShapeError(
             f"grouped_convolution: expected images [n, h, w, c] of at least {FEWEST_CHANNELS} channels and a weight"
-            f" [c, group, k, l] with a group of 1, 2, 4 or a multiple of 8 channels, got {list(x.shape)} and {list(weight.shape)}; nn.functional.conv2d takes any"
+            f" [c, group, k, l] with a group of 1, 2, 4 or a multiple of 8 channels, got"
+            f" {list(x.shape)} and {list(weight.shape)}; nn.functional.conv2d takes any"
         )
     check_tensor("grouped_convolution", "weight", weight, (x.dtype,), x.device)
     if bias is not None:

@@ -100,7 +100,9 @@ def test_convolutions_with_large_weights_are_products(
     change: dict[str, Any], calls: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"in_channels": 64, "out_channels": 256, "kernel_size": 1, **change}
-    stock, fused = pair(nn.Sequential(nn.Conv2d(3, 64, 1, padding_mode="reflect"), nn.Conv2d(**options), nn.ReLU()).to(dtype))
+    stock, fused = pair(
+        nn.Sequential(nn.Conv2d(3, 64, 1, padding_mode="reflect"), nn.Conv2d(**options), nn.ReLU()).to(dtype)
+    )
     x, counted, linear = torch.randn(1, 3, 3, 4).to(dtype), [], ops.linear
     monkeypatch.setattr(ops, "linear", lambda *given: counted.append(1) or linear(*given))
     expected = step(stock, x)

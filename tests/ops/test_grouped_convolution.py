@@ -39,7 +39,11 @@ def tensors_of(sizes: Sizes, dtype: torch.dtype) -> list[Tensor]:
     """Images, a weight and a bias."""
     images, height, width, channels, group, kernel, _, _ = sizes
     torch.manual_seed(1)
-    tensors = [torch.randn(images, height, width, channels), torch.randn(channels, group, *kernel), torch.randn(channels)]
+    tensors = [
+        torch.randn(images, height, width, channels),
+        torch.randn(channels, group, *kernel),
+        torch.randn(channels),
+    ]
     return [it.to(dtype) for it in tensors]
 
 

@@ -283,8 +283,8 @@ def convolved(module: Any, x: Any) -> Tensor | None:
     """A convolution within a part by another way than oneDNN's in channels_last, where one is faster, else None.
 
     A weight that is much larger than its image is multiplied as it is, with rows of the values that each result sees,
-    while oneDNN copies it in each pass: of 16 x 512 x 2 x 2 by 512 x 512 x 3 x 3, both passes take 3.5 ms on an AMD EPYC
-    (Zen 5, 2 cores), in place of 6.7, or 4.6 in the contiguous layout.
+    while oneDNN copies it in each pass: of 16 x 512 x 2 x 2 by 512 x 512 x 3 x 3, both passes take 3.5 ms on an AMD
+    EPYC (Zen 5, 2 cores), in place of 6.7, or 4.6 in the contiguous layout.
     """
     if not in_channels_last():
         return None
@@ -305,9 +305,8 @@ def convolved(module: Any, x: Any) -> Tensor | None:
             return (y if module.bias is None else y + module.bias).permute(0, 3, 1, 2)
         if weight.numel() <= _WEIGHTS_PER_VALUE * x.numel():
             return None
-        if (y := _product(module, x)) is not None:
-            return y
-        return _channels_last(F.conv2d(_stock_layout(x), weight, module.bias, *options))
+        y = _product(module, x)
+        return _channels_last(F.conv2d(_stock_layout(x), weight, module.bias, *options)) if y is None else y
 
 
 def _product(module: Any, x: Tensor) -> Tensor | None:
@@ -335,8 +334,8 @@ def _in_groups(x: Tensor, module: Any) -> Tensor | None:
     padding = _border_of(x, module) if _has_groups(module) and x.shape[1] == len(module.weight) else None
     if padding is None or len({*module.stride}) > 1 or x.dtype not in DTYPES or not _has_vectors():
         return None
-    y = ops.grouped_convolution(rows_of(x), module.weight, module.bias, module.stride[0], padding)
-    return y.permute(0, 3, 1, 2)
+    arguments = (module.weight, module.bias, module.stride[0], padding)
+    return ops.grouped_convolution(rows_of(x), *arguments).permute(0, 3, 1, 2)
 
 
 def _border_of(x: Tensor, module: Any) -> int | None:
