@@ -75,7 +75,8 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding:
     if not fits or channels < FEWEST_CHANNELS or not is_group(weight.shape[1]) or channels % weight.shape[1]:
         raise ShapeError(
             f"grouped_convolution: expected images [n, h, w, c] of at least {FEWEST_CHANNELS} channels and a weight"
-            f" [c, group, k, l] with a group of 1, 2, 4 or a multiple of 8 channels, got {list(x.shape)} and {list(weight.shape)}; nn.functional.conv2d takes any"
+            f" [c, group, k, l] with a group of 1, 2, 4 or a multiple of 8 channels, got"
+            f" {list(x.shape)} and {list(weight.shape)}; nn.functional.conv2d takes any"
         )
     check_tensor("grouped_convolution", "weight", weight, (x.dtype,), x.device)
     if bias is not None:
