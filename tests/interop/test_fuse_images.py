@@ -598,12 +598,12 @@ def _grouped(groups: int, channels: int = 16) -> nn.Module:
 
 
 @pytest.mark.parametrize(
-    ("model", "gains"),
+    ("model", "is_part"),
     [
         *((_grouped(1), True), (_grouped(16), True), (_grouped(16).half(), False), (_grouped(2), True)),
         *((_grouped(1).bfloat16(), True), (_grouped(6, 18), False)),
     ],
     ids=["plain", "each channel", "each, float16", "in groups", "bfloat16", "in groups of three"],
 )
-def test_parts_of_kinds_that_lose_in_channels_last_are_kept(model: nn.Module, gains: bool) -> None:
-    assert any("channels_last" in it.ops for it in fuse(model).fused) == gains
+def test_parts_of_kinds_that_lose_in_channels_last_are_kept(model: nn.Module, is_part: bool) -> None:
+    assert any("channels_last" in it.ops for it in fuse(model).fused) == is_part

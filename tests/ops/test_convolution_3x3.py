@@ -163,7 +163,7 @@ before = size()
 resource.setrlimit(resource.RLIMIT_AS, (before + 200_000_000, -1))
 try:
     ops.convolution_3x3(*large)
-except MemoryError:
+except (MemoryError, RuntimeError):  # the latter with torch 2.15
     assert torch.equal(ops.convolution_3x3(*small), expected)
     resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
     ops.convolution_3x3(*large)

@@ -5,12 +5,11 @@
     3 x 3                         tiles (`ops.convolution_3x3`), which have fewer products, in float32
     weights larger than images    a product with rows of the values that each result sees; oneDNN copies the weight
 
-In bfloat16 each pass of a convolution takes the faster of tiles, a product and oneDNN's way.
+In bfloat16 the gradient of a weight alone may be of tiles, with the other passes by oneDNN.
 """
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from itertools import product
 from typing import Any
 
 import torch
@@ -28,7 +27,7 @@ _VALUES_PER_WEIGHT, _WEIGHTS_PER_VALUE = 2, 3
 """Of an image: up to how many a 1 x 1 convolution is a product, and from how many on a larger one is."""
 _CHANNELS_PER_PIXEL = 4
 """At most, for tiles; in bfloat16 the other bounds hold as well."""
-_FEWEST_CHANNELS_OF_HALF, _PIXELS_PER_CHANNEL, _WEIGHTS_PER_RESULT = 32, 16, 2
+_FEWEST_CHANNELS_OF_HALF, _PIXELS_PER_CHANNEL = 32, 16
 # Many more products of bfloat16 than of float32; asked of torch, of which older ones do not say it.
 _HAS_AMX = bool(getattr(torch.cpu, "get_capabilities", dict)().get("amx_bf16", True))
 _tiles, _tiles_backward = op("convolution_3x3"), op("convolution_3x3_backward")
@@ -79,8 +78,9 @@ def way_of(
     if kernel == [1, 1]:
         is_product = is_plain and weight_size.numel() * _VALUES_PER_WEIGHT >= size.numel()
         return partial(_by_product, stride, border) if is_product else None
-    if is_plain and is_vectorized and (passes := _passes(size, weight_size, dtype, stride, border, isa)):
-        return partial(_by_pass, stride, border, *passes)
+    is_3x3 = is_plain and is_vectorized and (*kernel, *stride, border) == (3, 3, 1, 1, 1)
+    if is_3x3 and _has_tiles(size, weight_size, dtype, isa):
+        return _in_tiles
     if weight_size.numel() <= _WEIGHTS_PER_VALUE * size.numel():
         return None
     return partial(_by_product, stride, border) if is_plain else partial(_in_stock_layout, options)
@@ -120,72 +120,47 @@ def _in_stock_layout(options: tuple[Any, ...], x: Tensor, weight: Tensor, bias: 
     return channels_last(F.conv2d(stock_layout(x), weight, bias, *options))
 
 
-def _passes(
-    size: torch.Size, weight_size: torch.Size, dtype: Any, stride: Any, border: Any, isa: str | None
-) -> tuple[bool, bool] | None:
-    """For float32 and bfloat16: whether gradients of weights, and the other passes, are tiles.
-
-    None where all of it is oneDNN's, or a product.
-    """
-    (channels, channels_in, *kernel), pixels = weight_size, size[0] * size[2] * size[3]
-    largest, is_half = max(channels, channels_in), dtype == torch.bfloat16
+def _has_tiles(size: torch.Size, weight_size: torch.Size, dtype: Any, isa: str | None) -> bool:
+    """True if tiles of a convolution of 3 x 3 are faster, at least for the gradient of its weight."""
+    channels, pixels, is_half = weight_size[:2], size[0] * size[2] * size[3], dtype == torch.bfloat16
     if dtype != torch.float32 and not (is_half and isa == "avx512_bf16" and not _HAS_AMX):
-        return None
-    is_tiled = (*kernel, *stride, border) == (3, 3, 1, 1, 1) and channels % CHANNELS == channels_in % CHANNELS == 0
-    is_tiled = is_tiled and pixels * _CHANNELS_PER_PIXEL >= largest
-    if not is_half:
-        return (True, True) if is_tiled else None
-    is_tiled = is_tiled and min(channels, channels_in) >= _FEWEST_CHANNELS_OF_HALF
-    down, right = ((size[2 + dim] + 2 * border - kernel[dim]) // stride[dim] + 1 for dim in (0, 1))
-    is_product = weight_size.numel() >= _WEIGHTS_PER_RESULT * size[0] * channels * down * right
-    return (is_tiled, is_tiled and pixels >= _PIXELS_PER_CHANNEL * largest) if is_tiled or is_product else None
+        return False
+    fits = not any(count % CHANNELS for count in channels) and pixels * _CHANNELS_PER_PIXEL >= max(channels)
+    return fits and (not is_half or min(channels) >= _FEWEST_CHANNELS_OF_HALF)
 
 
-def _by_pass(
-    stride: tuple[int, int],
-    border: int,
-    is_tiled: bool,
-    has_more_tiles: bool,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-) -> Tensor:
-    has_more_tiles = has_more_tiles and (bias is None or x.dtype is torch.float32)
-    return _Convolution.apply(x, weight, bias, stride, border, is_tiled, has_more_tiles)
+def _in_tiles(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    pixels, largest = x.numel() // x.shape[1], max(weight.shape[:2])
+    in_all_passes = x.dtype is torch.float32 or (bias is None and pixels >= _PIXELS_PER_CHANNEL * largest)
+    return _TiledConvolution.apply(x, weight, bias, in_all_passes)
 
 
-class _Convolution(torch.autograd.Function):
+class _TiledConvolution(torch.autograd.Function):
+    """A convolution of 3 x 3 with a border of one, in tiles: all of it, or the gradient of its weight alone."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, *arguments: Any) -> Tensor:
-        bias, *ctx.options, ctx.is_tiled, ctx.has_more_tiles = arguments
+        bias, ctx.in_all_passes = arguments
         is_large = weight.numel() > _WEIGHTS_PER_VALUE * x.numel()
         ctx.layout, ctx.has_bias = torch.contiguous_format if is_large else torch.channels_last, bias is not None
         ctx.save_for_backward(x, weight)
-        if ctx.has_more_tiles:
+        if ctx.in_all_passes:
             rows = _tiles(rows_of(x), weight, False)
             return images_of(rows if bias is None else rows.add_(bias))
-        result = F.conv2d(x.contiguous(memory_format=ctx.layout), weight, bias, *ctx.options)
+        result = F.conv2d(x.contiguous(memory_format=ctx.layout), weight, bias, 1, 1)
         return result.contiguous(memory_format=torch.channels_last)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        (x, weight), (stride, padding) = ctx.saved_tensors, ctx.options
+        x, weight = ctx.saved_tensors
         grad, grad_x, grad_weight = grad.contiguous(memory_format=torch.channels_last), None, None
-        if ctx.needs_input_grad[0] and ctx.has_more_tiles:
+        if ctx.needs_input_grad[0] and ctx.in_all_passes:
             grad_x = images_of(_tiles(rows_of(grad), weight, True))
         elif ctx.needs_input_grad[0]:
             sides = [side.contiguous(memory_format=ctx.layout) for side in (grad, x)]
-            options = (None, stride, [padding] * 2, [1, 1], False, [0, 0], 1, [True, False, False])
+            options = (None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, False, False])
             grad_x = torch.ops.aten.convolution_backward(*sides, weight, *options)[0]
             grad_x = grad_x.contiguous(memory_format=torch.channels_last)
         if ctx.needs_input_grad[1]:
-            grad_weight = _tiles_backward(rows_of(grad), rows_of(x)) if ctx.is_tiled else _product(grad, x, weight, ctx)
-        return grad_x, grad_weight, grad.sum((0, 2, 3)) if ctx.has_bias else None, *(None,) * 4
-
-
-def _product(grad: Tensor, x: Tensor, weight: Tensor, ctx: Any) -> Tensor:
-    (down, right), rows = ctx.options[0], rows_of(F.pad(x, (ctx.options[1],) * 4))
-    high, wide = grad.shape[2] * down, grad.shape[3] * right
-    taps = [rows[:, i : i + high : down, j : j + wide : right] for i, j in product(*map(range, weight.shape[2:]))]
-    factors = torch.stack(taps, -1)
-    return (rows_of(grad).flatten(0, 2).mT @ factors.flatten(3).flatten(0, 2)).view_as(weight)
+            grad_weight = _tiles_backward(rows_of(grad), rows_of(x))
+        return grad_x, grad_weight, grad.sum((0, 2, 3)) if ctx.has_bias else None, None
