@@ -95,39 +95,10 @@ template <int kRows, class Element>
 void step_strip(
     const Element* x, int64_t x_stride, int64_t x_step, const float* packed, float* sums, int64_t sums_stride,
     int64_t depth, bool adds) {
-  FloatVector sum[kRows][kStepVectors];
-#pragma GCC unroll 8
-  for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 4
-    for (int part = 0; part < kStepVectors; ++part) {
-      sum[row][part] = FloatVector{};
-    }
-  }
-  for (int64_t index = 0; index < depth; ++index) {
-    FloatVector weights[kStepVectors];
-#pragma GCC unroll 4
-    for (int part = 0; part < kStepVectors; ++part) {
-      weights[part] = load_vector(packed + index * kStepPanel + part * kVector);
-    }
-#pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) {
-      const FloatVector value = all_of(load(x[row * x_stride + index * x_step]));
-#pragma GCC unroll 4
-      for (int part = 0; part < kStepVectors; ++part) {
-        sum[row][part] = multiply_add(weights[part], value, sum[row][part]);
-      }
-    }
-  }
-#pragma GCC unroll 8
-  for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 4
-    for (int part = 0; part < kStepVectors; ++part) {
-      float* target = sums + row * sums_stride + part * kVector;
-      store_vector(target, adds ? load_vector(target) + sum[row][part] : sum[row][part]);
-    }
-  }
+  vector_sums<kRows, kStepVectors>(x, x_stride, x_step, packed, kStepPanel, sums, sums_stride, depth, adds);
 }
 
+// In float64, whose sums stay in memory: no model is trained in it.
 template <int kRows>
 void step_strip(
     const double* x, int64_t x_stride, int64_t x_step, const double* packed, double* sums, int64_t sums_stride,
@@ -145,6 +116,7 @@ void step_strip(
 
 #if defined(BURNLIKE_BFLOAT16_512)
 
+// As `vector_sums`, of two products at a time. Apart from it, since it has an instruction set of its own.
 template <int kRows>
 BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
     const BFloat16* x, int64_t x_stride, int64_t x_step, const float* packed, float* sums, int64_t sums_stride,
@@ -209,6 +181,7 @@ inline int64_t step_panels(int64_t columns) { return (columns + kStepPanel - 1) 
 
 inline int64_t step_groups(int64_t rows) { return (rows + kStepRows - 1) / kStepRows; }
 
+// Asks for the lines of so many rows, and goes on behind them.
 inline void step_ask(StepAhead& ahead, int64_t rows) {
   for (; rows > 0 && ahead.rows > 0; --rows, --ahead.rows, ahead.data += ahead.stride) {
     for (int64_t byte = 0; byte < ahead.bytes; byte += kLineBytes) __builtin_prefetch(ahead.data + byte, 0, 2);
