@@ -59,25 +59,24 @@ def way_of(
         options: stride, padding, dilation and groups.
         isa: `cpu_isa()`.
     """
-    (channels, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
+    (_, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
+    if size[1] != channels_in * groups:
+        return None  # which torch refuses
     border = _border(padding, kernel)
     fits = border is not None and all(size[2 + dim] + 2 * border >= kernel[dim] for dim in (0, 1))
-    is_plain = fits and dilation == (1, 1) and dtype is not None and size.numel() > 0
+    is_large = weight_size.numel() > _WEIGHTS_PER_VALUE * size.numel()
+    if border is None or not fits or dilation != (1, 1) or dtype is None or size.numel() == 0:
+        return partial(_in_stock_layout, options) if is_large and groups == 1 and kernel != [1, 1] else None
     if groups > 1:
-        is_native = is_plain and len({*stride}) == 1 and size[1] == channels
-        is_native = is_native and are_native_groups(groups, weight_size, dtype, isa)
+        is_native = len({*stride}) == 1 and are_native_groups(groups, weight_size, dtype, isa)
         return partial(_in_groups, stride[0], border) if is_native else None
-    if size[1] != channels_in:
-        return None
     if kernel == [1, 1]:
-        is_product = is_plain and weight_size.numel() * _VALUES_PER_WEIGHT >= size.numel()
+        is_product = weight_size.numel() * _VALUES_PER_WEIGHT >= size.numel()
         return partial(_by_product, stride, border) if is_product else None
-    is_3x3 = is_plain and isa not in _WITHOUT_VECTORS and (*kernel, *stride, border) == (3, 3, 1, 1, 1)
+    is_3x3 = isa not in _WITHOUT_VECTORS and (*kernel, *stride, border) == (3, 3, 1, 1, 1)
     if is_3x3 and _has_tiles(size, weight_size, dtype, isa):
         return _TiledConvolution.apply
-    if weight_size.numel() <= _WEIGHTS_PER_VALUE * size.numel():
-        return None
-    return partial(_by_product, stride, border) if is_plain else partial(_in_stock_layout, options)
+    return partial(_by_product, stride, border) if is_large else None
 
 
 def _border(padding: Any, kernel: list[int]) -> int | None:

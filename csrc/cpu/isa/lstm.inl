@@ -98,7 +98,7 @@ void step_strip(
   vector_sums<kRows, kStepVectors>(x, x_stride, x_step, packed, kStepPanel, sums, sums_stride, depth, adds);
 }
 
-// In float64, whose sums stay in memory: no model is trained in it.
+// In float64, in which few train: sums stay in memory.
 template <int kRows>
 void step_strip(
     const double* x, int64_t x_stride, int64_t x_step, const double* packed, double* sums, int64_t sums_stride,

@@ -102,7 +102,7 @@ BURNLIKE_INLINE void vector_sums(
       column[part] = load_vector(columns + index * columns_row + part * kVector);
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
-      const FloatVector value = all_of(float_of(x[row * x_row + index * x_step]));
+      const FloatVector value = all_of(load(x[row * x_row + index * x_step]));
 #pragma GCC unroll 4
       for (int part = 0; part < kVectors; ++part) sum[row][part] = multiply_add(column[part], value, sum[row][part]);
     }
