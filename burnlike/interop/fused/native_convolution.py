@@ -2,10 +2,10 @@
 
     in groups                     one native op (`ops.grouped_convolution`)
     1 x 1                         a product with the rows of the image
-    3 x 3                         tiles (`ops.convolution_3x3`), which have fewer products, in float32
+    3 x 3                         tiles (`ops.convolution_3x3`), which have fewer products
     weights larger than images    a product with rows of the values that each result sees; oneDNN copies the weight
 
-In bfloat16 the gradient of a weight alone may be of tiles, with the other passes by oneDNN.
+In bfloat16, whose products oneDNN forms faster, tiles may compute the gradient of a weight alone.
 """
 
 from collections.abc import Callable

@@ -181,7 +181,7 @@ inline int64_t step_panels(int64_t columns) { return (columns + kStepPanel - 1) 
 
 inline int64_t step_groups(int64_t rows) { return (rows + kStepRows - 1) / kStepRows; }
 
-// Asks for the lines of so many rows, and goes on behind them.
+// Asks for the lines of so many rows, into the second cache (2), and goes on behind them.
 inline void step_ask(StepAhead& ahead, int64_t rows) {
   for (; rows > 0 && ahead.rows > 0; --rows, --ahead.rows, ahead.data += ahead.stride) {
     for (int64_t byte = 0; byte < ahead.bytes; byte += kLineBytes) __builtin_prefetch(ahead.data + byte, 0, 2);
@@ -214,6 +214,7 @@ template <class Element>
 void step_product(const StepProduct<Element>& product) {
   const int64_t parts = (product.depth + kStepDepth - 1) / kStepDepth;
   StepAhead ahead = product.ahead;
+  // A share after each strip, of which an empty product has none.
   const int64_t asked = ahead.rows / (parts * step_panels(product.columns) * step_groups(product.rows) + 1) + 1;
   for (int64_t first = 0; first < product.depth; first += kStepDepth) {
     const int64_t rest = product.depth - first;
@@ -229,7 +230,7 @@ void step_outer(const StepProduct<Element>& product) {
   alignas(64) Element tile[kStepDepth * kOuterRows];
   const int64_t together = product.in_pairs ? 2 : 1;
   const int64_t row_bytes = product.x.stride * static_cast<int64_t>(sizeof(Element));
-  const int64_t asked = kStepDepth / (step_panels(product.columns) * step_groups(product.rows)) + 1;
+  const int64_t asked = kStepDepth / (step_panels(product.columns) * step_groups(product.rows) + 1) + 1;
   for (int64_t first = 0; first < product.depth; first += kStepDepth) {
     const int64_t rest = product.depth - first;
     const int64_t depth = rest < kStepDepth ? rest : kStepDepth;
@@ -246,6 +247,7 @@ void step_outer(const StepProduct<Element>& product) {
       }
       __builtin_memcpy(target, source, product.rows * sizeof(Element));
     }
+    // The rows of the next part, each with the line in which it ends, wherever it begins.
     StepAhead ahead{
         reinterpret_cast<const char*>(product.x.data + (first + depth) * product.x.stride),
         rest - depth < kStepDepth ? rest - depth : kStepDepth, row_bytes,
