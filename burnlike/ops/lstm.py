@@ -113,7 +113,7 @@ def lstm_(
     kept: Tensor | None = None,
     reverse: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The steps of an LSTM, without a derivative.
+    """The steps of `lstm`, without a derivative; nothing is written in place.
 
     Args:
         x: `[time, batch, d_input]`.

@@ -50,6 +50,7 @@ IN_BFLOAT16: dict[str, tuple[dict[str, Any], int, tuple[int, int]]] = {
     "tiles": ({}, 16, (2, 1)),
     "with a bias": ({"bias": True}, 16, (0, 1)),
     "few pixels": ({}, 8, (0, 1)),
+    "few pixels of a large weight": ({}, 4, (0, 1)),
     "few pixels beside the weight": ({"out_channels": 64}, 1, (0, 0)),
     "a stride": ({"stride": 2, "out_channels": 64, "bias": True}, 5, (0, 0)),
     "another kernel": ({"kernel_size": (5, 2), "padding": 0, "out_channels": 128}, 6, (0, 0)),

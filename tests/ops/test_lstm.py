@@ -192,6 +192,20 @@ def test_nothing_to_compute(sizes: tuple[int, ...]) -> None:
         torch.testing.assert_close(states, expected)
 
 
+@pytest.mark.parametrize(("outputs", "width", "rows"), [(1, 1, 3), (5, 3, 4), (0, 3, 4), (3, 0, 4), (3, 2, 0)])
+@pytest.mark.parametrize("dtype", DISTANCES, ids=str)
+def test_threads_may_be_more_than_columns_of_a_gradient(
+    outputs: int, width: int, rows: int, dtype: torch.dtype
+) -> None:
+    grad, x, threads = torch.randn(rows, outputs).to(dtype), torch.randn(rows, width).to(dtype), torch.get_num_threads()
+    torch.set_num_threads(8)
+    try:
+        gradient = torch.ops.burnlike.weight_backward(grad, x, False)
+    finally:
+        torch.set_num_threads(threads)
+    torch.testing.assert_close(gradient, grad.mT @ x, rtol=2e-2, atol=2e-2)
+
+
 def test_within_autocast_it_computes_in_its_dtype() -> None:
     given, weights = drawn((5, 8, 7, 12), torch.float32)
     with torch.autocast("cpu", torch.bfloat16):

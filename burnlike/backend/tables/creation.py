@@ -153,9 +153,8 @@ def _saturated(tensor: Tensor, dtype: torch.dtype) -> Tensor:
         return torch.nan_to_num(wide, 0.0).clamp(info.min, info.max).to(dtype)
     # No float is the largest integer of 64 bits.
     inside = torch.where(wide < beyond, wide, 0.0).clamp_min(info.min).to(dtype).view(torch.int64)
-    highest = (
-        info.max if dtype == torch.int64 else -1
-    )  # the bits of the largest uint64, of which torch 2.11 has no where
+    # -1 has the bits of the largest uint64, of which torch 2.11 has no `where`.
+    highest = info.max if dtype == torch.int64 else -1
     return torch.where(wide >= beyond, highest, inside).view(dtype)
 
 

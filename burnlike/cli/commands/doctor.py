@@ -38,7 +38,6 @@ def examine() -> dict[str, Any]:
 
     from ... import __version__
     from ...ops import native_status
-    from ...ops._function import is_recorded
     from ...train.runs.environment import processor
 
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
@@ -85,11 +84,7 @@ def examine() -> dict[str, Any]:
             report["native_calls"][f"{device} {mode}"] = calls
             # Some ops have no kernels for CUDA, where torch's own are used.
             named = [name.removeprefix(prefix) for name in status.calls if name.startswith(prefix)]
-            left = {*_NOT_OF_STEPS}
-            # In torch 2.11 compiled code can't be told from code for `torch.export`, and leaves attention to torch.
-            if mode == "compiled" and torch.compile(is_recorded, backend="eager", fullgraph=True)():
-                left |= {"attention", "attention_backward"}
-            without_place = [name for name in named if ":" not in name and name not in left]
+            without_place = [name for name in named if ":" not in name and name not in _NOT_OF_STEPS]
             if missing := [name for name in without_place if not calls.get(name)]:
                 report["problems"].append(f"{device}, {mode}: no native call of {', '.join(missing)} in training steps")
     return report

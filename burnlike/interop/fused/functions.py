@@ -76,11 +76,11 @@ def batch_norm(
     if in_channels_last():
         with without_overrides():
             if _takes_batch_norm(input, running_mean, running_var, weight, bias, training, momentum):
-                return _lazy_batch_norm((weight, bias, running_mean, running_var), input, training, momentum, eps)
+                return _lazy_batch_norm(input, (weight, bias, running_mean, running_var), training, momentum, eps)
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-def _lazy_batch_norm(columns: Any, x: Tensor, training: bool, momentum: float, eps: float) -> Tensor:
+def _lazy_batch_norm(x: Tensor, columns: Any, training: bool, momentum: float, eps: float) -> Tensor:
     weight, bias, *running = columns
     wide = torch.promote_types(x.dtype, torch.float32)
     if not training:
@@ -91,7 +91,10 @@ def _lazy_batch_norm(columns: Any, x: Tensor, training: bool, momentum: float, e
     if running[0] is not None:
         count = x.numel() // x.shape[1]
         for old, new in zip(running, (mean, variance * (count / (count - 1))), strict=True):
-            old.lerp_(new, momentum) if old.dtype == wide else old.copy_(old.to(wide).lerp(new, momentum))
+            if old.dtype == wide:
+                old.lerp_(new, momentum)
+            else:
+                old.copy_(old.to(wide).lerp(new, momentum))
     return lazy_norm(x, (weight, bias, mean, variance), eps, True)
 
 

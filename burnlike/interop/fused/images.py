@@ -79,8 +79,8 @@ def _parts(module: nn.Module, answers: dict[nn.Module, bool]) -> Iterator[nn.Mod
 def _is_worth_it(part: nn.Module) -> bool:
     """True for parts of the kinds that gain: oneDNN's convolutions in groups lose in channels_last."""
     convolutions = [module for module in part.modules() if isinstance(module, nn.Conv2d)]
-    in_groups = (convolution for convolution in convolutions if convolution.groups > 1)
-    are_native = all(are_native_groups(convolution.groups, convolution.weight) for convolution in in_groups)
+    weights = [(module.groups, module.weight) for module in convolutions if module.groups > 1]
+    are_native = all(are_native_groups(groups, it.shape, it.dtype, cpu_isa()) for groups, it in weights)
     return are_native and len(convolutions) >= FEWEST_CONVOLUTIONS
 
 

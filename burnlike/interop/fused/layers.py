@@ -14,15 +14,15 @@ from torch.nn.parameter import is_lazy
 from ... import ops
 from ..._torch_compat.modules import is_stock_convolution
 from ...ops import half_products
-from ...ops.bernoulli_noise import draws_as_torch, dropout
+from ...ops.bernoulli_noise import draws_as_torch
 from ...ops.bias_gelu import approximate_gelu
 from ...ops.linear import machine_gains
 from ..torch_counterparts import torch_layers
 from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, fused_forward, stock_forward
-from .functions import takes, takes_linear, takes_norm
+from .functions import dropout, takes, takes_linear, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, comparable, gated_forward, is_gated, kind_of, prove_gated
-from .images import IN_CHANNELS_LAST, convolved, drawn
+from .images import IN_CHANNELS_LAST, convolved
 from .reading import methods_of, names_of, one_argument, read_otherwise, reads_only
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
@@ -132,9 +132,7 @@ def _is_linear(module: Any) -> bool:
 
 
 def _dropout(module: Any, x: Any) -> Tensor | None:
-    if (result := drawn(x, lambda it: F.dropout(it, module.p, module.training), in_place=module.inplace)) is not None:
-        return result
-    return None if module.inplace else dropout(x, module.p, module.training)
+    return dropout(x, module.p, module.training, module.inplace)
 
 
 def _is_conv1d(module: Any) -> bool:

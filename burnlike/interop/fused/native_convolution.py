@@ -2,10 +2,10 @@
 
     in groups                     one native op (`ops.grouped_convolution`)
     1 x 1                         a product with the rows of the image
-    3 x 3                         tiles (`ops.convolution_3x3`), which have fewer products, in float32
+    3 x 3                         tiles (`ops.convolution_3x3`), which have fewer products
     weights larger than images    a product with rows of the values that each result sees; oneDNN copies the weight
 
-In bfloat16 the gradient of a weight alone may be of tiles, with the other passes by oneDNN.
+In bfloat16, whose products oneDNN forms faster, tiles may compute the gradient of a weight alone.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import ops
-from ...ops._library import cpu_isa, op
+from ...ops._library import op
 from ...ops.convolution_3x3 import CHANNELS
 from ...ops.grouped_convolution import DTYPES, FEWEST_CHANNELS, is_group
 from .image_layouts import channels_last, images_of, rows_of, stock_layout
 
-# Measured on an AMD EPYC (Zen 5, 2 cores).
-_VALUES_PER_WEIGHT, _WEIGHTS_PER_VALUE = 2, 3
-"""Of an image: up to how many a 1 x 1 convolution is a product, and from how many on a larger one is."""
-_CHANNELS_PER_PIXEL = 4
-"""At most, for tiles; in bfloat16 the other bounds hold as well."""
-_FEWEST_CHANNELS_OF_HALF, _PIXELS_PER_CHANNEL = 32, 16
+# Bounds measured on an AMD EPYC (Zen 5, 2 cores).
+_VALUES_PER_WEIGHT = 2  # of an image, at most, for a product of 1 x 1
+_WEIGHTS_PER_VALUE = 3  # more than so many of an image, for a product of a larger kernel
+_CHANNELS_PER_PIXEL = 4  # at most, for tiles
+_FEWEST_CHANNELS_OF_HALF = 32  # for tiles in bfloat16
+_PIXELS_PER_CHANNEL = 16  # at least, for all passes by tiles in bfloat16
+_WITHOUT_VECTORS = (None, "default")  # instruction sets on which oneDNN is faster
 # Many more products of bfloat16 than of float32; asked of torch, of which older ones do not say it.
 _HAS_AMX = bool(getattr(torch.cpu, "get_capabilities", dict)().get("amx_bf16", True))
 _tiles, _tiles_backward = op("convolution_3x3"), op("convolution_3x3_backward")
@@ -36,18 +37,11 @@ Way = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 """A function of an image in channels_last, the weight and the bias."""
 
 
-def has_vectors() -> bool:
-    return cpu_isa() not in (None, "default")
-
-
-def are_native_groups(groups: int, weight: Tensor) -> bool:
-    """True for a convolution in groups that `ops.grouped_convolution` computes."""
-    return _are_groups(groups, weight.shape) and weight.dtype in DTYPES and has_vectors()
-
-
-def _are_groups(groups: int, weight_size: torch.Size) -> bool:
+def are_native_groups(groups: int, weight_size: torch.Size, dtype: torch.dtype | None, isa: str | None) -> bool:
+    """True for a convolution in groups that `ops.grouped_convolution` computes faster than oneDNN."""
     channels, group = weight_size[:2]
-    return groups * group == channels >= FEWEST_CHANNELS and is_group(group)
+    fits = groups * group == channels >= FEWEST_CHANNELS and is_group(group)
+    return fits and dtype in DTYPES and isa not in _WITHOUT_VECTORS
 
 
 @lru_cache(4096)  # a dozen questions for each convolution, in each call
@@ -65,25 +59,24 @@ def way_of(
         options: stride, padding, dilation and groups.
         isa: `cpu_isa()`.
     """
-    (channels, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
-    border, is_vectorized = _border(padding, kernel), isa not in (None, "default")
+    (_, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
+    if size[1] != channels_in * groups:
+        return None  # which torch refuses
+    border = _border(padding, kernel)
     fits = border is not None and all(size[2 + dim] + 2 * border >= kernel[dim] for dim in (0, 1))
-    is_plain = fits and dilation == (1, 1) and dtype is not None and size.numel() > 0
+    is_large = weight_size.numel() > _WEIGHTS_PER_VALUE * size.numel()
+    if border is None or not fits or dilation != (1, 1) or dtype is None or size.numel() == 0:
+        return partial(_in_stock_layout, options) if is_large and groups == 1 and kernel != [1, 1] else None
     if groups > 1:
-        is_native = is_plain and dtype in DTYPES and is_vectorized and len({*stride}) == 1
-        is_native = is_native and size[1] == channels and _are_groups(groups, weight_size)
+        is_native = len({*stride}) == 1 and are_native_groups(groups, weight_size, dtype, isa)
         return partial(_in_groups, stride[0], border) if is_native else None
-    if size[1] != channels_in:
-        return None
     if kernel == [1, 1]:
-        is_product = is_plain and weight_size.numel() * _VALUES_PER_WEIGHT >= size.numel()
+        is_product = weight_size.numel() * _VALUES_PER_WEIGHT >= size.numel()
         return partial(_by_product, stride, border) if is_product else None
-    is_3x3 = is_plain and is_vectorized and (*kernel, *stride, border) == (3, 3, 1, 1, 1)
+    is_3x3 = isa not in _WITHOUT_VECTORS and (*kernel, *stride, border) == (3, 3, 1, 1, 1)
     if is_3x3 and _has_tiles(size, weight_size, dtype, isa):
-        return _in_tiles
-    if weight_size.numel() <= _WEIGHTS_PER_VALUE * size.numel():
-        return None
-    return partial(_by_product, stride, border) if is_plain else partial(_in_stock_layout, options)
+        return _TiledConvolution.apply
+    return partial(_by_product, stride, border) if is_large else None
 
 
 def _border(padding: Any, kernel: list[int]) -> int | None:
@@ -129,18 +122,14 @@ def _has_tiles(size: torch.Size, weight_size: torch.Size, dtype: Any, isa: str |
     return fits and (not is_half or min(channels) >= _FEWEST_CHANNELS_OF_HALF)
 
 
-def _in_tiles(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    pixels, largest = x.numel() // x.shape[1], max(weight.shape[:2])
-    in_all_passes = x.dtype is torch.float32 or (bias is None and pixels >= _PIXELS_PER_CHANNEL * largest)
-    return _TiledConvolution.apply(x, weight, bias, in_all_passes)
-
-
 class _TiledConvolution(torch.autograd.Function):
     """A convolution of 3 x 3 with a border of one, in tiles: all of it, or the gradient of its weight alone."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, *arguments: Any) -> Tensor:
-        bias, ctx.in_all_passes = arguments
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        pixels, largest = x.numel() // x.shape[1], max(weight.shape[:2])
+        is_half_faster = bias is None and pixels >= _PIXELS_PER_CHANNEL * largest
+        ctx.in_all_passes = x.dtype == torch.float32 or is_half_faster
         is_large = weight.numel() > _WEIGHTS_PER_VALUE * x.numel()
         ctx.layout, ctx.has_bias = torch.contiguous_format if is_large else torch.channels_last, bias is not None
         ctx.save_for_backward(x, weight)
@@ -163,4 +152,4 @@ class _TiledConvolution(torch.autograd.Function):
             grad_x = grad_x.contiguous(memory_format=torch.channels_last)
         if ctx.needs_input_grad[1]:
             grad_weight = _tiles_backward(rows_of(grad), rows_of(x))
-        return grad_x, grad_weight, grad.sum((0, 2, 3)) if ctx.has_bias else None, None
+        return grad_x, grad_weight, grad.sum((0, 2, 3)) if ctx.has_bias else None

@@ -202,7 +202,6 @@ def _usable(kernel: Kernel | None, mask: Tensor | None) -> TypeGuard[Kernel]:
         return False
     if mask is not None:
         return exports_to_onnx() and kernel in ONNX_NAMES
-    # `is_exporting()` is true in all compiled code of torch 2.11.
     return kernel is not torch.lstm or not torch.compiler.is_dynamo_compiling() or not torch.is_grad_enabled()
 
 

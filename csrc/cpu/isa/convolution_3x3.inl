@@ -212,47 +212,19 @@ void gather_results(const TilePlaces& tiles, const TiledImages& images, Element*
   }
 }
 
-template <int kRows, int kParts>
-BURNLIKE_INLINE void tile_strip(
-    const TileProduct& product, const float* x, const float* weights, int64_t weight_row, float* sums) {
-  FloatVector sum[kRows][kParts];
-#pragma GCC unroll 8
-  for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 4
-    for (int part = 0; part < kParts; ++part) sum[row][part] = FloatVector{};
-  }
-  for (int64_t index = 0; index < product.depth; ++index) {
-    FloatVector columns[kParts];
-#pragma GCC unroll 4
-    for (int part = 0; part < kParts; ++part)
-      columns[part] = load_vector(weights + index * weight_row + part * kVector);
-#pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) {
-      const FloatVector value = all_of(x[row * product.x_row + index * product.x_step]);
-#pragma GCC unroll 4
-      for (int part = 0; part < kParts; ++part) sum[row][part] = multiply_add(columns[part], value, sum[row][part]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 4
-    for (int part = 0; part < kParts; ++part) {
-      float* target = sums + row * product.columns + part * kVector;
-      // Sums of blocks are added to each other, and so lose fewer digits than one long sum.
-      store_vector(target, product.adds ? load_vector(target) + sum[row][part] : sum[row][part]);
-    }
-  }
-}
-
 template <int kParts>
 void tile_panel(const TileProduct& product, const float* weights, int64_t weight_row, float* sums) {
+  const float* x = product.x;
   int64_t row = 0;
-  for (; row + kTileRows <= product.rows; row += kTileRows) {
-    tile_strip<kTileRows, kParts>(
-        product, product.x + row * product.x_row, weights, weight_row, sums + row * product.columns);
+  for (; row + kTileRows <= product.rows; row += kTileRows, x += kTileRows * product.x_row) {
+    vector_sums<kTileRows, kParts>(
+        x, product.x_row, product.x_step, weights, weight_row, sums + row * product.columns, product.columns,
+        product.depth, product.adds);
   }
-  for (; row < product.rows; ++row) {
-    tile_strip<1, kParts>(product, product.x + row * product.x_row, weights, weight_row, sums + row * product.columns);
+  for (; row < product.rows; ++row, x += product.x_row) {
+    vector_sums<1, kParts>(
+        x, product.x_row, product.x_step, weights, weight_row, sums + row * product.columns, product.columns,
+        product.depth, product.adds);
   }
 }
 

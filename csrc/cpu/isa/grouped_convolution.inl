@@ -15,6 +15,7 @@ BURNLIKE_INLINE IntVector first_inputs(int64_t group) {
 
 BURNLIKE_INLINE FloatVector shuffled(FloatVector values, IntVector lanes) {
 #if defined(BURNLIKE_FMA_512)
+  // With a mask of all lanes: without one, GCC 12 warns of lanes that were never written.
   return FloatVector(_mm512_maskz_permutexvar_ps(0xFFFF, __m512i(lanes), __m512(values)));
 #elif defined(BURNLIKE_FMA_256)
   return FloatVector(_mm256_permutevar8x32_ps(__m256(values), __m256i(lanes)));
@@ -76,7 +77,8 @@ BURNLIKE_INLINE Reach reach_of_result(int64_t place, int64_t kernel, int64_t siz
   return {begin, end - begin, 1, first + begin, 1};
 }
 
-// Of a value of the image, the taps by which results read it.
+// Of a value of the image, the taps by which results read it: the result at `place` by tap `moved - place * stride`. So
+// taps are a stride apart from the remainder on, or from that of the last result on.
 BURNLIKE_INLINE Reach reach_of_input(int64_t place, int64_t kernel, int64_t size, const GroupedSizes& sizes) {
   const int64_t moved = place + sizes.padding;
   int64_t tap = moved % sizes.stride;

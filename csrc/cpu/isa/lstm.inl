@@ -95,39 +95,10 @@ template <int kRows, class Element>
 void step_strip(
     const Element* x, int64_t x_stride, int64_t x_step, const float* packed, float* sums, int64_t sums_stride,
     int64_t depth, bool adds) {
-  FloatVector sum[kRows][kStepVectors];
-#pragma GCC unroll 8
-  for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 4
-    for (int part = 0; part < kStepVectors; ++part) {
-      sum[row][part] = FloatVector{};
-    }
-  }
-  for (int64_t index = 0; index < depth; ++index) {
-    FloatVector weights[kStepVectors];
-#pragma GCC unroll 4
-    for (int part = 0; part < kStepVectors; ++part) {
-      weights[part] = load_vector(packed + index * kStepPanel + part * kVector);
-    }
-#pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) {
-      const FloatVector value = all_of(load(x[row * x_stride + index * x_step]));
-#pragma GCC unroll 4
-      for (int part = 0; part < kStepVectors; ++part) {
-        sum[row][part] = multiply_add(weights[part], value, sum[row][part]);
-      }
-    }
-  }
-#pragma GCC unroll 8
-  for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 4
-    for (int part = 0; part < kStepVectors; ++part) {
-      float* target = sums + row * sums_stride + part * kVector;
-      store_vector(target, adds ? load_vector(target) + sum[row][part] : sum[row][part]);
-    }
-  }
+  vector_sums<kRows, kStepVectors>(x, x_stride, x_step, packed, kStepPanel, sums, sums_stride, depth, adds);
 }
 
+// In float64, in which few train: sums stay in memory.
 template <int kRows>
 void step_strip(
     const double* x, int64_t x_stride, int64_t x_step, const double* packed, double* sums, int64_t sums_stride,
@@ -145,6 +116,7 @@ void step_strip(
 
 #if defined(BURNLIKE_BFLOAT16_512)
 
+// As `vector_sums`, of two products at a time. Apart from it, since it has an instruction set of its own.
 template <int kRows>
 BURNLIKE_BFLOAT16_512 void step_strip_of_pairs(
     const BFloat16* x, int64_t x_stride, int64_t x_step, const float* packed, float* sums, int64_t sums_stride,
@@ -209,6 +181,7 @@ inline int64_t step_panels(int64_t columns) { return (columns + kStepPanel - 1) 
 
 inline int64_t step_groups(int64_t rows) { return (rows + kStepRows - 1) / kStepRows; }
 
+// Asks for the lines of so many rows, into the second cache (2), and goes on behind them.
 inline void step_ask(StepAhead& ahead, int64_t rows) {
   for (; rows > 0 && ahead.rows > 0; --rows, --ahead.rows, ahead.data += ahead.stride) {
     for (int64_t byte = 0; byte < ahead.bytes; byte += kLineBytes) __builtin_prefetch(ahead.data + byte, 0, 2);
@@ -241,6 +214,7 @@ template <class Element>
 void step_product(const StepProduct<Element>& product) {
   const int64_t parts = (product.depth + kStepDepth - 1) / kStepDepth;
   StepAhead ahead = product.ahead;
+  // A share after each strip, of which an empty product has none.
   const int64_t asked = ahead.rows / (parts * step_panels(product.columns) * step_groups(product.rows) + 1) + 1;
   for (int64_t first = 0; first < product.depth; first += kStepDepth) {
     const int64_t rest = product.depth - first;
@@ -256,7 +230,7 @@ void step_outer(const StepProduct<Element>& product) {
   alignas(64) Element tile[kStepDepth * kOuterRows];
   const int64_t together = product.in_pairs ? 2 : 1;
   const int64_t row_bytes = product.x.stride * static_cast<int64_t>(sizeof(Element));
-  const int64_t asked = kStepDepth / (step_panels(product.columns) * step_groups(product.rows)) + 1;
+  const int64_t asked = kStepDepth / (step_panels(product.columns) * step_groups(product.rows) + 1) + 1;
   for (int64_t first = 0; first < product.depth; first += kStepDepth) {
     const int64_t rest = product.depth - first;
     const int64_t depth = rest < kStepDepth ? rest : kStepDepth;
@@ -273,6 +247,7 @@ void step_outer(const StepProduct<Element>& product) {
       }
       __builtin_memcpy(target, source, product.rows * sizeof(Element));
     }
+    // The rows of the next part, each with the line in which it ends, wherever it begins.
     StepAhead ahead{
         reinterpret_cast<const char*>(product.x.data + (first + depth) * product.x.stride),
         rest - depth < kStepDepth ? rest - depth : kStepDepth, row_bytes,

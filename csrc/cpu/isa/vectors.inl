@@ -82,6 +82,41 @@ BURNLIKE_INLINE float float_of(float value) { return value; }
 BURNLIKE_INLINE float float_of(BFloat16 value) { return load(value); }
 BURNLIKE_INLINE float float_of(int8_t value) { return value; }
 
+// Products of kRows rows of x, whose values are `x_step` apart, with kVectors vectors of columns. All sums stay in
+// registers. With `adds` they are added to those before, of another part of the rows: several sums lose fewer digits
+// than one long one.
+template <int kRows, int kVectors, class Element>
+BURNLIKE_INLINE void vector_sums(
+    const Element* x, int64_t x_row, int64_t x_step, const float* columns, int64_t columns_row, float* sums,
+    int64_t sums_row, int64_t depth, bool adds) {
+  FloatVector sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+    for (int part = 0; part < kVectors; ++part) sum[row][part] = FloatVector{};
+  }
+  for (int64_t index = 0; index < depth; ++index) {
+    FloatVector column[kVectors];
+#pragma GCC unroll 4
+    for (int part = 0; part < kVectors; ++part)
+      column[part] = load_vector(columns + index * columns_row + part * kVector);
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) {
+      const FloatVector value = all_of(load(x[row * x_row + index * x_step]));
+#pragma GCC unroll 4
+      for (int part = 0; part < kVectors; ++part) sum[row][part] = multiply_add(column[part], value, sum[row][part]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+    for (int part = 0; part < kVectors; ++part) {
+      float* target = sums + row * sums_row + part * kVector;
+      store_vector(target, adds ? load_vector(target) + sum[row][part] : sum[row][part]);
+    }
+  }
+}
+
 typedef float FourFloats __attribute__((vector_size(16)));
 typedef float EightFloats __attribute__((vector_size(32)));
 
