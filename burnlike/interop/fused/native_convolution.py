@@ -66,6 +66,8 @@ def way_of(
         isa: `cpu_isa()`.
     """
     (channels, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
+    if not all(isinstance(it, tuple) and len(it) == 2 for it in (stride, dilation, padding) if not isinstance(it, str)):
+        return None  # numbers that were set later, which torch takes, and what it refuses
     border, is_vectorized = _border(padding, kernel), isa not in (None, "default")
     fits = border is not None and all(size[2 + dim] + 2 * border >= kernel[dim] for dim in (0, 1))
     is_plain = fits and dilation == (1, 1) and dtype is not None and size.numel() > 0
@@ -92,7 +94,7 @@ def _border(padding: Any, kernel: list[int]) -> int | None:
         return 0
     if padding == "same":
         return kernel[0] // 2 if kernel[0] == kernel[1] and kernel[0] % 2 else None
-    return padding[0] if len({*padding}) == 1 else None
+    return padding[0] if padding[0] == padding[1] >= 0 else None
 
 
 def _in_groups(stride: int, border: int, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
