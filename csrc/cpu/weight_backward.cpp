@@ -37,6 +37,7 @@ Tensor weight_backward(const Tensor& grad_any, const Tensor& x_any, bool by_colu
       for (int64_t block = begin; block < end; ++block) {
         const int64_t first = outputs * block / blocks;
         const int64_t count = outputs * (block + 1) / blocks - first;
+        if (count == 0 || width == 0) continue;  // fewer columns than threads
         product.run_outer(columns + first, outputs, sums.data(), count);
         const auto* sum = sums.data();
         for (int64_t column = 0; by_columns && column < width; ++column) {

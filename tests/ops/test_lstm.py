@@ -186,6 +186,18 @@ def test_ops_are_registered_as_they_compute(batch_first: bool) -> None:
     opcheck(torch.ops.burnlike.lstm_backward.default, (*grads, gates, cells, arguments[3], arguments[6], True))
 
 
+@pytest.mark.parametrize("sizes", [(5, 1, 1), (5, 3, 0), (0, 3, 4), (5, 9, 2)])
+def test_the_gradient_of_a_weight_with_fewer_columns_than_threads(sizes: tuple[int, int, int]) -> None:
+    rows, outputs, width = sizes
+    grad, x, threads = torch.randn(rows, outputs), torch.randn(rows, width), torch.get_num_threads()
+    torch.set_num_threads(8)
+    try:
+        gradient = torch.ops.burnlike.weight_backward(grad, x, False)
+    finally:
+        torch.set_num_threads(threads)
+    torch.testing.assert_close(gradient, grad.T @ x)
+
+
 @pytest.mark.parametrize("sizes", [(0, 4, 5, 2), (3, 0, 5, 2), (3, 4, 5, 0), (3, 4, 0, 2)])
 def test_nothing_to_compute(sizes: tuple[int, ...]) -> None:
     arguments = steps_of(sizes)
