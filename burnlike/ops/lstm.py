@@ -26,7 +26,7 @@ _LARGEST_WEIGHT = 2**25
 
 Weights = Sequence[Tensor | None]
 """For the input `[4 * d_hidden, d_input]` and for the hidden state `[4 * d_hidden, d_hidden]`, of input, forget, cell
-and output gate, then both biases `[4 * d_hidden]`, or None."""
+and output gate, then for each a bias `[4 * d_hidden]`, or None."""
 
 
 def lstm_gains(x: Tensor, d_hidden: int, others: Sequence[Tensor | None]) -> bool:
@@ -165,7 +165,8 @@ class _Lstm(torch.autograd.Function):
         kept: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        bias = bias_input if bias_input is None or bias_hidden is None else bias_input + bias_hidden
+        biases = [it for it in (bias_input, bias_hidden) if it is not None]
+        bias = biases[0] + biases[1] if len(biases) == 2 else biases[0] if biases else None
         gates, states, cells = lstm_(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
         ctx.reverse, ctx.is_spent = reverse, False
         ctx.set_materialize_grads(False)

@@ -178,3 +178,21 @@ def test_channels_that_do_not_fit_are_the_stock_error(size: int) -> None:
     fused[1].weight = nn.Parameter(torch.ones(4096 if size == 1 else 16, 32, size, size))
     with pytest.raises(RuntimeError, match="expected input"):
         fused(torch.randn(SIZE))
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("options", [{"stride": 2}, {"stride": (2,)}, {"padding": 1}, {"dilation": 1, "padding": (1,)}])
+def test_options_that_were_set_as_numbers(kernel: int, options: dict[str, Any]) -> None:
+    stock, fused = pair(nn.Sequential(nn.Conv2d(3, 16, 1), nn.Conv2d(16, 1024, kernel)))
+    vars(stock[1]).update(options)
+    vars(fused[1]).update(options)
+    x = torch.randn(1, 3, 4, 4)
+    assert_same(step(fused, x), step(stock, x))
+
+
+@pytest.mark.parametrize("options", [{"padding": (-1, -1)}, {"stride": (1, 1, 1)}, {"padding": (1, 1, 1)}])
+def test_options_that_torch_refuses_are_the_stock_error(options: dict[str, Any]) -> None:
+    _, fused = pair(nn.Sequential(nn.Conv2d(3, 16, 1), nn.Conv2d(16, 1024, 1)))
+    vars(fused[1]).update(options)
+    with pytest.raises(RuntimeError, match="negative padding|to match the convolution dimensions"):
+        fused(torch.randn(1, 3, 4, 4))

@@ -394,6 +394,19 @@ def test_a_write_that_the_first_call_did_not_make_is_an_error() -> None:
     assert_same([fused.eval()(x)], [stock.eval()(x)])  # the first call in evaluation
 
 
+def test_writes_in_inference_mode_behind_a_call_outside_of_it() -> None:
+    stock, fused = pair(nn.Sequential(WrittenLater(), nn.ReLU(inplace=True)).eval())
+    before, behind = pair(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1)).eval())
+    x = torch.randn(SIZE)
+    for model in (fused, behind):
+        _without_gradients(model, x.clone())
+    fused[0].writes = stock[0].writes = True
+    assert_same([_in_inference(fused, x)], [_in_inference(stock, x)])
+    passed, other = x.clone(), x.clone()
+    assert_same([_in_inference(behind, passed)], [_in_inference(before, other)])
+    assert torch.equal(passed, other)
+
+
 class Again(nn.Module):
     """A part that computes again in backward, by a setting of its own name."""
 

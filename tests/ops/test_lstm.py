@@ -101,6 +101,15 @@ def test_results_that_have_no_gradient_count_as_zero(chosen: tuple[int, ...]) ->
     assert_near(found, exact, 1e-12)
 
 
+@pytest.mark.parametrize("missing", [2, 3])
+def test_one_bias_of_the_two(missing: int) -> None:
+    given, weights = drawn((4, 5, 3, 6), torch.float64)
+    weights[missing] = None
+    results, expected = (function(*given, tuple(weights)) for function in (lstm, lstm_reference))
+    assert_near(results, expected, 1e-13)
+    assert_near(gradients(results, given + weights), gradients(expected, given + weights), 1e-12)
+
+
 def test_a_graph_that_is_kept_gives_its_gradients_again() -> None:
     given, weights = drawn((5, 8, 7, 12), torch.float32)
     results = lstm(*given, tuple(weights))

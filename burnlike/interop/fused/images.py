@@ -151,14 +151,15 @@ def _computed(
     twins = [(x, twin, version_of(twin)) for x, twin in zip(inputs, converted, strict=True) if twin is not x]
     by_name = dict(zip(keywords, converted[len(arguments) :], strict=True))
     seen = _WITHOUT_WRITES.setdefault(module, set())
-    watcher = None if module.training in seen else ReadBeforeWrites()
+    is_counted = not torch.is_inference_mode_enabled()
+    watcher = None if is_counted and module.training in seen else ReadBeforeWrites()
     _COMPUTING.layout = layout
     try:
         with watcher or nullcontext():
             result = _outward(stock(module, *converted[: len(arguments)], **by_name), layout)
     finally:
         _COMPUTING.layout = None
-    if watcher is not None and not watcher.has_read and not torch.is_inference_mode_enabled():
+    if watcher is not None and not watcher.has_read and is_counted:
         seen.add(module.training)
     for x, twin, version in twins:
         if version_of(twin) != version or (watcher is not None and memory_of(twin) in watcher.memories):
@@ -169,7 +170,8 @@ def _computed(
 _WITHOUT_WRITES: WeakKeyDictionary[nn.Module, set[bool]] = WeakKeyDictionary()
 """Parts that wrote to nothing that a waiting normalization reads, each in training, in evaluation, or both.
 
-They are not watched again, as that takes a tenth of their Python: a version of a tensor says if they do it later.
+They are not watched again, as that takes a tenth of their Python: a version of a tensor says if they do it later. In
+inference mode, where tensors have none, they are always watched.
 """
 
 

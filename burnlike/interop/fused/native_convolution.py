@@ -60,8 +60,10 @@ def way_of(
         isa: `cpu_isa()`.
     """
     (_, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
-    if size[1] != channels_in * groups:
-        return None  # which torch refuses
+    pairs = (option for option in (stride, padding, dilation) if not isinstance(option, str))
+    are_pairs = all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
+    if not are_pairs or size[1] != channels_in * groups:
+        return None  # numbers that were set later, which torch takes, and what it refuses
     border = _border(padding, kernel)
     fits = border is not None and all(size[2 + dim] + 2 * border >= kernel[dim] for dim in (0, 1))
     is_large = weight_size.numel() > _WEIGHTS_PER_VALUE * size.numel()
@@ -85,7 +87,7 @@ def _border(padding: Any, kernel: list[int]) -> int | None:
         return 0
     if padding == "same":
         return kernel[0] // 2 if kernel[0] == kernel[1] and kernel[0] % 2 else None
-    return padding[0] if len({*padding}) == 1 else None
+    return padding[0] if padding[0] == padding[1] >= 0 else None
 
 
 def _in_groups(stride: int, border: int, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
