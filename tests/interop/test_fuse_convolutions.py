@@ -193,5 +193,5 @@ def test_options_that_were_set_as_numbers(kernel: int, options: dict[str, Any]) 
 def test_options_that_torch_refuses_are_the_stock_error(options: dict[str, Any]) -> None:
     _, fused = pair(nn.Sequential(nn.Conv2d(3, 16, 1), nn.Conv2d(16, 1024, 1)))
     vars(fused[1]).update(options)
-    with pytest.raises(RuntimeError, match="negative padding|to match the convolution dimensions"):
+    with pytest.raises(RuntimeError, match=r"negative padding|to match the convolution dimensions"):
         fused(torch.randn(1, 3, 4, 4))
