@@ -75,10 +75,8 @@ def way_of(
         is_native = is_plain and dtype in DTYPES and is_vectorized and len({*stride}) == 1
         is_native = is_native and size[1] == channels and _are_groups(groups, weight_size)
         return partial(_in_groups, stride[0], border) if is_native else None
-    if size[1] != channels_in:
-        return None
-    if kernel == [1, 1]:
-        is_product = is_plain and weight_size.numel() * _VALUES_PER_WEIGHT >= size.numel()
+    if kernel == [1, 1] or size[1] != channels_in:
+        is_product = is_plain and size[1] == channels_in and weight_size.numel() * _VALUES_PER_WEIGHT >= size.numel()
         return partial(_by_product, stride, border) if is_product else None
     is_3x3 = is_plain and is_vectorized and (*kernel, *stride, border) == (3, 3, 1, 1, 1)
     if is_3x3 and _has_tiles(size, weight_size, dtype, isa):
