@@ -165,8 +165,7 @@ class _Lstm(torch.autograd.Function):
         kept: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        biases = [it for it in (bias_input, bias_hidden) if it is not None]
-        bias = biases[0] + biases[1] if len(biases) == 2 else biases[0] if biases else None
+        bias = bias_hidden if bias_input is None else bias_input if bias_hidden is None else bias_input + bias_hidden
         gates, states, cells = lstm_(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
         ctx.reverse, ctx.is_spent = reverse, False
         ctx.set_materialize_grads(False)

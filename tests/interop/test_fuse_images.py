@@ -370,6 +370,24 @@ def test_a_write_to_what_a_waiting_normalization_reads(model: type[Block], mode:
             assert_same([fused.train(training)(x)], [stock.train(training)(x)])
 
 
+class WrittenAsResult(Block):
+    """As `Written`, by a function that writes its result there."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv1(x)
+        normalized = self.bn1(y)
+        torch.add(y, 1.0, out=y)
+        return self.conv2(F.relu(normalized)) + y
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_result_that_is_written_to_what_a_waiting_normalization_reads(mode: Any) -> None:
+    stock, fused = pair(WrittenAsResult())
+    x = torch.randn(SIZE)
+    with mode():
+        assert_same([fused.eval()(x)], [stock.eval()(x)])
+
+
 class WrittenLater(Block):
     """As `Written`, by a setting that is another one in a later call."""
 

@@ -150,16 +150,15 @@ def _computed(
     converted = [channels_last(it) if isinstance(it, Tensor) and it.dim() == 4 else it for it in inputs]
     twins = [(x, twin, version_of(twin)) for x, twin in zip(inputs, converted, strict=True) if twin is not x]
     by_name = dict(zip(keywords, converted[len(arguments) :], strict=True))
-    seen = _WITHOUT_WRITES.setdefault(module, set())
-    is_counted = not torch.is_inference_mode_enabled()
-    watcher = None if is_counted and module.training in seen else ReadBeforeWrites()
+    seen = set[bool]() if torch.is_inference_mode_enabled() else _WITHOUT_WRITES.setdefault(module, set())
+    watcher = None if module.training in seen else ReadBeforeWrites()
     _COMPUTING.layout = layout
     try:
         with watcher or nullcontext():
             result = _outward(stock(module, *converted[: len(arguments)], **by_name), layout)
     finally:
         _COMPUTING.layout = None
-    if watcher is not None and not watcher.has_read and is_counted:
+    if watcher is not None and not watcher.has_read:
         seen.add(module.training)
     for x, twin, version in twins:
         if version_of(twin) != version or (watcher is not None and memory_of(twin) in watcher.memories):
@@ -170,8 +169,7 @@ def _computed(
 _WITHOUT_WRITES: WeakKeyDictionary[nn.Module, set[bool]] = WeakKeyDictionary()
 """Parts that wrote to nothing that a waiting normalization reads, each in training, in evaluation, or both.
 
-They are not watched again, as that takes a tenth of their Python: a version of a tensor says if they do it later. In
-inference mode, where tensors have none, they are always watched.
+They are not watched again, a tenth of their Python: versions say if they do it later, but not in inference mode.
 """
 
 

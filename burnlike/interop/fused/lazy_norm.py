@@ -149,8 +149,8 @@ class ReadBeforeWrites(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        writes = _writes_in_place(func) or (kwargs is not None and bool(kwargs.get("inplace")))
-        if writes and args and (memory := memory_of(args[0])) is not None:
+        writes = args and (_writes_in_place(func) or (kwargs or {}).get("inplace"))
+        if (memory := memory_of(args[0] if writes else (kwargs or {}).get("out"))) is not None:
             self.memories.add(memory)
             for recipe in [it for it in (weak() for weak in self.waiting) if it is not None and it.values is None]:
                 if memory in (memory_of(recipe.x), memory_of(recipe.residual)):
