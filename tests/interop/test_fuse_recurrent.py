@@ -36,6 +36,22 @@ def calls() -> int:
     return native_status().calls["lstm_"]
 
 
+@pytest.mark.parametrize("inner", [False, True])
+def test_compiled_models_train_with_the_layer_as_it_is(inner: bool) -> None:
+    """torch.compile traces no `nn.LSTM`, and can't differentiate `torch.lstm` on CPUs."""
+    fused, stock = pair(batch_first=True)
+    x = torch.randn(9, 9, 6)
+    before, found = calls(), list[list[Tensor]]()
+    for layer in (fused, stock):
+        torch.compiler.reset()
+        compiled: Any = torch.compile(nn.Sequential(layer) if inner else layer, backend="aot_eager")
+        results = flat(compiled(x))
+        grads = torch.autograd.grad(results[0].sum(), [*layer.parameters()])
+        found.append([*results, *grads])
+    assert calls() == before + 1
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("with_states", [True, False])

@@ -108,6 +108,21 @@ def test_never_compile_alone() -> None:
     assert torch.equal(torch.compile(lambda x: alone(x) * 2, backend="eager")(torch.ones(2)), torch.full((2,), 4.0))
 
 
+def test_never_compile_alone_with_callees() -> None:
+    traced: list[bool] = []
+
+    def callee(x: Tensor) -> Tensor:
+        traced.append(torch.compiler.is_dynamo_compiling())
+        return x + 1
+
+    def alone(x: Tensor) -> Tensor:
+        return callee(x)
+
+    dispatch.never_compile_alone(alone, with_callees=True)
+    assert torch.equal(torch.compile(alone, backend="eager")(torch.ones(2)), torch.full((2,), 2.0))
+    assert traced == [False]
+
+
 def test_current_mode() -> None:
     assert dispatch.current_mode() is None
     with dispatch.TorchDispatchMode() as mode:

@@ -101,6 +101,8 @@ def code_forward(owner: type[nn.Module], replace: Replace) -> FusedForward | Non
     function, ops = rebound(stock, replace)
     if not ops:
         return None
+    if issubclass(owner, nn.RNNBase):
+        never_compile_alone(function, with_callees=True)  # as torch.compile leaves the stock one alone
     return fused_forward(owner, replace, lambda: (function, ops, (code_forward, owner, replace)))
 
 
