@@ -150,12 +150,12 @@ def assume_constant(function: F) -> F:
 def never_compile_alone(function: Callable[..., Any], *, with_callees: bool = False) -> None:
     """Have torch.compile run `function` as it is where it is called by code that is not compiled.
 
-    So do the functions that it calls, if `with_callees`. Called by code that is compiled, it is compiled with that. Without it, what gives a module its forward could be
-    compiled by itself, and the compiler can't return a method that no attribute of the module has.
+    So do the functions that it calls, if `with_callees`. Called by code that is compiled, it is compiled with that.
+    Without it, what gives a module its forward could be compiled by itself, and the compiler can't return a method that
+    no attribute of the module has.
     """
     native: Any = torch._C
     frames = native._dynamo.eval_frame
     action = frames._FrameAction
-    frames.set_code_exec_strategy(
-        function.__code__, frames._FrameExecStrategy(action.SKIP, action.SKIP if with_callees else action.DEFAULT)
-    )
+    of_callees = action.SKIP if with_callees else action.DEFAULT
+    frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(action.SKIP, of_callees))
