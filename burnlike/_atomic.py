@@ -123,7 +123,7 @@ def make_directories(directory: str | os.PathLike[str]) -> None:
     path = Path(directory)
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
-    missing = [it for it in (path, *path.parents) if not it.exists()]
+    missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for created in missing:
         sync_directory(created.parent)

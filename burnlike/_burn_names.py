@@ -16,7 +16,7 @@ def _schedules(**names: str) -> dict[str, str]:
 
 def _metrics(*names: str, **renamed: str) -> dict[str, str]:
     """Metrics that end with `Metric` in Burn."""
-    pairs = {**{it: it for it in names}, **renamed}
+    pairs = {**{name: name for name in names}, **renamed}
     return {f"{theirs}Metric": f"train.metrics.{ours}" for theirs, ours in pairs.items()}
 
 

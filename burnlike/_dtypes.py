@@ -62,10 +62,10 @@ DTYPES = (
     DtypeInfo("F4", 4, "float", has_inf=False),
 )
 
-NATIVE = sorted((it for it in DTYPES if it.native is not None), key=lambda it: it.native or 0)
+NATIVE = sorted((dtype for dtype in DTYPES if dtype.native is not None), key=lambda it: it.native or 0)
 """Those that native ops compute with, by their numbers."""
 
-_NAMED = [it for it in DTYPES if it.short]
+_NAMED = [dtype for dtype in DTYPES if dtype.short]
 _OTHER = {it.short: it.torch for it in _NAMED} | {it.torch: it.short for it in _NAMED}
 
 

@@ -79,7 +79,7 @@ class Output:
     def check_place(self) -> None:
         """Raise an ArgumentError if nothing at all may be written here, whether something is there or not."""
         place = Path(os.path.abspath(self._shown))
-        around = next((it for it in place.parents if os.path.lexists(it)), place)
+        around = next((parent for parent in place.parents if os.path.lexists(parent)), place)
         if around != place and not around.is_dir():
             raise self._error(f"{around} is no directory; choose another place")
         for source in self.inputs:
@@ -168,8 +168,8 @@ class Output:
         with AtomicDirectory(self.path) as folder:
             yield folder.path
             self.check_file()
-            targets = [self.path.with_name(it.name) for it in folder.path.iterdir()]
-            if taken := [it for it in targets if os.path.lexists(it)] if targets[1:] else []:
+            targets = [self.path.with_name(path.name) for path in folder.path.iterdir()]
+            if taken := [target for target in targets if os.path.lexists(target)] if targets[1:] else []:
                 raise self._error(
                     f"the output has {len(targets)} files, and {taken[0]} is there already; choose another"
                 )
@@ -215,7 +215,7 @@ class Output:
 
     def _foreign(self) -> str:
         """A problem with the directory that is there: what the command has not written; empty if there is none."""
-        present = {it.name: it for it in self.path.iterdir()}
+        present = {path.name: path for path in self.path.iterdir()}
         marker = present.pop(MARKER, None)
         facts: Any = None
         with contextlib.suppress(OSError, ValueError, RecursionError):

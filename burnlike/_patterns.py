@@ -145,9 +145,9 @@ class _Ways:
             least, most, part = argument
             return self._after_repeat(least, most, part, places)
         if code is codes.AT:
-            return {it for it in places if _POSITIONS[argument].match(text, it)}
+            return {place for place in places if _POSITIONS[argument].match(text, place)}
         direction, part = argument
-        return {it for it in places if self._is_asserted(direction, part, it) is (code is codes.ASSERT)}
+        return {place for place in places if self._is_asserted(direction, part, place) is (code is codes.ASSERT)}
 
     def _after_repeat(self, least: int, most: int, part: Any, places: set[int]) -> set[int]:
         count, before = 0, set[int]()

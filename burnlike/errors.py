@@ -48,7 +48,7 @@ class ConfigError(BurnlikeError, ValueError):
     def of(cls, problems: Iterable[Problem]) -> Self:
         """The error that reports `problems`, sorted by their place: file by file, then those without lines."""
         problems = list(problems)
-        files = list(dict.fromkeys(it.source for it in problems))
+        files = list(dict.fromkeys(problem.source for problem in problems))
         problems.sort(key=lambda it: (not it.line, files.index(it.source) if it.line else 0, it.line, it.column))
         return cls("\n".join(map(str, problems)), problems)
 
@@ -265,5 +265,5 @@ def nearest_name(name: str, names: "list[str] | tuple[str, ...] | set[str]", *, 
 
 
 def _alike_at_the_ends(*names: str) -> int:
-    ends = [it.casefold() for it in names], [it.casefold()[::-1] for it in names]
+    ends = [name.casefold() for name in names], [name.casefold()[::-1] for name in names]
     return sum(len(os.path.commonprefix(pair)) for pair in ends)  # noqa: RUF071, characters are meant

@@ -89,8 +89,8 @@ class Replicated(nn.Module):
             trained, [dist._DEFAULT_FIRST_BUCKET_BYTES, 25 << 20], [False] * len(trained)
         )
         for places in groups:
-            some = [trained[it] for it in places]
-            bucket = torch.cat([it.detach().flatten() for it in some])
+            some = [trained[place] for place in places]
+            bucket = torch.cat([tensor.detach().flatten() for tensor in some])
             arrived: list[int] = []
             for parameter in some:
                 parameter.register_post_accumulate_grad_hook(partial(self._arrived, bucket, arrived, len(some)))

@@ -64,19 +64,19 @@ class _Tracked:
         if torch.compiler.is_compiling():
             return self.function(*args, **kwargs)
         with resting():
-            tracked = [it for it in tensors_in((args, kwargs)) if it.requires_grad]
+            tracked = [tensor for tensor in tensors_in((args, kwargs)) if tensor.requires_grad]
             if not tracked or self.has_no_history or not torch.is_grad_enabled():
                 return self._untracked(args, kwargs)
             result = self._with_its_own(args, kwargs)
-        floats = [it for it in tensors_in(result) if it.is_floating_point()]
-        if not floats or any(isinstance(it.grad_fn, BackwardCFunction) for it in floats):
+        floats = [tensor for tensor in tensors_in(result) if tensor.is_floating_point()]
+        if not floats or any(isinstance(tensor.grad_fn, BackwardCFunction) for tensor in floats):
             return result
         if self.reference is None:
             raise BackendError(
                 f"{self.name}: torch has no such function, so it has no derivative. Give it one, by a"
                 " torch.autograd.Function (docs/backends.md), or call it on detached tensors or in torch.no_grad()"
             )
-        derived = iter(_Derived.apply(_Call(self, args, kwargs, [it.detach() for it in floats]), *tracked))
+        derived = iter(_Derived.apply(_Call(self, args, kwargs, [tensor.detach() for tensor in floats]), *tracked))
         return _replaced(result, lambda it: next(derived) if it.is_floating_point() else it)
 
     def _untracked(self, args: Any, kwargs: Any) -> Any:
@@ -111,7 +111,7 @@ class _Call:
             return next(following) if value is _OPERAND else value
 
         args, kwargs = _mapped((self.args, self.kwargs), filled)
-        return [it for it in tensors_in(self.tracked.reference(*args, **kwargs)) if it.is_floating_point()]
+        return [tensor for tensor in tensors_in(self.tracked.reference(*args, **kwargs)) if tensor.is_floating_point()]
 
 
 _OPERAND = object()
@@ -133,7 +133,7 @@ class _Derived(Function):
         again, call = torch.is_grad_enabled(), ctx.call
         with torch.enable_grad(), through(call.tracked.backend):
             # A place of its own in the graph: what the operands were made of is none of this function's.
-            operands = [_alias(it) if again else it.detach().requires_grad_() for it in ctx.saved_tensors]
+            operands = [_alias(tensor) if again else tensor.detach().requires_grad_() for tensor in ctx.saved_tensors]
             pairs = [
                 (result, grad)
                 for result, grad in zip(call.again(operands), grads, strict=True)

@@ -59,7 +59,7 @@ class GradientMap:
         return self._by_leaf.get(id(_leaf(leaf))) or self._by_leaf.get(id(sharded_form(leaf)))
 
     def _pairs(self) -> list[tuple[Tensor, Tensor]]:
-        return [(it.leaf, it.grad) for it in self._by_leaf.values() if it.grad is not None]
+        return [(value.leaf, value.grad) for value in self._by_leaf.values() if value.grad is not None]
 
     def __getstate__(self) -> list[tuple[Tensor, Tensor]]:
         return self._pairs()
@@ -142,7 +142,7 @@ class Gradients(GradientMap):
             entries = [LeafGradient(leaf, None, leaf.grad) for leaf in leaves]
             for leaf in leaves:
                 leaf.grad = None
-            self._by_leaf = {id(it.leaf): it for it in entries}
+            self._by_leaf = {id(entry.leaf): entry for entry in entries}
             _LIVE.add(self)
         return entries
 

@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Only the module of the command that the line names is imported.
         named = next((word for word in arguments if not word.startswith("-")), None)
-        if named is not None and named not in {it.name for it in COMMANDS}:
-            near = nearest(named, [it.name for it in COMMANDS])
+        if named is not None and named not in {command.name for command in COMMANDS}:
+            near = nearest(named, [command.name for command in COMMANDS])
             raise ArgumentError(f"there is no command '{named}'{near}; `burnlike --help` lists all")
         parser, options = parsers([named])
         args, unknown = parser.parse_known_args(arguments)
@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _unknown(command: str, options: dict[str, argparse.ArgumentParser], words: Sequence[str]) -> str:
     """The message about words of a command line that no option takes, with what may be meant."""
     word, _, value = words[0].partition("=")
-    flags = [it for action in options[command]._actions for it in action.option_strings]
+    flags = [string for action in options[command]._actions for string in action.option_strings]
     remedy = nearest(word, flags)
     if "--set" in flags and word.startswith("--") and not value:
         value = words[1] if len(words) > 1 and not words[1].startswith("-") else "VALUE"

@@ -153,7 +153,7 @@ def root_class(root: Node) -> type[Config]:
         if tag is not None or not keys or keys & {DEFAULTS, *registry.fields_of(TrainConfig)}:
             return TrainConfig
         registry.load_built_in()
-        is_model = any(keys <= registry.fields_of(it).keys() for it in registry.imported(ModuleConfig).values())
+        is_model = any(keys <= registry.fields_of(value).keys() for value in registry.imported(ModuleConfig).values())
         return ModuleConfig if is_model else TrainConfig
     try:
         return ModuleConfig if registry.lookup(ModuleConfig, tag.value) else registry.named(Config, tag.value)

@@ -91,7 +91,7 @@ class FromTorch:
 
     def tensor_names(self, pair: Counterpart) -> Container[str]:
         """The names of the tensors that a layer of torch has; a class that is derived from it may add others."""
-        return {*(it.name for it in pair.tensors.values()), *pair.ignored, *pair.constants.values()}
+        return {*(tensor.name for tensor in pair.tensors.values()), *pair.ignored, *pair.constants.values()}
 
     def plain(self, twin: nn.Module, pair: Counterpart) -> nn.Module:
         """A layer of torch as `twin`, on the meta device, with nothing that a class may add."""
@@ -109,7 +109,7 @@ class FromTorch:
             change_class(twin, INPLACE[type(twin)])
         places = pair.places(tensors)
         _check_names(
-            {*tensors} - {it.name for it in places.values()} - {*pair.ignored, *pair.constants.values()},
+            {*tensors} - {place.name for place in places.values()} - {*pair.ignored, *pair.constants.values()},
             tensors_of(twin).keys() - places.keys(),
             self.target,
         )
@@ -189,7 +189,7 @@ class ToTorch:
         twin = pair.build(layer, torch.device("meta"))
         recipes = pair.recipes(tensors)
         _check_names(
-            {*tensors} - {it.name for recipe in recipes.values() for it in recipe.sources},
+            {*tensors} - {source.name for recipe in recipes.values() for source in recipe.sources},
             tensors_of(twin).keys() - recipes.keys() - {*pair.ignored, *pair.constants.values()},
             "torch",
         )
@@ -201,7 +201,7 @@ class ToTorch:
         layer, counterpart = twin.layer, twin.counterpart
         origin = layer.__dict__.get(ORIGIN) or TorchLayer(type(counterpart))
         for name, recipe in pair.recipes(tensors_of(layer)).items():
-            target, sources = owner_of(counterpart, name), [owner_of(layer, it.name) for it in recipe.sources]
+            target, sources = owner_of(counterpart, name), [owner_of(layer, source.name) for source in recipe.sources]
             ids = [known_id(*source, noting_at(*source)) for source in sources]
             param_id = ids[0]
             if len(sources) > 1:
@@ -351,7 +351,7 @@ def why_not(layer: nn.Module, *, whole: bool) -> str:
     owner, forward = stock_forward(type(layer))
     if any((part.__dict__.get(registry) or {}) for part in parts for registry in HOOKS):
         return "it has hooks, which may rely on its tensors; remove them before"
-    if whole and (foreign := [it for it in parts if plain_class(type(it)) not in library_classes]):
+    if whole and (foreign := [part for part in parts if plain_class(type(part)) not in library_classes]):
         return f"a part of it, {type(foreign[0]).__name__}, may compute something else"
     if any("forward" in part.__dict__ or replaced_method(part) for part in parts):
         return "its forward is not that of its class, and may compute otherwise; take it back (del layer.forward)"
@@ -415,7 +415,7 @@ class OtherClass:
 def tensors_held(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """The tensors of `module` itself, also those in plain attributes, with their names."""
     for group in (module._parameters, module._buffers):
-        yield from ((name, it) for name, it in group.items() if it is not None)
+        yield from ((name, value) for name, value in group.items() if value is not None)
     for name in plain_names(module.__dict__):
         yield from ((name, it) for it in _tensors_in(module.__dict__[name], 0))
 

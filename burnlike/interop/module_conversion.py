@@ -131,7 +131,7 @@ class _Conversion:
         slots_of(self._root)  # raises for a module that holds itself
         self._find(self._root, "", "root")
         target = self._direction.target
-        for first, other, *_ in (list(it.values()) for it in self._uses.values() if len(it) > 1):
+        for first, other, *_ in (list(use.values()) for use in self._uses.values() if len(use) > 1):
             remedy = "untie them before, by a clone of the tensor"
             self._problems[other, f"it is tied to '{first}', but {target} has them in two layouts; {remedy}"] = None
         if self._problems:
@@ -149,7 +149,7 @@ class _Conversion:
             if (recipe := TensorRecipe((TensorSource(name),))) in self._made:
                 replaced[id(tensor)] = self._made[recipe]
         copied = copy_with(self._root, replaced)
-        for other, module in [(it, copied.get_submodule(it.path)) for it in self._others.values()]:
+        for other, module in [(value, copied.get_submodule(value.path)) for value in self._others.values()]:
             other.take(module)
         return copied
 
@@ -231,7 +231,7 @@ class _Conversion:
         first_paths = {name: self._first_path(tensor, f"{prefix}{name}") for name, tensor in tensors.items()}
         used: dict[str, set[TensorRecipe]] = {}
         for made_name, recipe in twin.recipes.items():
-            names = [it.name for it in recipe.sources]
+            names = [source.name for source in recipe.sources]
             self._check_parts(names, path, layer, tensors)
             recipe = TensorRecipe(tuple(replace(it, name=first_paths[it.name]) for it in recipe.sources), recipe.dim)
             twin.recipes[made_name] = recipe
@@ -250,9 +250,9 @@ class _Conversion:
         """See that tensors which become one can be one."""
         parts = [tensors[name] for name in names]
         for what, values in (
-            ("are trained only in part (requires_grad)", {it.requires_grad for it in parts}),
-            ("have different dtypes", {it.dtype for it in parts}),
-            ("are on different devices", {it.device for it in parts}),
+            ("are trained only in part (requires_grad)", {part.requires_grad for part in parts}),
+            ("have different dtypes", {part.dtype for part in parts}),
+            ("are on different devices", {part.device for part in parts}),
         ):
             if len(values) > 1:
                 self._problem(path, layer, f"{', '.join(names)} are one tensor in {self._direction.target}, and {what}")

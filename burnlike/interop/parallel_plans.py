@@ -145,7 +145,7 @@ def _is_in(path: str, owner: str) -> bool:
 
 def _tie(modules: Mapping[str, nn.Module], plan: Plan) -> None:
     """An embedding that a divided head is tied to is divided as it is, and the other way round."""
-    tables = {path: base_tensor(it, "weight") for path, it in modules.items() if _kind_of(it)}
+    tables = {path: base_tensor(module, "weight") for path, module in modules.items() if _kind_of(module)}
     for path, table in tables.items():
         for other, its in tables.items():
             if path in plan or other not in plan or its is not table or table is None:
@@ -163,8 +163,8 @@ def _kind_of(module: nn.Module) -> str:
 
 def _expect_plans(modules: Mapping[str, nn.Module], plan: Plan, covered: list[str], *, has_own: bool) -> None:
     """Refuse a model of which no layer is divided, and one with modules of the program's own that say nothing."""
-    divides = any(it not in ("replicated", "sequence", "summed") for words in plan.values() for it in words)
-    holders = [path for path, it in modules.items() if any(True for _ in it.parameters(recurse=False))]
+    divides = any(word not in ("replicated", "sequence", "summed") for words in plan.values() for word in words)
+    holders = [path for path, module in modules.items() if any(True for _ in module.parameters(recurse=False))]
     unsaid = [path for path in holders if path not in plan and not any(_is_in(path, it) for it in covered)]
     if divides and not has_own:
         unsaid = [path for path in unsaid if not modules[path].__module__.startswith(("torch.nn.", "burnlike."))]
@@ -180,7 +180,7 @@ def _expect_plans(modules: Mapping[str, nn.Module], plan: Plan, covered: list[st
 
 def expect_whole_heads(model: nn.Module, plan: Plan, size: int) -> None:
     """Refuse attention whose heads several processes can't share equally, with the numbers."""
-    parents = {path.rpartition(".")[0] for path, it in plan.items() if "colwise" in it}
+    parents = {path.rpartition(".")[0] for path, value in plan.items() if "colwise" in value}
     for path in sorted(parents):
         module: Any = model.get_submodule(path)
         for name in HEADS:
@@ -206,7 +206,7 @@ class _Several(ParallelStyle):
 
 def _styles(model: nn.Module, plan: Plan) -> dict[str, ParallelStyle]:
     stretches = _stretches(model, plan)
-    inside = [path for path, it in plan.items() if "divided" in it]
+    inside = [path for path, value in plan.items() if "divided" in value]
     divided, draws = dict[int, Any](), OwnDraws()
     styles_of: dict[str, ParallelStyle] = {}
     for path, words in plan.items():

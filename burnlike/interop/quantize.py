@@ -44,7 +44,7 @@ def quantize_(model: nn.Module, scheme: Scheme = "int8", *, skip: Collection[str
         owner, name = param.owners[0]
         owner._parameters[name] = nn.Parameter(at_once(rounded, param.tensor.detach()), requires_grad=False)
     paths = {it.path for it in chosen}
-    now = [it for it in params(model, "weight") if it.path in paths]
+    now = [parameter for parameter in params(model, "weight") if parameter.path in paths]
     attach([(it, Dequantized()) for it in now if it.reparameterization() is None])
     return [it.path for it in chosen]
 

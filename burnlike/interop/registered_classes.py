@@ -25,7 +25,7 @@ class Registered:
     def pair_of(self, layer: nn.Module) -> Counterpart | None:
         """The pair of the layer of torch's behind an object of either class."""
         is_theirs = type(layer) is self.theirs
-        return next((it.of(layer) for it in self.pairs if not is_theirs or it.fits(layer)), None)
+        return next((pair.of(layer) for pair in self.pairs if not is_theirs or pair.fits(layer)), None)
 
 
 _OF_THEIRS: dict[type[nn.Module], Registered] = {}
@@ -76,14 +76,14 @@ def register_twin(
     if theirs in torch_layers() | burnlike_layers() or theirs in _OF_OURS:
         raise TypeError(f"register_twin: {theirs.__name__} is a layer of torch's or burnlike's, not a class of its own")
     pairs = next((of_torch()[base] for base in theirs.__mro__ if base in of_torch()), [])
-    if any(it.call != "same" for it in pairs):
+    if any(pair.call != "same" for pair in pairs):
         raise TypeError(
             f"register_twin: {theirs.__name__} is derived from {pairs[0].torch.__name__}, whose twin is called in"
             " another way; register the class that calls it"
         )
-    expected = [getattr(layers, it.layer) for it in pairs] or [theirs]
+    expected = [getattr(layers, pair.layer) for pair in pairs] or [theirs]
     if not issubclass(ours, tuple(expected)) or ours in (theirs, *expected):
-        names = " or ".join(f"{it.__module__}.{it.__qualname__}" for it in dict.fromkeys(expected))
+        names = " or ".join(f"{kind.__module__}.{kind.__qualname__}" for kind in dict.fromkeys(expected))
         raise TypeError(f"register_twin: the twin of {theirs.__name__} is to be derived from {names}, got {ours!r}")
     registration = _OF_OURS.get(ours)
     if registration is not None and registration.theirs is not theirs:
@@ -91,7 +91,7 @@ def register_twin(
     _load_family(theirs)
     if before := _OF_THEIRS.get(theirs):
         del _OF_OURS[before.ours]
-    fitting = tuple(it for it in pairs if issubclass(ours, getattr(layers, it.layer)))
+    fitting = tuple(pair for pair in pairs if issubclass(ours, getattr(layers, pair.layer)))
     _OF_THEIRS[theirs] = _OF_OURS[ours] = Registered(theirs, ours, fitting, expect)
     if issubclass(ours, layers.Linear) and not issubclass(ours, Linear) and "weight" not in ours.__dict__:
         # Programs may read its weight as that of torch's layers, too.

@@ -82,7 +82,7 @@ class Linear(layers.Linear):
 INPLACE: dict[type[nn.Module], type[nn.Module]] = {
     kind: type(kind.__name__, (WritesIntoInput, kind), {"__module__": __name__, "__doc__": kind.__doc__})
     for kind in dict.fromkeys(
-        getattr(layers, it.layer) for it in pairs() if "inplace" in inspect.signature(it.torch).parameters
+        getattr(layers, pair.layer) for pair in pairs() if "inplace" in inspect.signature(pair.torch).parameters
     )
 }
 """burnlike's class -> the class of the same name, here, whose layers write into their input."""

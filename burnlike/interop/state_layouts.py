@@ -50,7 +50,7 @@ class Layout:
 
     def lies_as(self, other: "Layout") -> bool:
         """True if values of both lie alike."""
-        flags = [[it.transposed for it in one.parts] for one in (self, other)]
+        flags = [[part.transposed for part in one.parts] for one in (self, other)]
         return flags[0] == flags[1] and (len(self.parts) < 2 or self.dim == other.dim)
 
     def source(self, place: int) -> TensorSource:
@@ -59,7 +59,7 @@ class Layout:
 
     def recipe(self) -> TensorRecipe:
         """The recipe that makes the parameter of Burn's tensors, named by their numbers."""
-        sources = (TensorSource(str(place), transposed=it.transposed) for place, it in enumerate(self.parts))
+        sources = (TensorSource(str(place), transposed=part.transposed) for place, part in enumerate(self.parts))
         return TensorRecipe(tuple(sources), self.dim)
 
 
@@ -105,7 +105,7 @@ def in_torch_names(module: nn.Module) -> dict[str, Layout]:
         form = TorchLayout(module)
     except NoCounterpartError:
         return {}
-    ids = {path: it.id for it in params(module) for path in (it.path, *it.aliases)}
+    ids = {path: parameter.id for parameter in params(module) for path in (parameter.path, *parameter.aliases)}
     return {
         name: Layout(tuple(Part(it.name, ids.get(it.name), it.transposed) for it in recipe.sources), recipe.dim)
         for name, recipe in inverse(whole(form.places)).items()
@@ -116,7 +116,7 @@ def torch_parameters(module: nn.Module) -> dict[str, tuple[Sequence[int], Any]]:
     """The shape in torch and the layout, for records, of each tensor of the same model made of torch's layers."""
     layouts = in_torch_names(module)
     shapes = TorchLayout(module).tensors if layouts else {}
-    return {name: (shapes[name].shape, _note(it)) for name, it in layouts.items()}
+    return {name: (shapes[name].shape, _note(layout)) for name, layout in layouts.items()}
 
 
 def id_of_name(name: str) -> ParamId:
@@ -192,7 +192,7 @@ class _Conversion:
         for entry in self._entries:
             wanted = torch.Size(noted_shapes.get(str(entry.id), ()))
             shapes = [shape_in(self._record.tensors, name) for name in entry.tensors.values()]
-            if any(it and not _fits(it, wanted) for it in shapes):
+            if any(shape and not _fits(shape, wanted) for shape in shapes):
                 raise self._refusal(entry, "is one for all parameters, of which some lie otherwise; begin it anew")
 
     def guessed(self, modules: Sequence[nn.Module], *, has_torch_layers: bool, of_torch: bool) -> dict[str, Layout]:
@@ -201,7 +201,7 @@ class _Conversion:
         named: dict[str, Layout] = {}
         if not has_torch_layers:
             by_name = {name: it for module in modules for name, it in in_torch_names(module).items()}
-            named = {str(it.id): by_name[it.path] for it in self._entries if it.path in by_name}
+            named = {str(entry.id): by_name[entry.path] for entry in self._entries if entry.path in by_name}
         shapes = replace(
             self._record,
             tensors={
@@ -218,9 +218,9 @@ class _Conversion:
         if of_torch == has_torch_layers:
             return as_it_lies  # torch's into torch's layers, Burn's into Burn's
         path = next(
-            (it.path or str(it.id))
-            for it in self._entries
-            if not (named.get(str(it.id)) or _AS_IN_BURN).lies_as(as_it_lies.get(str(it.id), _AS_IN_BURN))
+            (entry.path or str(entry.id))
+            for entry in self._entries
+            if not (named.get(str(entry.id)) or _AS_IN_BURN).lies_as(as_it_lies.get(str(entry.id), _AS_IN_BURN))
         )
         if of_torch:
             remedy = (
@@ -283,14 +283,14 @@ class _Conversion:
                 self._check_field(piece.entry, name, fields[str(place)], shape, joins=len(pieces) > 1)
             is_scalar = first.tensors[name].dim() == 0
             laid_out_fields[name] = first.tensors[name] if is_scalar else recipe.make(fields).contiguous()
-        self._changed = self._changed or any(it.dim() > 1 or len(pieces) > 1 for it in laid_out_fields.values())
+        self._changed = self._changed or any(field.dim() > 1 or len(pieces) > 1 for field in laid_out_fields.values())
         return new, _swapped(laid_out_fields) if layout.parts[0].transposed else laid_out_fields
 
     def _part(self, tensors: Mapping[str, Tensor], layout: Layout, place: int) -> dict[str, Tensor]:
         """The fields of Burn's tensor number `place` of a parameter."""
         source = layout.source(place)
         fields = {name: it if it.dim() == 0 else source.taken_from(it).contiguous() for name, it in tensors.items()}
-        self._changed = self._changed or any(it.dim() > 1 or len(layout.parts) > 1 for it in fields.values())
+        self._changed = self._changed or any(field.dim() > 1 or len(layout.parts) > 1 for field in fields.values())
         return _swapped(fields) if source.transposed else fields
 
     def _check_field(
@@ -332,7 +332,7 @@ class _Conversion:
     def _piece_for(self, part: Part, pieces: Sequence[_Piece], used: set[int]) -> _Piece | None:
         ids = {} if self._report is None else self._report.ids
         names = {} if self._report is None else self._report.renamed
-        left = [it for it in pieces if id(it) not in used]
+        left = [piece for piece in pieces if id(piece) not in used]
         by_id = (it for it in left if it.part.id is not None and ids.get(it.part.id, it.part.id) == part.id)
         by_path = (it for it in left if part.path in (it.part.path, names.get(it.part.path)))
         return next(by_id, None) or next(by_path, None)
@@ -353,12 +353,12 @@ class _Conversion:
         ]
         tensors = {name: record.tensors[name] for name in record.tensors if name.partition(".")[0] == GROUPS}
         states: dict[str, Any] = {}
-        layouts = {text: _note(it) for text, it in notes.items()}
+        layouts = {text: _note(note) for text, note in notes.items()}
         now: dict[str, list[str]] = {}
         shapes = dict(record.values.get("shapes", {}))
         for entry, fields, owner, origins in rows:
-            tensors |= {f"{entry.id}.{name}": it for name, it in fields.items()}
-            states |= {f"{entry.id}.{name}": it for name, it in entry.values.items()}
+            tensors |= {f"{entry.id}.{name}": field for name, field in fields.items()}
+            states |= {f"{entry.id}.{name}": value for name, value in entry.values.items()}
             for text in origins:
                 now.setdefault(text, []).append(str(entry.id))
             if owner is not None:
@@ -379,7 +379,7 @@ class _Conversion:
 
 def _swapped(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     both = tensors.keys() >= _OF_TRANSPOSE.keys()
-    return {_OF_TRANSPOSE.get(name, name): it for name, it in tensors.items()} if both else tensors
+    return {_OF_TRANSPOSE.get(name, name): tensor for name, tensor in tensors.items()} if both else tensors
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
@@ -390,7 +390,7 @@ def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
 def _common_shape(shapes: Iterable[torch.Size]) -> torch.Size | None:
     """The shape of a parameter, from those of its state's tensors; None if they don't tell."""
     shapes = [*shapes]
-    full = [it for it in shapes if it and len(it) == max(map(len, shapes))]
+    full = [shape for shape in shapes if shape and len(shape) == max(map(len, shapes))]
     try:
         return torch.broadcast_shapes(*full) if full else None
     except RuntimeError:  # shapes that don't broadcast, as of flat vectors beside matrices
@@ -417,7 +417,7 @@ def _layouts_of(modules: Iterable[nn.Module]) -> dict[tuple[int, str], Layout]:
                 owner, last = owner_of(layer, name)
                 ours[id(owner), last] = name, recipe
     layouts: dict[tuple[int, str], Layout] = {}
-    for param in (it for module in modules for it in params(module, "weight")) if ours else ():
+    for param in (parameter for module in modules for parameter in params(module, "weight")) if ours else ():
         home = _home(param)
         if home not in ours:
             continue
@@ -431,7 +431,7 @@ def _layouts_of(modules: Iterable[nn.Module]) -> dict[tuple[int, str], Layout]:
             owner, last = param.home
             numbers = fields_of(owner).get(last, {}).get("parts", ())
             has_all = len(numbers) == len(recipe.sources)
-            ids = [ParamId(it) for it in numbers] if has_all else [None] * len(recipe.sources)
+            ids = [ParamId(number) for number in numbers] if has_all else [None] * len(recipe.sources)
         sources = zip(recipe.sources, ids, strict=True)
         parts = (Part(f"{prefix}{it.name}", param_id, it.transposed) for it, param_id in sources)
         layout = Layout(tuple(parts), recipe.dim)
@@ -461,8 +461,8 @@ def _note(layout: Layout) -> Any:
     if not layout.parts:
         return _UNKNOWN
     parts = [
-        {"path": it.path, "transposed": it.transposed, **({} if it.id is None else {"id": str(it.id)})}
-        for it in layout.parts
+        {"path": part.path, "transposed": part.transposed, **({} if part.id is None else {"id": str(part.id)})}
+        for part in layout.parts
     ]
     return {"parts": parts, "dim": layout.dim}
 

@@ -66,7 +66,7 @@ def _states(inputs: tuple[Any, ...]) -> _States:
     generators = [torch.default_generator]
     if inputs and isinstance(inputs[0], Tensor) and inputs[0].is_cuda:
         generators.append(torch.cuda.default_generators[inputs[0].get_device()])
-    return [(it, it.get_state()) for it in generators]
+    return [(generator, generator.get_state()) for generator in generators]
 
 
 def _restore(states: _States) -> None:

@@ -45,7 +45,7 @@ def of_burnlike() -> Mapping[type[nn.Module], Mapping[type[nn.Module], Counterpa
 @cache
 def torch_layers() -> Set[type]:
     """The classes of `torch.nn`, and what they are derived from, but for `nn.Module`."""
-    public = [it for it in vars(nn).values() if isinstance(it, type) and issubclass(it, nn.Module)]
+    public = [var for var in vars(nn).values() if isinstance(var, type) and issubclass(var, nn.Module)]
     return {base for it in public for base in it.__mro__ if issubclass(base, nn.Module)} - {nn.Module}
 
 

@@ -153,7 +153,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         record = self._optimizer.into_record()
         group = {name: [*it] if isinstance(it, list) else it for name, it in state_dict["param_groups"][0].items()}
         group[LAYOUTS] = self._layouts()
-        values = {name: it for name, it in record.values.items() if name != LAYOUTS}  # the group says it
+        values = {name: value for name, value in record.values.items() if name != LAYOUTS}  # the group says it
         return {**state_dict, "state": {0: {**record.tensors, **values}}, "param_groups": [group]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -177,13 +177,13 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
                 f" state of {type(self._optimizer).__name__} is one for all; begin it anew. The optimizer is as it was"
             )
         checked_rate(group.get("lr", 0.0))
-        tensors = {name: it.detach().clone() for name, it in fields.items() if isinstance(it, Tensor)}
-        values = {name: it for name, it in fields.items() if name not in tensors}
+        tensors = {name: field.detach().clone() for name, field in fields.items() if isinstance(field, Tensor)}
+        values = {name: field for name, field in fields.items() if name not in tensors}
         if isinstance(self._optimizer, Lbfgs):
             values[LAYOUTS] = FlatParameters(self._module).layouts()  # which are those of the group
         self._optimizer.load_record(Record(tensors=tensors, values=values, source=_SOURCE), self._module)
         kept = ("params", "param_names", "param_ids", LAYOUTS)
-        current.update({name: copy.deepcopy(it) for name, it in group.items() if name not in kept})
+        current.update({name: copy.deepcopy(value) for name, value in group.items() if name not in kept})
         run_post_hooks(self)
 
     def __getstate__(self) -> dict[str, Any]:

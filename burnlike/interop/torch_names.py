@@ -53,8 +53,8 @@ class TorchLayout:
                     problems.append((prefix.removesuffix("."), str(error)))
                     continue
                 twins = tensors_of(twin)
-                tensors = {path: it.taken_from(twins[it.name]) for path, it in places.items()}
-                self.tensors |= {f"{prefix}{it.name}": twins[it.name] for it in places.values()}
+                tensors = {path: place.taken_from(twins[place.name]) for path, place in places.items()}
+                self.tensors |= {f"{prefix}{place.name}": twins[place.name] for place in places.values()}
                 without = (name for name in (*pair.ignored, *pair.constants.values()) if name in twins)
                 self.ignored |= {f"{prefix}{name}": twins[name] for name in without}
             for path, source in places.items():
@@ -68,7 +68,7 @@ class TorchLayout:
 
     def differs(self) -> bool:
         """True if any tensor of the module has another name, or lies in another way, in torch."""
-        return any(it.transposed or not it.is_whole or path != it.name for path, it in self.places.items())
+        return any(place.transposed or not place.is_whole or path != place.name for path, place in self.places.items())
 
     def report(self, record: Record) -> LoadReport:
         names = {**{name: name for name in record.tensors}, **record.aliases}
@@ -155,8 +155,8 @@ def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
         and form.places[path].is_whole
         and form.places[alias].transposed == form.places[path].transposed
     }
-    tensors = {name: it.make(values).contiguous() for name, it in recipes.items() if name not in aliases}
-    tensors |= {name: torch.zeros(it.shape, dtype=it.dtype) for name, it in form.ignored.items()}
+    tensors = {name: recipe.make(values).contiguous() for name, recipe in recipes.items() if name not in aliases}
+    tensors |= {name: torch.zeros(value.shape, dtype=value.dtype) for name, value in form.ignored.items()}
     sole = {name: it.sources[0].name for name, it in recipes.items() if name in tensors and len(it.sources) == 1}
     ids = {name: record.ids[path] for name, path in sole.items() if path in record.ids}
     return Record(tensors, ids=ids, aliases=aliases, source=record.source)

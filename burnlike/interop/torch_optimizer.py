@@ -88,7 +88,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
 
     def __new__(cls, *args: Any, **options: Any) -> "TorchOptimizer":
         """An object of this class, or one of those for an optimizer that has no rule for single parameters."""
-        for module in (*args[:1], *(it for name, it in options.items() if name == "module")):
+        for module in (*args[:1], *(option for name, option in options.items() if name == "module")):
             if not isinstance(module, nn.Module):
                 got = type(module).__name__
                 raise TypeError(
@@ -250,7 +250,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
         self._sync()
         if form == "torch":
             return to_torch_dict(
-                self._adaptor, self.param_groups, self._members.params, [it.rule for it in self._rules]
+                self._adaptor, self.param_groups, self._members.params, [rule.rule for rule in self._rules]
             )
         return plain_state_dict(super().state_dict(), self._adaptor.random_step, noted_layouts([self._module]))
 
@@ -315,7 +315,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
         hooked = after_pre_hooks(self, state_dict)
         targets = [StateOwner(param, param.id) for param in self._members.params]
         if of_torch := is_of_torch(hooked):
-            rules, maximize = [it.rule for it in self._rules], self._adaptor.maximize
+            rules, maximize = [rule.rule for rule in self._rules], self._adaptor.maximize
             hooked = from_torch_dict(hooked, self.param_groups, self._members.params, rules, maximize)
         saved = read_state_dict(hooked, targets)
         loaded = self._adaptor.read_states(
@@ -323,7 +323,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
         )
         groups = [group["param_ids"] for group in self.param_groups]
         options = [{} for _ in groups] if keep_options else options_for(groups, saved, targets, report)
-        frozen = [it for it in self._members.params if saved.by_name and not it.trainable]
+        frozen = [parameter for parameter in self._members.params if saved.by_name and not parameter.trainable]
         kept = [(it, state) for it in frozen if (state := self._adaptor.state_of(it)) is not None]
         rules = self._rules_for([{**group, **new} for group, new in zip(self.param_groups, options, strict=True)])
         self._adaptor.take_states(loaded)
@@ -426,7 +426,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
 
     def _take_rules(self, rules: list[GroupRule]) -> None:
         self._rules = rules
-        used = [it for it, group in zip(rules, self.param_groups, strict=True) if group["params"]]
+        used = [rule for rule, group in zip(rules, self.param_groups, strict=True) if group["params"]]
         self._adaptor.rules = rule_set(self._configured, used, self._members.groups)
 
 
@@ -437,5 +437,5 @@ def _of_whole_modules(cls: type, args: tuple[Any, ...], options: dict[str, Any])
         return None
     if isinstance(config, LbfgsConfig | Lbfgs):
         return TorchLbfgs(*args, **options)
-    renamed = {"optimizer" if name == "config" else name: it for name, it in options.items()}
+    renamed = {"optimizer" if name == "config" else name: option for name, option in options.items()}
     return TorchModuleOptimizer(*args, **renamed) if isinstance(config, Optimizer) else None

@@ -98,17 +98,17 @@ def import_torch_optimizer(
     values: dict[str, Any] = {}
     if twins:
         targets = dict(zip(keys, twins, strict=True))
-        values = {LAYOUTS: {str(it.id): it.note for it in twins}}
+        values = {LAYOUTS: {str(twin.id): twin.note for twin in twins}}
     else:
         targets = {key: _Saved(it.id, it.path, it.tensor.shape) for key, it in _targets(groups, module, order).items()}
-        if order is not None and not any(isinstance(it, str) for it in names):
+        if order is not None and not any(isinstance(name, str) for name in names):
             values = {LAYOUTS: noted_layouts([module])}  # of the parameters themselves it was made
     unknown = [key for key in states if key not in targets]
     if unknown:
         raise RecordMismatchError(f"{_SOURCE} has a state of {unknown[0]!r}, which is in none of its parameter groups")
     fields = _translated(rule, states, targets)
     source = f"{_SOURCE} of torch's {rule.name}"
-    rows = ((targets[key].id, targets[key].path, it) for key, it in fields.items())
+    rows = ((targets[key].id, targets[key].path, field) for key, field in fields.items())
     record = laid_out(state_record(rows, source, **values), owners, [module], of_torch=True)
     return replace(record, values={**record.values, LAYOUTS: noted_layouts([module])})
 
@@ -165,7 +165,7 @@ def from_torch_dict(
             if unknown is not None:
                 raise RecordMismatchError(f"{_SOURCE} has a state of '{unknown}', which is in no such group here")
             members = [by_path[name] for name in group["param_names"]]
-        saved = [_Saved(it.id, it.path, it.tensor.shape) for it in members]
+        saved = [_Saved(member.id, member.path, member.tensor.shape) for member in members]
         translated |= _translated(rule, states, dict(zip(group["params"], saved, strict=True)))
         options = {name: group[name] for name in ours if name in group and name not in ("params", "param_names")}
         names = {"param_names": [it.path for it in members], "param_ids": [str(it.id) for it in members]}
@@ -197,7 +197,7 @@ def to_torch_dict(
 
 
 def _rule_of(config: Any) -> TorchRule | None:
-    return next((it for it in RULES if type(config).__name__ in it.classes), None)
+    return next((rule for rule in RULES if type(config).__name__ in rule.classes), None)
 
 
 def _group_of(rule: Any, lr: float, maximize: bool) -> tuple[TorchRule, dict[str, Any]]:
@@ -210,7 +210,7 @@ def _group_of(rule: Any, lr: float, maximize: bool) -> tuple[TorchRule, dict[str
     ours = {name: value for name in _OF_CONFIG if (value := _option(config, name, maximize)) is not None}
     ours.pop("decoupled_weight_decay", None)
     if not options_of(rule).get("momentum"):
-        ours = {name: it for name, it in ours.items() if name not in ("dampening", "nesterov")}
+        ours = {name: value for name, value in ours.items() if name not in ("dampening", "nesterov")}
     make = kind.classes[type(config).__name__]
     (group,) = make([torch.nn.Parameter(torch.empty(()))], lr=lr, **options_of(rule), **ours).param_groups
     return kind, {name: value for name, value in group.items() if name != "params"}
@@ -225,7 +225,7 @@ def _check_options(theirs: Mapping[str, Any], ours: Mapping[str, Any], rule: Any
     if theirs.get("momentum") and "momentum" not in ours:
         pairs.append(("momentum", theirs["momentum"], None))
     elif not theirs.get("momentum"):
-        pairs = [it for it in pairs if it[0] not in ("dampening", "nesterov")]
+        pairs = [pair for pair in pairs if pair[0] not in ("dampening", "nesterov")]
     for name, value, here in pairs:
         if (value or 0) != (here or 0):
             raise RecordMismatchError(
@@ -264,9 +264,9 @@ def _names_in(groups: Sequence[Mapping[str, Any]], keys: Sequence[Any]) -> list[
 def _in_torch_names(module: nn.Module, names: Sequence[Any]) -> list[_Saved]:
     """The parameters with these names in the same model made of torch's layers; none if they are names in `module`."""
     by_path = _by_path(params(module, "weight"))
-    if not names or not all(isinstance(it, str) for it in names):
+    if not names or not all(isinstance(name, str) for name in names):
         return []
-    if all(_stripped(it, by_path) in by_path for it in names):
+    if all(_stripped(name, by_path) in by_path for name in names):
         return []
     in_torch = torch_parameters(module)
     shown = [_stripped(name, in_torch) for name in names]
@@ -294,7 +294,7 @@ def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Orde
                 " order that it got them"
             )
     weights = params(module, "weight")
-    by_address, by_path, forms = {id(it.tensor): it for it in weights}, _by_path(weights), sharded_forms()
+    by_address, by_path, forms = {id(weight.tensor): weight for weight in weights}, _by_path(weights), sharded_forms()
     for place, item in enumerate(order):
         if isinstance(item, str):
             param = _param_at(module, by_path, item)
@@ -407,12 +407,12 @@ def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]
     unknown = [key for key in states if key not in keys]
     if unknown:
         raise RecordMismatchError(f"{_SOURCE} has a state of {unknown[0]!r}, which is in none of its parameter groups")
-    options = [{name: it for name, it in group.items() if name not in _NO_OPTIONS} for group in groups]
+    options = [{name: value for name, value in group.items() if name not in _NO_OPTIONS} for group in groups]
     random_step = max((group.get(_RANDOM_STEP, 0) for group in groups), default=0)
     rows = ((it.id, it.path, states.get(it.key, {})) for it in saved)
     values: dict[str, Any] = {_RANDOM_STEP: random_step}
     if any(LAYOUTS in group for group in groups) and None not in {it.path for it in saved}:
-        layouts = {name: it for group in groups for name, it in _layouts_in(group).items()}
+        layouts = {name: value for group in groups for name, value in _layouts_in(group).items()}
         values[LAYOUTS] = {str(it.id): layouts[it.path] for it in saved if it.path in layouts}
     record = state_record(rows, _SOURCE, **values)
     by_name = any(isinstance(it.key, str) for it in saved)
@@ -448,8 +448,8 @@ def options_for(
     groups: Sequence[Sequence[str]], saved: SavedState, targets: Sequence[StateOwner], report: LoadReport | None
 ) -> list[dict[str, Any]]:
     """The options that each group of an optimizer, a list of ids, is to get: of the group its parameters were in."""
-    entries = [StateEntry(it.id, it.path) for it in saved.params]
-    group_of = {id(entry): it.group for entry, it in zip(entries, saved.params, strict=True)}
+    entries = [StateEntry(parameter.id, parameter.path) for parameter in saved.params]
+    group_of = {id(entry): parameter.group for entry, parameter in zip(entries, saved.params, strict=True)}
     matches, _ = match_entries(entries, targets, report)
     origin = {str(target.id): group_of[id(entry)] for entry, target in matches if target is not None}
     remedy = "pass keep_options=True to go on with those that the optimizer has now"
@@ -477,7 +477,7 @@ def _identities(group: Mapping[str, Any], place: int) -> list[tuple[Any, str | N
     """The key, id and path of each parameter of a group; None for an id or a path that the group doesn't say."""
     keys, names, ids = group["params"], group.get("param_names"), group.get("param_ids")
     for what, texts in (("param_names", names), ("param_ids", ids)):
-        is_list = isinstance(texts, list) and all(isinstance(it, str) for it in texts)
+        is_list = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
         if texts is not None and not (is_list and (len(texts) == len(keys) or isinstance(keys[0], str))):
             raise RecordMismatchError(f"{_SOURCE}: group {place}: expected {what} with a text for each of its params")
     if all(isinstance(key, str) for key in keys):

@@ -47,14 +47,14 @@ class JointLayer:
 
     def _means_and_count(self, *tensors: Tensor, dims: tuple[int, ...]) -> tuple[list[Tensor], Tensor]:
         """The means over all processes, 0 where there are no items, and of how many items they are."""
-        sums = [it.sum(dims) for it in tensors]
+        sums = [tensor.sum(dims) for tensor in tensors]
         count = sums[0].new_tensor([tensors[0].numel() // sums[0].numel()])
         local = torch.cat([*(it.flatten() for it in sums), count])
         # What does not count stays in the graph, so that this process takes part in the sum of gradients.
         local = local.where(local.new_tensor(self._joint is None or self._joint.counts, dtype=torch.bool), 0)
         total: Tensor = _JointSum.apply(local, self._joint and self._joint.group)  # pyright: ignore[reportAssignmentType]
-        means = (total[:-1] / total[-1].clamp(min=1)).split([it.numel() for it in sums])
-        return [it.view(part.shape) for it, part in zip(means, sums, strict=True)], total[-1].detach()
+        means = (total[:-1] / total[-1].clamp(min=1)).split([tensor.numel() for tensor in sums])
+        return [mean.view(part.shape) for mean, part in zip(means, sums, strict=True)], total[-1].detach()
 
     @property
     def _is_joint(self) -> bool:

@@ -34,12 +34,12 @@ def _of_config(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def made(layer: Any, config: Any = None, *others: Any, **named: Any) -> None:
         if type(layer).__init__ is made and (kinds := _configs_of(init) or _configs_in(type(layer))):
-            if config is None and len(kinds) == 1 and not any(it.required for it in fields_of(kinds[0]).values()):
+            if config is None and len(kinds) == 1 and not any(value.required for value in fields_of(kinds[0]).values()):
                 config = kinds[0]()
-            if not any(isinstance(config, it) or _has_fields(config, it) for it in kinds):
+            if not any(isinstance(config, kind) or _has_fields(config, kind) for kind in kinds):
                 name = kinds[0].__name__
-                required = ", ".join(it.name for it in fields_of(kinds[0]).values() if it.required)
-                expected = " or ".join(it.__name__ for it in kinds)
+                required = ", ".join(value.name for value in fields_of(kinds[0]).values() if value.required)
+                expected = " or ".join(kind.__name__ for kind in kinds)
                 raise ArgumentError(
                     f"{type(layer).__name__}: expected a {expected}, got {config!r:.60}; write"
                     f" {name}({required}).init(device)"
@@ -54,7 +54,7 @@ def _configs_of(init: Callable[..., None]) -> Sequence[type[Config]]:
     """The configs that an `__init__` is annotated with."""
     hint = get_type_hints(init).get("config")
     kinds = get_args(hint) or (hint,)
-    return [it for it in kinds if isinstance(it, type) and issubclass(it, Config)]
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Config)]
 
 
 def _configs_in(kind: type) -> Sequence[type[Config]]:

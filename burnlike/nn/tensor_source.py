@@ -53,7 +53,7 @@ class TensorRecipe(NamedTuple):
 
     def make(self, tensors: Mapping[str, "Tensor"]) -> "Tensor":
         """The tensor, of those of the other library by name; a view if it is part of one."""
-        parts = [it.taken_from(tensors[it.name]) for it in self.sources]
+        parts = [source.taken_from(tensors[source.name]) for source in self.sources]
         if len(parts) == 1:
             return parts[0]
         import torch

@@ -155,12 +155,12 @@ def all_divided(*arguments: Any) -> tuple[Any, ...]:
     """The arguments, where some are DTensors: plain tensors become such, which all processes have the whole of."""
     from torch.distributed.tensor import DTensor, Replicate
 
-    mesh = next(it.device_mesh for it in arguments if isinstance(it, DTensor))
+    mesh = next(argument.device_mesh for argument in arguments if isinstance(argument, DTensor))
     return tuple(
-        DTensor.from_local(it, mesh, [Replicate()] * mesh.ndim, run_check=False)
-        if isinstance(it, Tensor) and not isinstance(it, DTensor)
-        else it
-        for it in arguments
+        DTensor.from_local(argument, mesh, [Replicate()] * mesh.ndim, run_check=False)
+        if isinstance(argument, Tensor) and not isinstance(argument, DTensor)
+        else argument
+        for argument in arguments
     )
 
 
@@ -172,12 +172,12 @@ def on_parts(name: str, compute: Callable[..., Any], arguments: tuple[Any, ...])
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
     arguments = all_divided(*arguments)
-    mesh = next(it.device_mesh for it in arguments if isinstance(it, DTensor))
+    mesh = next(argument.device_mesh for argument in arguments if isinstance(argument, DTensor))
     rule = RULES.get(name)
     aligned = () if rule is None else (0, *rule.like)
     places = [Replicate()] * mesh.ndim if rule is None else _kept(mesh, rule, arguments)
     whole = [Replicate()] * mesh.ndim
-    of_whole = [Partial() if isinstance(it, Shard) else it for it in places]
+    of_whole = [Partial() if isinstance(place, Shard) else place for place in places]
 
     def part(index: int, value: Any) -> Any:
         if not isinstance(value, DTensor):
@@ -189,7 +189,7 @@ def on_parts(name: str, compute: Callable[..., Any], arguments: tuple[Any, ...])
         is_tensor = isinstance(value, Tensor)
         return DTensor.from_local(value, mesh, places, run_check=False) if is_tensor else value
 
-    results = compute(*(part(index, it) for index, it in enumerate(arguments)))
+    results = compute(*(part(index, argument) for index, argument in enumerate(arguments)))
     return tuple(map(joined, results)) if isinstance(results, tuple) else joined(results)
 
 
@@ -204,7 +204,7 @@ def _kept(mesh: "DeviceMesh", rule: Parts, arguments: tuple[Any, ...]) -> list[A
     for dim, place in enumerate(x.placements):
         # Of this exact type: FSDP's parts along a dimension that is divided already are of another.
         fits = type(place) is Shard and place.dim in free and place not in kept
-        fits = fits and all(it.shape[place.dim] % mesh.size(dim) == 0 for it in alike)
+        fits = fits and all(tensor.shape[place.dim] % mesh.size(dim) == 0 for tensor in alike)
         kept.append(place if fits else Replicate())
     return kept
 
@@ -223,7 +223,7 @@ def parts_alike(op: str, **lists: Sequence[Any]) -> tuple[list[Tensor], ...]:
                     f"{op}: expected {name}[{index}] to be divided among processes as {names[0]}[{index}] is,"
                     f" {_in_words(ways[0])}, without summands, got {_in_words(way)}; redistribute it first"
                 )
-    return tuple([it.to_local() if are_divided(it) else it for it in values] for values in lists.values())
+    return tuple([value.to_local() if are_divided(value) else value for value in values] for values in lists.values())
 
 
 def _in_words(placements: Any) -> str:

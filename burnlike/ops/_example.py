@@ -44,6 +44,6 @@ class Example:
 def examples() -> Mapping[str, Example]:
     """The examples of all ops by name."""
     package = importlib.import_module(__package__ or "")
-    names = [it.name for it in pkgutil.iter_modules(package.__path__)]
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
     modules: dict[str, Any] = {name: importlib.import_module(f"{__package__}.{name}") for name in names}
-    return {name: it.EXAMPLE for name, it in modules.items() if hasattr(it, "EXAMPLE")}
+    return {name: module.EXAMPLE for name, module in modules.items() if hasattr(module, "EXAMPLE")}

@@ -141,7 +141,7 @@ def differentiate(name: str, backward_name: str, reference: Callable[..., Tensor
         return *needed_grads, *(None,) * len(ctx.options)
 
     def gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
-        present = [it for it in arguments[:count] if it is not None]
+        present = [argument for argument in arguments[:count] if argument is not None]
         grads = torch.autograd.grad(reference(*arguments), present, grad, create_graph=True)
         return grads if len(present) == count else (*grads, present[0].flatten()[:0])
 

@@ -107,7 +107,7 @@ def _check_gpus(built: str) -> None:
     """
     global CUDA  # the GPUs are known only once CUDA starts, which importing burnlike is not to do
     capabilities = [torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())]
-    if not capabilities or any(runs_on(it, built) for it in capabilities):
+    if not capabilities or any(runs_on(capability, built) for capability in capabilities):
         return
     seen = ", ".join(sorted({f"{major}.{minor}" for major, minor in capabilities}))
     CUDA = replace(

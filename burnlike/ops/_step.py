@@ -194,7 +194,7 @@ def native_arguments(step: Step) -> tuple[Any, ...]:
 
 def _of_parts(op: str, step: Step) -> Step:
     """The step of this process's parts, of DTensors that are divided alike."""
-    used = [it for it in step.states if not it.is_left_out]
+    used = [state for state in step.states if not state.is_left_out]
     if step.options.copies or any(it.scales or len(it.tensors) != len(step.params) for it in used):
         raise ArgumentError(
             f"{op}: expected plain tensors beside copies, and states in 8 bits or joined ones, got DTensors"

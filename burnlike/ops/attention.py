@@ -223,7 +223,7 @@ def _takes_options(query: Tensor, soft_cap: float | None, noise: Tensor | None) 
 
 def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     """True if the native op computes this, or a derivative that there will be, faster than torch does."""
-    has_derivative = torch.is_grad_enabled() and any(it.requires_grad for it in (query, key, value))
+    has_derivative = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
     return (
         query.device.type == "cpu"
         and (query.dtype == torch.bfloat16 or has_derivative)

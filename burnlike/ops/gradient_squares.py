@@ -28,7 +28,7 @@ def gradient_squares_(grads: Sequence[Tensor], squares: Tensor) -> None:
         AutodiffError: squares requires grad, and gradients are on: call it under `torch.no_grad()`.
     """
     if are_divided(*grads):
-        grads = [whole(it) for it in grads]
+        grads = [whole(grad) for grad in grads]
     if torch.is_grad_enabled():
         refuse_tracked("gradient_squares_", [squares])
     device_type = squares.device.type

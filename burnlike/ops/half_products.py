@@ -139,7 +139,7 @@ def recurrent(
         return kernel(x, *arguments)
     with torch.autocast("cpu", enabled=False):
         results = kernel(x.float(), *map(_wide, arguments))
-    return tuple(it.to(x.dtype if keeps_state_dtype else dtype) for it in results)
+    return tuple(result.to(x.dtype if keeps_state_dtype else dtype) for result in results)
 
 
 def _wide(argument: Any) -> Any:
@@ -158,7 +158,7 @@ _TRANSPOSED: dict[int, Any] = {
 
 
 def _for_products(*tensors: Any) -> tuple[Any, ...]:
-    return tuple(None if it is None else for_products(it) for it in tensors)
+    return tuple(None if tensor is None else for_products(tensor) for tensor in tensors)
 
 
 _library = torch.library.Library("burnlike", "FRAGMENT")
@@ -178,7 +178,7 @@ def _check(x: Tensor, y: Tensor, bias: Tensor | None) -> None:
     if y.dtype != x.dtype or (bias is not None and bias.dtype != x.dtype):
         raise DTypeError(f"products in 16 bits: expected tensors of {x.dtype}, got others")
     named = {"the left side": x, "the right side": y, "bias": bias}
-    check_storage("products in 16 bits", {name: it for name, it in named.items() if it is not None})
+    check_storage("products in 16 bits", {name: value for name, value in named.items() if value is not None})
 
 
 def _parts(size: int, most: int) -> list[slice]:

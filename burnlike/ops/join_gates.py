@@ -39,7 +39,7 @@ def join_gates_reference(tensors: Sequence[Tensor], gates: int) -> list[Tensor]:
     """The same as `join_gates` in plain torch."""
     joined: list[Tensor] = []
     for begin in range(0, len(tensors), gates):
-        parts = [it.mT if it.dim() == 2 else it for it in tensors[begin : begin + gates]]
+        parts = [tensor.mT if tensor.dim() == 2 else tensor for tensor in tensors[begin : begin + gates]]
         joined.append(torch.cat(parts) if gates > 1 else parts[0])
     return joined
 
@@ -49,20 +49,20 @@ def _is_native(tensors: Sequence[Tensor]) -> bool:
         return False
     if torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
         return False
-    if any(is_batched_by_autograd(it) for it in tensors):
+    if any(is_batched_by_autograd(tensor) for tensor in tensors):
         return False
     dtype = tensors[0].dtype
     return (
         dtype in _DTYPES
         and all(
-            type(it) in _TYPES
-            and it.device.type == "cpu"
-            and it.dtype == dtype
-            and it.is_contiguous()
-            and not it.is_neg()
-            for it in tensors
+            type(tensor) in _TYPES
+            and tensor.device.type == "cpu"
+            and tensor.dtype == dtype
+            and tensor.is_contiguous()
+            and not tensor.is_neg()
+            for tensor in tensors
         )
-        and not any(it.data_ptr() % dtype.itemsize for it in tensors)
+        and not any(tensor.data_ptr() % dtype.itemsize for tensor in tensors)
     )
 
 
@@ -91,4 +91,4 @@ def _(tensors: list[Tensor], gates: int) -> list[Tensor]:
 
 @fake("join_gates_backward")
 def _(grads: list[Tensor], gates: int) -> list[Tensor]:
-    return [it.new_empty(gates, *reversed(it.shape[1:]), it.shape[0] // gates) for it in grads]
+    return [grad.new_empty(gates, *reversed(grad.shape[1:]), grad.shape[0] // gates) for grad in grads]

@@ -108,7 +108,7 @@ def _compute(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
     if x.dim() != 2 or y.dim() != 2:
         raise ShapeError(f"linear: expected two matrices, got {list(x.shape)} and {list(y.shape)}")
     named = {"x": x, "y": y, "bias": bias}
-    check_storage("linear", {name: it for name, it in named.items() if it is not None})
+    check_storage("linear", {name: value for name, value in named.items() if value is not None})
     return onednn.product(x, y, bias)
 
 

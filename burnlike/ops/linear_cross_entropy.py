@@ -238,7 +238,7 @@ def _in_parts(
         slope: of the sum, `[]`, or of each loss, `[n]`.
     """
     named = {"hidden": hidden, "weight": weight, "bias": bias}
-    check_storage("linear_cross_entropy", {name: it for name, it in named.items() if it is not None})
+    check_storage("linear_cross_entropy", {name: value for name, value in named.items() if value is not None})
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     all_rows, classes, is_of_rows = len(hidden), len(weight), slope.dim() > 0
     same_weight, same_bias = weight.to(hidden.dtype), None if bias is None else bias.to(hidden.dtype)

@@ -49,7 +49,7 @@ def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | 
         return lora_linear_reference(x, weight, a, b, bias, scale)
     if not torch.compiler.is_compiling():
         named = {"x": x, "weight": weight, "a": a, "b": b, "bias": bias}
-        check_storage("lora_linear", {name: it for name, it in named.items() if it is not None})
+        check_storage("lora_linear", {name: value for name, value in named.items() if value is not None})
     # As functional.linear does; the passes run without autocast, in which its casts would be repeated.
     x, weight, a, b = for_products(x), for_products(weight), for_products(a), for_products(b)
     bias = None if bias is None else for_products(bias)

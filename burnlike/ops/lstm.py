@@ -76,7 +76,7 @@ def lstm(
     dtype = autocast_dtype(x)
     tensors: list[Any] = [x, hidden, cell, *weights]
     if dtype is not None:
-        tensors = [None if it is None else it.to(dtype) for it in tensors]
+        tensors = [None if tensor is None else tensor.to(dtype) for tensor in tensors]
     results: Any = _Lstm.apply(*tensors, kept, reverse)
     return results
 
@@ -181,7 +181,7 @@ class _Lstm(torch.autograd.Function):
         if (
             torch.is_grad_enabled()
             or is_transformed()
-            or any(it is not None and is_batched_by_autograd(it) for it in grads)
+            or any(grad is not None and is_batched_by_autograd(grad) for grad in grads)
         ):
             return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
         x, hidden, cell, of_input, of_hidden, *_ = inputs

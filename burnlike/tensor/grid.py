@@ -108,10 +108,10 @@ def _vectors(operation: str, tensors: Any, most: int) -> tuple[Spec, list[Any]]:
     tensors = list(tensors)
     if not 1 <= len(tensors) <= most:
         raise TensorValueError(operation, f"expected 1 to {most} vectors, got {len(tensors)}")
-    spec = next((it.spec for it in tensors if isinstance(it, TensorBase)), None)
+    spec = next((tensor.spec for tensor in tensors if isinstance(tensor, TensorBase)), None)
     if spec is None:
         raise TensorTypeError(operation, f"expected Tensors, got {type(tensors[0]).__name__}")
-    return spec, [tensor_operand(operation, spec.ranks[1], it) for it in tensors]
+    return spec, [tensor_operand(operation, spec.ranks[1], tensor) for tensor in tensors]
 
 
 def _options(options: Any) -> GridOptions:

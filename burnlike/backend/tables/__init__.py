@@ -204,7 +204,7 @@ def map_ops(table: Table, change: Callable[[str, Callable[..., Any]], Callable[.
         ...     return lambda *args, **kwargs: (seen.append(name), function(*args, **kwargs))[1]
         >>> table = map_ops(Cpu().activation_ops, note)
     """
-    changed: Any = SimpleNamespace(**{name: change(name, it) for name, it in functions_of(table).items()})
+    changed: Any = SimpleNamespace(**{name: change(name, value) for name, value in functions_of(table).items()})
     return changed
 
 

@@ -397,6 +397,6 @@ def _counts(
         last = begin[dim] + size[dim] + (end[dim] if count_include_pad else 0)
         starts = torch.arange(out_size[dim], device=like.device) * stride[dim]
         count = (starts + span).clamp(max=last) - starts.clamp(min=first)
-        shape = [-1 if it == dim else 1 for it in range(len(kernel))]
+        shape = [-1 if index == dim else 1 for index in range(len(kernel))]
         factor = factor * (span / count.clamp(min=1)).to(like.dtype).reshape(shape)
     return factor

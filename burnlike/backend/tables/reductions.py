@@ -288,7 +288,7 @@ def _first_greatest(tensor: Tensor, k: int, dim: int) -> Tensor:
     nan, least_nan = tensor != tensor, least != least
     above = torch.where(least_nan, False, nan | (tensor > least))
     equal = torch.where(least_nan, nan, tensor == least)
-    places = torch.arange(size, device=tensor.device).view([-1 if it == dim else 1 for it in range(tensor.ndim)])
+    places = torch.arange(size, device=tensor.device).view([-1 if index == dim else 1 for index in range(tensor.ndim)])
     ranked = torch.where(above, places, torch.where(equal, places + size, 2 * size))
     chosen = torch.topk(ranked, k, dim, largest=False)[0] % size
     order = torch.sort(tensor.gather(dim, chosen), dim=dim, descending=True, stable=True)[1]

@@ -76,7 +76,7 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
 
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     """g v / |v|, of the vectors along all dimensions but `dim`; -1 is of all (Salimans & Kingma 2016, eq. 2)."""
-    dims: Any = [it for it in range(v.ndim) if dim == -1 or it != dim % v.ndim]
+    dims: Any = [index for index in range(v.ndim) if dim == -1 or index != dim % v.ndim]
     return v * (g / (v * v).sum(dims, keepdim=dim != -1).sqrt())
 
 
@@ -103,7 +103,7 @@ def weight_norm_backward(
     t: Tables, grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int
 ) -> tuple[Tensor, Tensor]:
     with t.mode:
-        dims = [it for it in range(v.ndim) if it != dim]
+        dims = [index for index in range(v.ndim) if index != dim]
         along = (grad * v).sum(dims, keepdim=True) / norms
         return (grad - v * (along / norms)) * (g / norms), along
 

@@ -137,7 +137,7 @@ def _weight_gradient(
 
 def _each(rank: int, *sizes: Sizes) -> list[list[int]]:
     """Sizes, one for each of `rank` dimensions, of which torch may give one for all."""
-    return [list(it) * rank if len(it) == 1 else list(it) for it in sizes]
+    return [list(size) * rank if len(size) == 1 else list(size) for size in sizes]
 
 
 @translates("max_pool2d_with_indices")
@@ -315,7 +315,7 @@ def _interpolate(name: str, mode: str) -> None:
             raise NotImplementedError("of integers")
         corners = bool(options[0]) if mode in ("Bilinear", "Bicubic") else False
         scales = options[1:] if mode in ("Bilinear", "Bicubic") else options
-        if any(it is not None for it in scales):  # they move the places that are read
+        if any(scale is not None for scale in scales):  # they move the places that are read
             with t.mode:
                 decomposition: Any = decomposition_of(getattr(aten, f"{name}2d").default)
                 return decomposition(tensor, output_size, *options)

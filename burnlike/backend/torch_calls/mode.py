@@ -89,7 +89,7 @@ class _OverBackend(TorchDispatchMode):
         if name.startswith("_foreach_"):
             operator = getattr(torch.ops.aten, name.removeprefix("_foreach_"))
             count = len(args[0])
-            lists = [isinstance(it, list | tuple) and len(it) == count for it in args]
+            lists = [isinstance(argument, list | tuple) and len(argument) == count for argument in args]
             with self:
                 results = [
                     operator(*(it[place] if many else it for it, many in zip(args, lists, strict=True)), **kwargs)
@@ -115,14 +115,14 @@ class _OverBackend(TorchDispatchMode):
         )
 
     def _translated(self, func: Any, translation: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        kwargs = {key: it for key, it in kwargs.items() if key not in _LAYOUT}
+        kwargs = {key: value for key, value in kwargs.items() if key not in _LAYOUT}
         operands = list(tensors_in((args, kwargs)))
         for tensor in operands:  # others, such as DTensor, compute in a way of their own
             if type(tensor) not in (Tensor, torch.nn.Parameter, torch.nn.Buffer):
                 raise BackendError(
                     f"{type(tensor).__name__}: a backend that is not torch's takes plain tensors and parameters"
                 )
-        plain, named = _plain(args), {key: _plain(it) for key, it in kwargs.items()}
+        plain, named = _plain(args), {key: _plain(value) for key, value in kwargs.items()}
         with torch.no_grad():
             try:
                 result = translation(self.tables, *plain, **named)
@@ -200,6 +200,6 @@ def _own(result: Any, operands: list[Tensor]) -> Any:
     """Results that are tensors of their own, without history, as torch expects them."""
     if isinstance(result, list | tuple):
         return type(result)(_own(it, operands) for it in result)
-    if isinstance(result, Tensor) and (result.requires_grad or any(result is it for it in operands)):
+    if isinstance(result, Tensor) and (result.requires_grad or any(result is operand for operand in operands)):
         return result.detach()
     return result

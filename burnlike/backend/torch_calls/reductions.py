@@ -119,7 +119,7 @@ def _cumulative(t: Tables, tensor: Tensor, dim: int, function: str) -> tuple[Ten
     # The place of the last element so far that is the extreme.
     size = tensor.shape[dim]
     places = t.int.arange(0, size, 1, torch.int64, tensor.device)
-    places = t.reshape(places, [size if it == dim % tensor.ndim else 1 for it in range(tensor.ndim)])
+    places = t.reshape(places, [size if index == dim % tensor.ndim else 1 for index in range(tensor.ndim)])
     is_it = binary(t, "equal", values, tensor)
     if tensor.dtype.is_floating_point:
         is_it = binary(t, "bool_or", is_it, unary(t, "isnan", tensor))

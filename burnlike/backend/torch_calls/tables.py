@@ -131,7 +131,7 @@ def float_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def aligned(t: Tables, dtype: torch.dtype, *values: Any) -> tuple[list[Any], bool]:
     """Operands in one element type and one rank, scalars as numbers of it; and whether torch's result has rank 0."""
-    rank = max(it.ndim for it in values if isinstance(it, Tensor))
+    rank = max(value.ndim for value in values if isinstance(value, Tensor))
     kind = kind_of(dtype)
     tensors = [t.ranked(t.cast(at_least_1(it), dtype), rank) if isinstance(it, Tensor) else kind(it) for it in values]
     return tensors, rank == 0

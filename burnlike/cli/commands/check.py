@@ -126,7 +126,7 @@ def examine(
         shapes, problems = traced(config, tree.root, inputs)
     except ConfigError as error:
         return report | _wrong(file, [Problem(str(error), source=file)])
-    return report | {"calls": [it._asdict() for it in shapes.calls]} | (_wrong(file, problems) if problems else {})
+    return report | {"calls": [call._asdict() for call in shapes.calls]} | (_wrong(file, problems) if problems else {})
 
 
 def _wrong(file: str, problems: Sequence[Problem]) -> dict[str, Any]:

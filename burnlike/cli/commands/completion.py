@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ..main import COMMANDS, parsers
 
-    _, commands = parsers([it.name for it in COMMANDS])
-    helps = {it.name: it.help for it in COMMANDS}
+    _, commands = parsers([command.name for command in COMMANDS])
+    helps = {command.name: command.help for command in COMMANDS}
     say("\n".join(_fish(commands, helps) if args.shell == "fish" else _bash(commands, is_zsh=args.shell == "zsh")))
     return 0
 
@@ -54,7 +54,7 @@ def _fish(commands: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -
         yield f"complete -c burnlike -n __fish_use_subcommand -a {name} -d {about}"
         here = f"complete -c burnlike -n '__fish_seen_subcommand_from {name}'"
         for action in parser._actions:
-            long = [it.removeprefix("--") for it in action.option_strings if it.startswith("--")]
+            long = [string.removeprefix("--") for string in action.option_strings if string.startswith("--")]
             if long:
                 takes = " -r" if action.nargs != 0 else ""
                 yield f"{here} -l {long[0]}{takes} -d {_quoted(action.help or '')}"

@@ -196,7 +196,7 @@ def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
     if sharded:
         if format_name not in (None, "safetensors"):
             raise RecordError(f"--shard-size writes safetensors files, got --format {format_name}; leave one out")
-        if output.endswith(tuple(it for it in EXTENSIONS if it != DEFAULT_EXTENSION)):
+        if output.endswith(tuple(extension for extension in EXTENSIONS if extension != DEFAULT_EXTENSION)):
             raise RecordError(f"--shard-size writes a directory of safetensors files, got {output}; leave out one")
         return "model.safetensors"
     if format_name is not None:
@@ -247,7 +247,7 @@ def _report(source: str, written: str, record: "Record", precision: "Precision |
     if os.path.isdir(written):
         files = [os.path.join(written, name) for name in os.listdir(written)]
     elif written.endswith(INDEX_SUFFIX):
-        files = [os.path.join(os.path.dirname(written), it) for it in listed_names(read_regular(written)) or ()]
+        files = [os.path.join(os.path.dirname(written), name) for name in listed_names(read_regular(written)) or ()]
     size = sum(map(os.path.getsize, files))
     return [
         f"{printable(source)} -> {printable(written)}: {len(after.entries)} tensors, {amount(tensor_bytes)},"

@@ -45,5 +45,5 @@ def run(args: argparse.Namespace) -> int:
         pieces = re.split(f"([{MASKED}{UNMASKED}])", text)
         shown_marks = {MASKED: marks[0], UNMASKED: marks[1]}
         print(f"\nexample {number}")
-        print("".join(shown_marks.get(it) or harmless(it) for it in pieces))
+        print("".join(shown_marks.get(piece) or harmless(piece) for piece in pieces))
     return 0

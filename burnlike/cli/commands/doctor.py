@@ -101,7 +101,7 @@ def cuda_problem(capabilities: Sequence[tuple[int, int]], built: str, why_not: s
     """
     from ...ops._library import runs_on
 
-    others = [it for it in capabilities if why_not or not runs_on(it, built)]
+    others = [capability for capability in capabilities if why_not or not runs_on(capability, built)]
     if not others:
         return None
     seen = sorted({f"{major}.{minor}" for major, minor in others})

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         data, split = data_at(loaded, path), split or ALL
     name = "" if path is None else Path(path).name
     given_options = {"data": None if data is None else data.to_dict(), "data_name": name}
-    given_options["set"] = [str(it) for it in args.overrides]
+    given_options["set"] = [str(override) for override in args.overrides]
     evaluation = evaluate_run(loaded, split, data, notes=given_options)
     if args.json:
         about = {"run": str(loaded.path), "step": loaded.step, "weights": loaded.weights}

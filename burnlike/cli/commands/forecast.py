@@ -101,7 +101,7 @@ def _of_training(args: argparse.Namespace) -> int:
     )
 
     training = TrainConfig.load(args.file, args.overrides)
-    meshes = [parse_mesh(it) for it in args.meshes]
+    meshes = [parse_mesh(mesh) for mesh in args.meshes]
     forecasts = list(forecast_meshes(training, args.world_size, meshes))
     least = min(forecasts, key=lambda it: it.peak)
     values: dict[str, Any] = {"source": args.file, "world_size": args.world_size, "memory": memory}

@@ -53,12 +53,12 @@ def _draft(args: argparse.Namespace) -> int:
     targets: list[str] = args.target or []
     draft = drafted(Place(data, job), targets)
     name = shell_word(str(job))
-    options = "".join(f" --target {shell_word(it)}" for it in targets)
+    options = "".join(f" --target {shell_word(target)}" for target in targets)
     words = {"run": shell_word(job.stem), "data": shell_word(str(data))}
-    steps = [f"burnlike train {name}", *(it.format(**words) for it in draft.next_steps)]
+    steps = [f"burnlike train {name}", *(step.format(**words) for step in draft.next_steps)]
     head = [f"{data.name}: {draft.title}. Written by `burnlike init --from {shell_word(str(data))}{options}`.", ""]
-    text = job_text(draft, [*head, *(f"  {it}" for it in steps)])
-    files = {job.parent / it: content for it, content in draft.files.items()}
+    text = job_text(draft, [*head, *(f"  {step}" for step in steps)])
+    files = {job.parent / key: content for key, content in draft.files.items()}
     outputs = {path: Output(path, "init", inputs=[data], force=args.force) for path in files}
     for output in outputs.values():
         output.check_file()

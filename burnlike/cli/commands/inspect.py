@@ -70,7 +70,7 @@ def summarize(path: str, file_bytes: int, outline: Outline, notes: Sequence[str]
         "version": outline.version,
         "file_bytes": file_bytes,
         "tensor_bytes": sum(entry.nbytes for entry in entries),
-        "tensors": [_tensor(it, outline, aliases.get(it.name, []), roles.get(it.name)) for it in entries],
+        "tensors": [_tensor(entry, outline, aliases.get(entry.name, []), roles.get(entry.name)) for entry in entries],
         "metadata": dict(outline.metadata),
         # JSON has no inf and nan, which burnlike writes as {"$float": "inf"}.
         "values": to_json(outline.values, "values"),
@@ -140,5 +140,5 @@ def _text(summary: dict[str, Any]) -> str:
     for title in ("metadata", "values"):
         entries = summary[title]
         if entries:
-            lines += ["", f"{title}:", *(f"  {printable(name)}: {shortened(it)}" for name, it in entries.items())]
+            lines += ["", f"{title}:", *(f"  {printable(name)}: {shortened(entry)}" for name, entry in entries.items())]
     return "\n".join(lines)

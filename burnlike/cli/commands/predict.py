@@ -36,9 +36,9 @@ def run(args: argparse.Namespace) -> int:
     if args.batch_size is not None and args.batch_size < 1:
         raise ArgumentError(f"--batch-size: expected at least 1, got {args.batch_size}")
     out = output_of(args.out, [place_of(args.place), *(it for it in args.sources if it != "-")], force=args.force)
-    if missing := [it for it in args.sources if it != "-" and not Path(it).exists()]:
+    if missing := [source for source in args.sources if source != "-" and not Path(source).exists()]:
         raise ArgumentError(f"there is no file or directory {missing[0]}; check the path")
-    sources = [sys.stdin if it == "-" else Path(it) for it in args.sources]
+    sources = [sys.stdin if source == "-" else Path(source) for source in args.sources]
     loaded = opened(args)
     if out is not None:
         out.inputs += paths_in(loaded.config.to_dict())

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             " train digits`. `burnlike runs DIR` lists those of another folder"
         )
     summaries = [LearnerSummary.of(it.lines) for it in runs]
-    qualities = sorted({it.name for summary in summaries for it in summary.metrics if is_quality(it.name)})
+    qualities = sorted({metric.name for summary in summaries for metric in summary.metrics if is_quality(metric.name)})
     if qualities and args.metric not in qualities:
         hint = f"expected one of {', '.join(qualities)}{nearest(args.metric, qualities)}"
         raise ArgumentError(f"--metric {args.metric}: no run has it; {hint}")
@@ -117,7 +117,7 @@ def _remove(places: list[Path], *, is_sure: bool) -> int:
     """Remove runs, none of which is worked on; 1 if the user does not want it."""
     with ExitStack() as stack:
         locked = [stack.enter_context(closing(RunDir.open(place))) for place in places]
-        sizes = [sum(it.lstat().st_size for it in run.path.rglob("*") if not it.is_dir()) for run in locked]
+        sizes = [sum(path.lstat().st_size for path in run.path.rglob("*") if not path.is_dir()) for run in locked]
         for run, size in zip(locked, sizes, strict=True):
             say(f"{run.path}  {format_bytes(size)}")
         if not is_sure:
@@ -140,10 +140,10 @@ def _comparison(places: list[Path]) -> list[str]:
     summaries = [LearnerSummary.of(it.lines) for it in runs]
     rows = [["state", *(it.state for it in runs)], ["steps", *(f"{it.steps:,}" for it in runs)]]
     rows.append(["time", *("-" if it.seconds is None else format_elapsed(it.seconds) for it in runs)])
-    metrics = dict.fromkeys((it.split, it.name) for summary in summaries for it in summary.metrics)
-    for split, name in (it for it in metrics if is_quality(it[1])):
+    metrics = dict.fromkeys((metric.split, metric.name) for summary in summaries for metric in summary.metrics)
+    for split, name in (metric for metric in metrics if is_quality(metric[1])):
         found_metrics = [summary.find(split, name) for summary in summaries]
-        shown = ["-" if it is None else str(it.best) for it in found_metrics]
+        shown = ["-" if metric is None else str(metric.best) for metric in found_metrics]
         rows.append([f"best {split} {name} (epoch)", *shown])
     ends = dict.fromkeys((split, name) for run in runs for split, values in run.values.items() for name in values)
     for split, name in ends:
@@ -174,7 +174,7 @@ def _sort_key(row: Row, key: str) -> Any:
 
 def _cells(row: Row, root: Path, metric_name: str, has_evaluations: bool) -> list[str]:
     run, metric = row.run, row.metric
-    differs = ", ".join(f"{name.rpartition('.')[2]}={shortened(it)}" for name, it in row.differs.items())
+    differs = ", ".join(f"{name.rpartition('.')[2]}={shortened(differ)}" for name, differ in row.differs.items())
     evaluated = "-"  # the last evaluation, by the metric that is shown, or the loss
     if run.evaluations:
         last = run.evaluations[-1]
@@ -206,13 +206,13 @@ def _plain(row: Row) -> dict[str, Any]:
         **{name: getattr(run, name) for name in ("state", "reason", "steps", "seconds")},
         "started": run.environment.get("started"),
         "metrics": [
-            {name: getattr(it, name) for name in ("split", "name", "first", "last")}
-            | {"best": it.best.value, "best_epoch": it.best.epoch}
-            for it in row.summary.metrics
+            {name: getattr(metric, name) for name in ("split", "name", "first", "last")}
+            | {"best": metric.best.value, "best_epoch": metric.best.epoch}
+            for metric in row.summary.metrics
         ],
         "values": run.values,
         "evaluations": run.evaluations,
         "config_differences": row.differs,
-        "checkpoints": [it.step for it in run.checkpoints],
+        "checkpoints": [checkpoint.step for checkpoint in run.checkpoints],
         "problems": run.problems,
     }

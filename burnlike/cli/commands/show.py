@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if drawing is not None:
         from ...models.views.drawing import Drawn, flow_of, svg
 
-        count = sum(it.numel() for it in module.parameters())
+        count = sum(parameter.numel() for parameter in module.parameters())
         title = f"{Path(args.config).stem}: {type(module).__name__}, {count:,} parameters"
         try:
             drawing.write(svg(flow_of(Drawn(model.config, module, shapes)), title).encode())

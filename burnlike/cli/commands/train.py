@@ -184,7 +184,7 @@ def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides:
     """Train each combination; 0 when all are done, 2 when some failed, 130 or 143 when stopped by a signal."""
     runs = sweep_runs(args.sweeps)
     configs = checked_configs(file, overrides, runs)
-    if number_of_ranks() > 1 or not all(it.distributed.is_single for it in configs):
+    if number_of_ranks() > 1 or not all(config.distributed.is_single for config in configs):
         raise ArgumentError(
             "--sweep trains one run after the other in this process, without a launcher and with distributed.strategy"
             " none. Start each run of several processes by itself: torchrun --nproc-per-node 2 -m burnlike train CONFIG"

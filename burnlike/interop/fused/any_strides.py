@@ -69,10 +69,10 @@ def is_known(module: nn.Module) -> bool:
     if stock is None:
         return False
     functions = [stock, *(it for _, it in methods_of(type(module), stock))]
-    names = {name for it in functions for code in codes_of(it.__code__) for name in code.co_names}
+    names = {name for function in functions for code in codes_of(function.__code__) for name in code.co_names}
     if not _CHECKPOINTS.isdisjoint(names) and names.isdisjoint(FLAGS):
         return False  # computes again in backward, outside of the part, and no flag says when
-    return all(_reads_known(it, module, set()) for it in functions)
+    return all(_reads_known(function, module, set()) for function in functions)
 
 
 def _reads_known(function: types.FunctionType, module: nn.Module | None, seen: set[Any]) -> bool:
@@ -85,7 +85,7 @@ def _reads_known(function: types.FunctionType, module: nn.Module | None, seen: s
         return False
     uses = uses_of_globals(function.__code__)
     names = {name for code in codes_of(function.__code__) for name in code.co_names}
-    constants = {it for code in codes_of(function.__code__) for it in code.co_consts if isinstance(it, str)}
+    constants = {const for code in codes_of(function.__code__) for const in code.co_consts if isinstance(const, str)}
     if not constants.isdisjoint(_OF_STRIDES) or not all(_is_known_global(function, name, seen) for name in uses):
         return False
     return all(name in _NAMES or _is_own(module, name) for name in names - uses.keys())

@@ -100,7 +100,7 @@ class _Weights:
         self.written = self._times_written()
 
     def _times_written(self) -> list[int]:
-        return [times_written(it) for it in self.arguments if isinstance(it, Tensor)]
+        return [times_written(argument) for argument in self.arguments if isinstance(argument, Tensor)]
 
     def read(self) -> Tensor:
         if self.values is None:

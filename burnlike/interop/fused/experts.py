@@ -232,7 +232,7 @@ def experts_forward(proven: tuple[str, Any, Proven]) -> Any:
         if torch.compiler.is_compiling() or not takes(hidden, weights, *parameters) or not is_usual(module):
             return None
         fits = hidden.dim() == 2 and index.dim() == 2 and index.shape == weights.shape and index.dtype == torch.int64
-        is_one_dtype = all(it.dtype == hidden.dtype for it in parameters)
+        is_one_dtype = all(parameter.dtype == hidden.dtype for parameter in parameters)
         if not fits or not is_one_dtype or hidden.dtype not in dtypes or len(hidden) == 0:
             return None
         if gate is not None and not (_has_default_gate(module) and is_still(module.act_fn, kind)):

@@ -58,7 +58,7 @@ def kind_of(activation: Any) -> Kind | None:
 def comparable(value: Any) -> Any:
     """A value; for a `partial` of plain keywords these and its function, as it is not equal to its own copy."""
     is_partial = isinstance(value, partial) and not value.args
-    is_plain = is_partial and all(isinstance(it, bool | int | float | str) for it in value.keywords.values())
+    is_plain = is_partial and all(isinstance(keyword, bool | int | float | str) for keyword in value.keywords.values())
     return (value.func, *sorted(value.keywords.items())) if is_plain else value
 
 

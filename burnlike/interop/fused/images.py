@@ -59,7 +59,7 @@ def in_channels_last() -> bool:
 
 def fuse_images(model: nn.Module) -> Iterator[tuple[nn.Module, FusedForward]]:
     """The parts of a model, and the forward of each; none on a machine where channels_last does not gain."""
-    if any(isinstance(it, nn.Conv2d) for it in model.modules()) and gains():
+    if any(isinstance(module, nn.Conv2d) for module in model.modules()) and gains():
         for part in _parts(model, {}):
             inner = mark_of(part)
             if inner is None or OP not in inner.ops:
@@ -80,14 +80,14 @@ def _is_worth_it(part: nn.Module) -> bool:
     """True for parts of the kinds that gain: oneDNN's convolutions in groups lose in channels_last."""
     convolutions = [module for module in part.modules() if isinstance(module, nn.Conv2d)]
     weights = [(module.groups, module.weight) for module in convolutions if module.groups > 1]
-    are_native = all(are_native_groups(groups, it.shape, it.dtype, cpu_isa()) for groups, it in weights)
+    are_native = all(are_native_groups(groups, tensor.shape, tensor.dtype, cpu_isa()) for groups, tensor in weights)
     return are_native and len(convolutions) >= FEWEST_CONVOLUTIONS
 
 
 def _is_known_whole(module: nn.Module, answers: dict[nn.Module, bool]) -> bool:
     if module not in answers:
         answers[module] = False  # a module in itself
-        answers[module] = is_known(module) and all(_is_known_whole(it, answers) for it in module.children())
+        answers[module] = is_known(module) and all(_is_known_whole(child, answers) for child in module.children())
     return answers[module]
 
 
@@ -178,14 +178,14 @@ def _layout_of(module: nn.Module, inputs: list[Any]) -> torch.memory_format | No
 
     Of images in channels_last the stock results are so, too, whatever the layout of weights is.
     """
-    images = [it for it in inputs if isinstance(it, Tensor) and it.dim() == 4]
-    if not images or not all(_is_image(it) for it in images) or not torch.backends.mkldnn.enabled:
+    images = [tensor for tensor in inputs if isinstance(tensor, Tensor) and tensor.dim() == 4]
+    if not images or not all(_is_image(image) for image in images) or not torch.backends.mkldnn.enabled:
         return None
     if is_recorded() or is_transformed() or has_global_hooks():
         return None
-    if all(it.is_contiguous() for it in images):
+    if all(image.is_contiguous() for image in images):
         return torch.contiguous_format if _is_as_known(module, any_weights=False) else None
-    if all(is_channels_last(it) and not it.is_contiguous() for it in images):
+    if all(is_channels_last(image) and not image.is_contiguous() for image in images):
         return torch.channels_last if _is_as_known(module, any_weights=True) else None
     return None
 
@@ -220,7 +220,7 @@ def _is_as_known(part: nn.Module, *, any_weights: bool) -> bool:
         # With weights in channels_last the stock results of contiguous images are so, too, behind a convolution.
         if weight is not None and weight.dim() == 4 and not (any_weights or weight.is_contiguous()):
             return False
-        left += [it for it in attributes["_modules"].values() if it is not None]
+        left += [value for value in attributes["_modules"].values() if value is not None]
     return True
 
 

@@ -79,8 +79,8 @@ def _same_proof(module: nn.Module) -> tuple[Any, ...]:
     # Settings by value, functions by identity.
     simple = (int, float, str, bool, type(None))
     settings = tuple((name, it) for name, it in vars(module).items() if isinstance(it, simple) and name != "training")
-    functions = [it for it in vars(module).values() if callable(it)]
-    others = tuple(comparable(it) if isinstance(it, partial) else id(it) for it in functions)
+    functions = [var for var in vars(module).values() if callable(var)]
+    others = tuple(comparable(function) if isinstance(function, partial) else id(function) for function in functions)
     children = tuple((name, kind_of(child)) for name, child in module.named_children())
     return type(module), settings, others, children, tuple(it.shape for it in module.parameters(recurse=False))
 

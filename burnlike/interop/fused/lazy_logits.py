@@ -49,7 +49,7 @@ class Head:
 
     def _times_written(self) -> list[int]:
         parts = (it for it in (self.hidden, self.weight, self.bias) if it is not None)
-        return [0 if it.is_inference() else times_written(it) for it in parts]
+        return [0 if part.is_inference() else times_written(part) for part in parts]
 
     def _sampled(self) -> Tensor:
         """Some weights, evenly spaced; writes through `weight.data` leave the count of writes as it is."""
@@ -191,8 +191,8 @@ class _Deferred(torch.autograd.Function):
         leaves = [None if it is None else it.detach().requires_grad_(it.is_floating_point()) for it in saved]
         with torch.enable_grad():
             logits = ctx.recipe.computed(*leaves)
-        grads = iter(torch.autograd.grad(logits, [it for it in leaves if it is not None], grad))
-        return None, None, *(None if it is None else next(grads) for it in leaves)
+        grads = iter(torch.autograd.grad(logits, [leaf for leaf in leaves if leaf is not None], grad))
+        return None, None, *(None if leaf is None else next(grads) for leaf in leaves)
 
 
 def lazy_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -232,7 +232,7 @@ def _deferred(logits: LazyLogits, func: Any, arguments: tuple[Any, ...], keyword
         return None
     parts = (head.hidden, head.weight, head.bias)
     if func is Tensor.detach:
-        parts = (None if it is None else it.detach() for it in parts)  # so that `requires_grad` says no
+        parts = (None if part is None else part.detach() for part in parts)  # so that `requires_grad` says no
     return _Deferred.apply(longer, result, *parts)
 
 

@@ -65,17 +65,17 @@ def _read_from_elsewhere(function: types.FunctionType) -> str:
         if name not in function.__globals__:  # of Python itself, such as `getattr` and `super`
             return f"its code reads `{name}`"
         value = function.__globals__[name]
-        is_allowed = any(value is it for it in _MODULES) or isinstance(value, torch.dtype)
+        is_allowed = any(value is module for module in _MODULES) or isinstance(value, torch.dtype)
         if not (is_allowed or (getattr(value, "__name__", "") in _ALLOWED and _is_of_torch(value))):
             return f"its code reads the global `{name}`"
     if function.__code__.co_freevars:
         return f"its code reads `{function.__code__.co_freevars[0]}` of the function around it"
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    if any(it is not None and not isinstance(it, bool | int | float | str) for it in defaults):
+    if any(default is not None and not isinstance(default, bool | int | float | str) for default in defaults):
         return "its code has an object as the default of an argument"
     # A trial with a few sizes and values can't show what happens on the other side of a comparison.
     instructions = (it for code in codes_of(function.__code__) for it in instructions_of(code))
-    if any(it.opname == "COMPARE_OP" and it.argval in _ORDERS for it in instructions):
+    if any(instruction.opname == "COMPARE_OP" and instruction.argval in _ORDERS for instruction in instructions):
         return "its code compares sizes or values"
     return ""
 

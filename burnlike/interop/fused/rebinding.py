@@ -76,7 +76,7 @@ def rebound(
         value: Any = function.__globals__.get(name)
         new, ops = replace(function, name, uses)
         is_same_package = is_plain(value) and _package(value) == _package(function)
-        if not ops and is_same_package and all(it == Use((), called=True) for it in uses):
+        if not ops and is_same_package and all(use == Use((), called=True) for use in uses):
             new, ops = rebound(value, replace, seen)
             new = instead_of(function, name, new) if ops else None
         # An attribute `x.F`, or an assignment, has the same entry in `co_names`: renaming it would change that, too.
@@ -136,7 +136,7 @@ def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
     """Instructions that do something; before others' arguments there may be some that don't."""
-    return [it for it in dis.get_instructions(code) if it.opname not in _NO_INSTRUCTIONS]
+    return [instruction for instruction in dis.get_instructions(code) if instruction.opname not in _NO_INSTRUCTIONS]
 
 
 def uses_of_globals(code: types.CodeType) -> dict[str, list[Use]]:

@@ -27,7 +27,7 @@ def lstm(
         return None
     output, size = x.transpose(0, 1) if batch_first else x, states[1].shape[-1]
     shape, columns = (count, output.shape[1], size), (4 * size, size)
-    if any(it.shape != shape for it in states) or any(it.shape != columns for it in weights[1::each]):
+    if any(state.shape != shape for state in states) or any(weight.shape != columns for weight in weights[1::each]):
         return None
     if not ops.lstm_gains(output, size, [*states, *weights]):
         return None
@@ -41,7 +41,7 @@ def lstm(
             of_input, of_hidden, *biases = weights[place * each : (place + 1) * each]
             joined = (of_input, of_hidden, *(biases or (None, None)))
             runs.append(ops.lstm(output, states[0][place], states[1][place], joined, None, direction == 1))
-        output = runs[0][0] if directions == 1 else torch.cat([it[0] for it in runs], -1)
+        output = runs[0][0] if directions == 1 else torch.cat([run[0] for run in runs], -1)
         if drops and layer < num_layers - 1:
             output = native_dropout(output, dropout)
         last += [(hidden, cell) for _, hidden, cell in runs]

@@ -128,7 +128,7 @@ def _ops_of(function: types.FunctionType, value: Any, uses: list[Use]) -> tuple[
         value_used = value
         for name in use.attributes:  # from `torch` by `nn.functional` to `relu`
             value_used = getattr(value_used, name, None)
-        if any(value_used is it for it in _NAMESPACES):
+        if any(value_used is namespace for namespace in _NAMESPACES):
             return ()
         if _is_replaced(function, value_used):
             if not use.called:

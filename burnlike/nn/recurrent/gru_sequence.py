@@ -21,7 +21,7 @@ _TYPES = (Tensor, torch.nn.Parameter)
 def gains(x: Tensor, state: Tensor, weights: Sequence[Tensor]) -> bool:
     """True if `gru_sequence` computes these faster than `torch.gru`: with gradients, of whole tensors on the CPU."""
     tensors = (x, state, *weights)
-    if not torch.is_grad_enabled() or not any(it.requires_grad for it in tensors) or in_forward_mode():
+    if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors) or in_forward_mode():
         return False
     if torch.is_autocast_enabled("cpu") or torch.jit.is_tracing() or torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
         return False
@@ -86,7 +86,7 @@ class _GruSequence(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *saved, gates, of_news, hidden = ctx.saved_tensors
-        if torch.is_grad_enabled() or transforming() or any(is_batched_by_autograd(it) for it in grads):
+        if torch.is_grad_enabled() or transforming() or any(is_batched_by_autograd(grad) for grad in grads):
             return _recorded_gradients(saved, grads, ctx.needs_input_grad)
         return _gradients(saved, grads, gates, of_news, hidden, ctx.needs_input_grad)
 
@@ -140,7 +140,7 @@ def _recorded_gradients(
         # Places of their own in the graph: what one of them was made of, perhaps another, is none of this function's.
         saved = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in saved]
         x, state, *weights = saved
-        present = [it for it in weights if it is not None]
+        present = [weight for weight in weights if weight is not None]
         output, last = torch.gru(x, state[None], present, len(present) > 2, 1, 0.0, True, False, False)
         results = output, last[0]
     wanted = [it for it, is_needed in zip(saved, needed, strict=True) if is_needed]

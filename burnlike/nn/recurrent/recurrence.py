@@ -254,10 +254,10 @@ def _by_lstm(
     reverse: bool = False,
 ) -> tuple[Tensor, ...] | None:
     """As `_by_kernel`, the state of each direction by itself; None for what the native op does not compute faster."""
-    if any(it.kernel() is not torch.lstm for it in directions):
+    if any(direction.kernel() is not torch.lstm for direction in directions):
         return None
     first, time_first = directions[0], x.transpose(0, 1) if batch_first else x
-    tensors = [_tensors(it.gates()) for it in directions]
+    tensors = [_tensors(direction.gates()) for direction in directions]
     all_tensors = [it for group in (*states, *tensors) for it in group or ()]
     if not lstm_gains(time_first, first.d_hidden, all_tensors):
         return None
@@ -324,9 +324,9 @@ def packed(gates: Sequence[GateController]) -> list[Tensor]:
 
 def _tensors(gates: Sequence[GateController]) -> list[Tensor]:
     inputs, hiddens = [gate.input_transform for gate in gates], [gate.hidden_transform for gate in gates]
-    tensors: list[Any] = [it.weight for transforms in (inputs, hiddens) for it in transforms]
+    tensors: list[Any] = [transform.weight for transforms in (inputs, hiddens) for transform in transforms]
     if inputs[0].bias is not None:
-        tensors += [it.bias for transforms in (inputs, hiddens) for it in transforms]
+        tensors += [transform.bias for transforms in (inputs, hiddens) for transform in transforms]
     return tensors
 
 

@@ -151,7 +151,7 @@ class Lstm(Direction):
 
     def kernel(self) -> Kernel | None:
         activations = (self.gate_activation, self.cell_activation, self.hidden_activation)
-        usual = tuple(it.variant for it in activations) == ("Sigmoid", "Tanh", "Tanh")
+        usual = tuple(activation.variant for activation in activations) == ("Sigmoid", "Tanh", "Tanh")
         return torch.lstm if usual and self.clip is None and not self.input_forget else None
 
     def step(self, projected: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:

@@ -187,7 +187,7 @@ def _by_division(
     by_division: dict[Any, list[int]] = {}
     for place, tensor in enumerate(tensors):
         if is_distributed(tensor):
-            dims = [dim for dim, it in enumerate(tensor.placements) if counts(place, it)]
+            dims = [dim for dim, placement in enumerate(tensor.placements) if counts(place, placement)]
             if dims:
                 by_division.setdefault((tensor.device_mesh, tuple(dims)), []).append(place)
     return by_division
@@ -303,7 +303,7 @@ def _cut_last_first(placements: Sequence[Any]) -> tuple[int, ...]:
     """Dimensions of the mesh that divide a matrix: the one that cut it last first, strided ones, which cut after all
     others.
     """
-    dims = [dim for dim, it in enumerate(placements) if divided_dim(it) is not None]
+    dims = [dim for dim, placement in enumerate(placements) if divided_dim(placement) is not None]
     return tuple(sorted(dims, key=lambda dim: (placements[dim].is_shard(), -dim)))
 
 
@@ -347,7 +347,7 @@ def _computed(pieces: list[_Piece], groups: Sequence[_Group], compute: Compute) 
     if not groups or not pieces:
         return compute([piece.values for piece in pieces])
     (group, *others), like = groups, pieces[0].values
-    sent = [[place for place, it in enumerate(pieces) if it.owner[0] == rank] for rank in range(group.size)]
+    sent = [[place for place, piece in enumerate(pieces) if piece.owner[0] == rank] for rank in range(group.size)]
     mine = [pieces[place] for place in sent[group.rank]]
     shapes = [[piece.shape_at(rank) for piece in mine] for rank in range(group.size)]
     received = _exchanged([[pieces[place].values for place in some] for some in sent], shapes, like, group)
@@ -356,7 +356,7 @@ def _computed(pieces: list[_Piece], groups: Sequence[_Group], compute: Compute) 
         for piece, *values in zip(mine, *received, strict=True)
     ]
     results = _computed(joined, others, compute)
-    cut = [it.split(piece.cuts[0][1], piece.cuts[0][0]) for it, piece in zip(results, mine, strict=True)]
+    cut = [result.split(piece.cuts[0][1], piece.cuts[0][0]) for result, piece in zip(results, mine, strict=True)]
     back = [[it[rank] for it in cut] for rank in range(group.size)]
     shapes = [[pieces[place].values.shape for place in some] for some in sent]
     computed = list[Any](pieces)
@@ -377,7 +377,7 @@ def _exchanged(
         received,
         torch.cat(flat) if flat else like.new_empty(0),
         [sum(some) for some in counts],
-        [sum(it.numel() for it in some) for some in sent],
+        [sum(tensor.numel() for tensor in some) for some in sent],
         group=group.group,
     )
     pieces = iter(received.split([count for some in counts for count in some]))

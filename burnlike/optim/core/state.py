@@ -52,7 +52,7 @@ def map_fields(state: Any, change: Callable[[str, Tensor], Tensor], path: str = 
         return state if same else type(state)(parts)
     fields: dict[Any, Any] | None = state if isinstance(state, dict) else None
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
-        fields = {it.name: getattr(state, it.name) for it in dataclasses.fields(state)}
+        fields = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
     new_fields = {
         name: map_fields(part, change, join(path, name.name if isinstance(name, Enum) else name))
         for name, part in (fields or {}).items()

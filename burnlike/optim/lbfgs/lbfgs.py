@@ -75,7 +75,7 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         if not isinstance(lr, int | float) or not 0 <= lr < math.inf:
             raise ArgumentError(f"Lbfgs: expected a learning rate >= 0 for all parameters, got {lr!r}")
         flat = FlatParameters(module)
-        if sizes := {it.numel() for it in self.state.vectors} - {flat.size}:
+        if sizes := {vector.numel() for vector in self.state.vectors} - {flat.size}:
             raise ShapeError(
                 f"Lbfgs: the state is of {sizes.pop()} values, the module has {flat.size}; it belongs to another module"
                 " or to this one before it was changed: make a new optimizer. Nothing was changed"

@@ -95,7 +95,7 @@ def state_of(record: Record) -> LbfgsState:
     values: dict[str, Any] = dict(record.values)
     layouts = values.pop(LAYOUTS, None)
     entries = {name: values.pop(name, None) for name in _HISTORIES}
-    lengths = {name: it.get("len") if isinstance(it, dict) else None for name, it in entries.items()}
+    lengths = {name: entry.get("len") if isinstance(entry, dict) else None for name, entry in entries.items()}
     try:
         if None in lengths.values():
             raise RecordMismatchError("it has no history")
@@ -108,8 +108,8 @@ def state_of(record: Record) -> LbfgsState:
             " optimizer is as it was"
         ) from error
     counts = {name: len(getattr(state, name)) for name in _HISTORIES}
-    shapes = {tuple(it.shape) for it in state.vectors}
-    floats = all(it.is_floating_point() for it in state.vectors)
+    shapes = {tuple(vector.shape) for vector in state.vectors}
+    floats = all(vector.is_floating_point() for vector in state.vectors)
     if counts != lengths or len({*counts.values()}) > 1 or len(shapes) > 1 or not floats or state.g_iter < 0:
         raise RecordMismatchError(
             f"{record.source} contradicts itself: expected histories of one length and vectors of one size, got lengths"
@@ -247,7 +247,7 @@ class FlatParameters:
 def _transposed(layouts: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of layouts that make them differ, of the parameters that do not lie as in Burn."""
     parts = {number: _parts_of(note) for number, note in layouts.items()}
-    return {number: it for number, it in parts.items() if it != [False]}
+    return {number: part for number, part in parts.items() if part != [False]}
 
 
 def _parts_of(note: Any) -> Any:

@@ -70,7 +70,7 @@ class Adafactor(ForeachRule[AdafactorConfig, AdafactorState]):
         for place, by_row in zip(factored, means[: len(some)], strict=True):
             squares[place] = by_row
         columns = [states[place] for place in factored]
-        moments = [it.second_moment for it in states] + [it.column_second_moment for it in columns]
+        moments = [state.second_moment for state in states] + [column.column_second_moment for column in columns]
         weights = [state.time**self.config.decay_rate for state in (*states, *columns)]
         foreach.lerp_(moments, [*squares, *means[len(some) :]], weights)
 
@@ -112,7 +112,7 @@ def _means(values: list[Tensor], wholes: Sequence[Any], dims: list[int]) -> list
     """
     sums = [value.sum(dim, keepdim=True) for value, dim in zip(values, dims, strict=True)]
     counts = [max(whole.shape[dim], 1) for whole, dim in zip(wholes, dims, strict=True)]
-    return [it.div_(count) for it, count in zip(sums_over_ranks(sums, wholes, dims), counts, strict=True)]
+    return [rank.div_(count) for rank, count in zip(sums_over_ranks(sums, wholes, dims), counts, strict=True)]
 
 
 def _divided(grads: list[Tensor], wholes: Sequence[Any], states: Sequence[AdafactorState]) -> list[Tensor]:

@@ -91,7 +91,7 @@ class RuleSet:
     def norms(self) -> list[str | int]:
         """The keys of all norms of more than one gradient, in an order of their own."""
         groups = (BASE, *range(len(self.groups)))
-        norms = [self.norm(it) for it in groups if isinstance(self.clipping(it), ClipByGlobalNorm)]
+        norms = [self.norm(group) for group in groups if isinstance(self.clipping(group), ClipByGlobalNorm)]
         return [*dict.fromkeys(norms)]
 
     def check(self, module: nn.Module, *, is_whole: bool = True) -> None:

@@ -218,14 +218,14 @@ def laid_out(
 
 def noted_layouts(modules: Sequence[nn.Module]) -> dict[str, Any]:
     """The value `layouts` of the record of an optimizer of these modules."""
-    some = [it for it in modules if has_layers_of_torch(it)]
+    some = [module for module in modules if has_layers_of_torch(module)]
     return resolve("burnlike.interop.state_layouts:noted_layouts")(some) if some else {}
 
 
 def has_layers_of_torch(module: nn.Module) -> bool:
     """True if parts of it are of torch's layers, which may lie otherwise than Burn's."""
     kinds = {base for part in module.modules() for base in type(part).__mro__ if part._parameters}
-    return any(it.__module__.startswith("torch.nn.modules.") and it is not nn.Module for it in kinds)
+    return any(kind.__module__.startswith("torch.nn.modules.") and kind is not nn.Module for kind in kinds)
 
 
 def options_of_groups(
@@ -243,7 +243,7 @@ def options_of_groups(
     chosen = []
     for place, some in enumerate(members):
         origins = sorted({group_of[it] for it in some if it in group_of})
-        different = next((it for it in origins if repr(options[it]) != repr(options[origins[0]])), None)
+        different = next((origin for origin in origins if repr(options[origin]) != repr(options[origins[0]])), None)
         if different is not None:
             raise RecordMismatchError(
                 f"{source}: group {place} has parameters that were in the groups {origins[0]} and {different}, whose"

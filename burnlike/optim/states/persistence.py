@@ -167,7 +167,7 @@ def read_states(
         else:
             if path is not None:
                 loaded.paths[param_id] = path
-            dims = [it.dim() for it in flatten(state)[0].values()] if entry.rank is None else [entry.rank]
+            dims = [value.dim() for value in flatten(state)[0].values()] if entry.rank is None else [entry.rank]
             loaded.ranks |= {param_id: max(dims)} if dims else {}
         loaded.states[param_id] = state
     return loaded

@@ -67,9 +67,9 @@ def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Recor
         tensors=tensors,
         values={
             "states": states,
-            "paths": {str(it.id): it.param.path for it in targets},
+            "paths": {str(target.id): target.param.path for target in targets},
             GROUPS: groups,
-            "shapes": {str(it.id): list(it.param.tensor.shape) for it in targets},
+            "shapes": {str(target.id): list(target.param.tensor.shape) for target in targets},
             "optimizer": type(optimizer).__name__,
             **({LAYOUTS: noted_layouts(modules)} if modules else {}),
         },
@@ -125,7 +125,7 @@ class LoadedTorchState:
         """Load the state into the optimizer; of a sharded parameter, this process's part."""
         handles = [it for group in optimizer.param_groups for it in group["params"]]
         states = {
-            index: {name: _divided_as(handles[index], it) for name, it in fields.items()}
+            index: {name: _divided_as(handles[index], field) for name, field in fields.items()}
             for index, fields in self.state["state"].items()
         }
         optimizer.load_state_dict({**self.state, "state": states})
@@ -272,7 +272,7 @@ class TorchRule:
 
     @property
     def name(self) -> str:
-        return " or ".join(it.__name__ for it in self.classes.values())
+        return " or ".join(value.__name__ for value in self.classes.values())
 
 
 RULES = (
@@ -327,7 +327,7 @@ def parts_of(state_dict: Any) -> tuple[Mapping[Any, Mapping[str, Any]], list[Map
     """The states and the groups of the state dict of an optimizer; a RecordMismatchError if it is none."""
     states = state_dict.get("state") if isinstance(state_dict, Mapping) else None
     groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
-    fits = isinstance(states, Mapping) and all(isinstance(it, Mapping) for it in states.values())
+    fits = isinstance(states, Mapping) and all(isinstance(state, Mapping) for state in states.values())
     if not fits or not isinstance(groups, list) or not all(map(is_group, groups)):
         whole = isinstance(state_dict, Mapping) and not {"state", "param_groups"} & state_dict.keys()
         got = f"a dict with {listed([str(key) for key in state_dict])}" if whole else f"{state_dict!r:.80}"
@@ -404,7 +404,7 @@ def torchs_state(entry: StateEntry, record: Record) -> dict[str, Any]:
     tensors = tensors_of(entry, record)
     by_name = _Noted({entry.tensors[name]: tensor for name, tensor in tensors.items()})
     values = {name: decode_tree(value, by_name, record.source) for name, value in entry.values.items()}
-    return {**{name: it for name, it in tensors.items() if entry.tensors[name] not in by_name.used}, **values}
+    return {**{name: tensor for name, tensor in tensors.items() if entry.tensors[name] not in by_name.used}, **values}
 
 
 class _Noted(dict[str, Tensor]):

@@ -62,7 +62,7 @@ class ParamBatch:
 
     def set_states(self, states: Sequence[Any]) -> None:
         """Take the states before the next step; DTypeError for a complex parameter if the rule needs whole tensors."""
-        complex_param = next((it for it in self.params if it.tensor.is_complex()), None)
+        complex_param = next((parameter for parameter in self.params if parameter.tensor.is_complex()), None)
         if complex_param is not None and not self.rule.elementwise:
             raise DTypeError(
                 f"{type(self.rule).__name__} can't step '{complex_param.path}', which is complex: it computes with"
@@ -213,7 +213,7 @@ def plan_step(
     if not skip_non_finite:
         return options, skip
     if totals is None:
-        device = next(it.device for it in squares if it is not None)
+        device = next(square.device for square in squares if square is not None)
         total = _pooled(squares, [True] * len(squares), device).sum(0, True)
     else:
         total = totals[None]

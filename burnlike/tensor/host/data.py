@@ -296,7 +296,7 @@ class TensorData:
         Raises AssertionError: they are not; the message shows the first differences.
         """
         self._check_shape(other)
-        dtype = next((it.dtype for it in (self, other) if it.dtype.is_floating_point), torch.float64)
+        dtype = next((tensor.dtype for tensor in (self, other) if tensor.dtype.is_floating_point), torch.float64)
         left, right = (torch.tensor(it.to_vec(), dtype=torch.float64).to(dtype) for it in (self, other))
         near = (tolerance or Tolerance()).near(left, right) | (left.isnan() & right.isnan())
         self._check(list(zip(self.to_vec(), other.to_vec(), near.tolist(), strict=True)))

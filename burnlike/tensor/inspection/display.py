@@ -94,7 +94,7 @@ def _elements(tensor: Any, precision: int | None) -> str:
 
 def _nested(values: list[Any], depth: int, edges: list[int | None], write: Callable[[Any], str]) -> str:
     edge, innermost = edges[depth], depth == len(edges) - 1
-    items = [write(it) if innermost else _nested(it, depth + 1, edges, write) for it in values]
+    items = [write(value) if innermost else _nested(value, depth + 1, edges, write) for value in values]
     if innermost:
         if edge is not None:
             items.insert(edge, "...")

@@ -105,13 +105,13 @@ class EinsumMethods(TensorBase[B, D, K]):
         operands = list(operands)
         if not operands:
             raise TensorValueError("Einsum", "at least one operand is required")
-        spec = next((it.spec for it in operands if isinstance(it, TensorBase)), None)
+        spec = next((operand.spec for operand in operands if isinstance(operand, TensorBase)), None)
         if spec is None:
             raise TensorTypeError("Einsum", f"expected Tensors, got {type(operands[0]).__name__}")
         if spec.kind is Bool:
             raise TensorTypeError("Einsum", "expected Float or Int tensors, got one of kind Bool; use float() or int()")
-        inner = [tensor_operand("einsum", spec.ranks[_rank(it, spec.rank)], it) for it in operands]
-        explicit = _checked_equation(equation, [tuple(it.shape) for it in inner])
+        inner = [tensor_operand("einsum", spec.ranks[_rank(operand, spec.rank)], operand) for operand in operands]
+        explicit = _checked_equation(equation, [tuple(tensor.shape) for tensor in inner])
         return derive(spec.module.einsum(explicit, inner), spec)
 
 

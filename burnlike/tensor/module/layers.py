@@ -127,9 +127,9 @@ def ctc_loss(
     label_lengths = index_of("ctc_loss", target_lengths, spec.index.ranks[1])
     _, samples, classes = log_probs.inner.shape
     reasons = [
-        f"{name}: expected size {samples}, one for each sample, got {it.shape[0]}"
-        for name, it in {"targets": labels, "input_lengths": lengths, "target_lengths": label_lengths}.items()
-        if it.shape[0] != samples
+        f"{name}: expected size {samples}, one for each sample, got {value.shape[0]}"
+        for name, value in {"targets": labels, "input_lengths": lengths, "target_lengths": label_lengths}.items()
+        if value.shape[0] != samples
     ]
     if not 0 <= blank < classes:
         reasons.append(f"blank: expected one of the {classes} classes, got {blank}")

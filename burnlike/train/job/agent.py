@@ -127,7 +127,7 @@ class Agent:
             remove_directory(scratch)
         if result is None:  # the others have ended the job meanwhile
             return []
-        return [Ended(rank, it.pid, it.exitcode) for rank, it in sorted(result.failures.items())]
+        return [Ended(rank, failure.pid, failure.exitcode) for rank, failure in sorted(result.failures.items())]
 
     @contextmanager
     def _meeting(self) -> Iterator[None]:
@@ -163,7 +163,7 @@ class Agent:
 
     def _workers(self) -> list[Any]:
         agent = self._agent
-        return [] if agent is None else [it for it in agent.get_worker_group().workers if it.id is not None]
+        return [] if agent is None else [worker for worker in agent.get_worker_group().workers if worker.id is not None]
 
     @contextmanager
     def _handling_signals(self) -> Iterator[None]:
@@ -197,7 +197,7 @@ class Agent:
         def follow(position: int) -> None:
             while True:
                 is_last = done.is_set()
-                if log.exists() and any(it.global_rank == 0 for it in self._workers()):
+                if log.exists() and any(worker.global_rank == 0 for worker in self._workers()):
                     with log.open("rb") as file:
                         file.seek(position)
                         if text := file.read():

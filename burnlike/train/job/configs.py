@@ -304,7 +304,7 @@ class TrainConfig(Config):
 
     def metric_names(self) -> list[str]:
         """Name of each metric in lines of metrics: its `name`, or its type as in `top_k_accuracy`."""
-        return [it.name or snake_tag(type(it)) for it in self.metrics]
+        return [metric.name or snake_tag(type(metric)) for metric in self.metrics]
 
     def directed(self) -> TrainingConfig:
         """The training with the directions that its metrics say; a ConfigError where one says none."""
@@ -317,7 +317,7 @@ class TrainConfig(Config):
 
     def init_metrics(self, classes: Sequence[str] | None) -> dict[str, Any]:
         """The metrics by their names, for data with these classes, or targets that are numbers."""
-        metrics = (it.for_classes(classes).init() for it in self.metrics)
+        metrics = (metric.for_classes(classes).init() for metric in self.metrics)
         return dict(zip(self.metric_names(), metrics, strict=True))
 
     def _validate_metrics(self) -> Iterable[tuple[str, str]]:
@@ -360,7 +360,7 @@ class TrainConfig(Config):
 
 def pattern_problems(patterns: Patterns, path: str) -> Iterable[tuple[str, str]]:
     messages = ((f"{path}.{place}", pattern_problem(pattern)) for place, pattern in enumerate(patterns))
-    return (it for it in messages if it[1])
+    return (message for message in messages if message[1])
 
 
 def _warmups(config: Any, path: str) -> Iterable[tuple[str, int]]:

@@ -124,7 +124,7 @@ def trace_of(profiler: torch.profiler.profile) -> Sequence[dict[str, Any]]:
 def peak_of(events: Sequence[dict[str, Any]], device_type: int = 0) -> int:
     """The largest sum of the allocations in a trace, of the CPU or of another type of device."""
     taken = largest = 0
-    changes = [it["args"] for it in events if it.get("name") == "[memory]"]
+    changes = [event["args"] for event in events if event.get("name") == "[memory]"]
     for change in changes:
         if change["Device Type"] == device_type:
             taken += change["Bytes"]

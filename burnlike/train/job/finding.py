@@ -72,7 +72,7 @@ def find_rate(config: TrainConfig, steps: int = STEPS) -> RateTest:
         # The batches have no end; the rates have.
         for number, batches in zip(range(steps), batches_of_steps(job), strict=False):
             schedule.lr = LOWEST * (HIGHEST / LOWEST) ** (number / (steps - 1))
-            outputs = [job.learner.backward(it, is_last=it is batches[-1]) for it in batches]
+            outputs = [job.learner.backward(batch, is_last=batch is batches[-1]) for batch in batches]
             loss = sum(float(it.loss.detach()) * it.size for it in outputs) / sum(it.size for it in outputs)
             if not math.isfinite(loss):
                 break
@@ -182,7 +182,7 @@ def find_batch_size(config: TrainConfig) -> BatchTest:
             )
         # The largest batch that fits and with which a step has as many items as the config says.
         items = config.training.items_per_step
-        batch_size = max(it for it in range(1, min(items, largest) + 1) if items % it == 0)
+        batch_size = max(index for index in range(1, min(items, largest) + 1) if items % index == 0)
         accumulation_steps = items // batch_size
         measured_sizes = {it.size for it in sizes}
         if batch_size not in measured_sizes and batch_size < max(measured_sizes):
@@ -250,5 +250,5 @@ def keep(test: RateTest | BatchTest, file: Path) -> None:
     """Write the results as JSON."""
     values = test._asdict()
     if isinstance(test, BatchTest):
-        values["sizes"] = [it._asdict() for it in test.sizes]
+        values["sizes"] = [size._asdict() for size in test.sizes]
     write_json(file, values)

@@ -204,7 +204,7 @@ def usual_meshes(config: DistributedConfig, world_size: int) -> list[dict[str, A
     ]
     if world_size % 2 == 0:
         meshes.append({"strategy": "ddp", "pipeline": 2})
-    return [it for place, it in enumerate(meshes) if it not in meshes[:place]]
+    return [mesh for place, mesh in enumerate(meshes) if mesh not in meshes[:place]]
 
 
 def parse_mesh(text: str) -> dict[str, Any]:
@@ -361,7 +361,7 @@ def forecast(
     }
     if module is not None:
         buffers = [it._buffers[name] for it in module.modules() for name in it._non_persistent_buffers_set]
-        forecast_bytes["gpu_bytes"]["buffers"] = cuda_memory(it.nbytes for it in buffers if it is not None)
+        forecast_bytes["gpu_bytes"]["buffers"] = cuda_memory(buffer.nbytes for buffer in buffers if buffer is not None)
     if steps:
         module = _module_of(record) if module is None else module
         for parameter in module.parameters():

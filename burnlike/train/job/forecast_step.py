@@ -129,7 +129,7 @@ class Recorder(TorchDispatchMode):
         elif func is aten.sum.dim_IntList and (counts := self._counts.get(_key(args[0]))) is not None:
             columns = args[0].shape[-1]
             rows = [counts[place : place + columns] for place in range(0, len(counts), columns)]
-            self._counts[_key(result)] = [sum(it) for it in (rows if args[1] == [1] else zip(*rows, strict=True))]
+            self._counts[_key(result)] = [sum(row) for row in (rows if args[1] == [1] else zip(*rows, strict=True))]
         return result
 
     def blocks_of(self, tensors: Iterable[Tensor]) -> set[int]:
@@ -193,7 +193,7 @@ class Recorder(TorchDispatchMode):
         group = None if kind is None else group_of(args)
         if kind is None or group is None or group.size() == 1:
             return
-        tensors = [[it for it in tree_leaves(value) if isinstance(it, Tensor)] for value in (*args, result)]
+        tensors = [[leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)] for value in (*args, result)]
         most = max(sum(it.nbytes for it in some) for some in tensors)
         self.exchanges.append(Exchange(kind, tuple(dist.get_process_group_ranks(group)), most))
         if kind == "all-reduce":
@@ -445,8 +445,8 @@ def _step(learner: Learner[Any], count: int, batch: Any, recorder: Recorder | No
     """Take a step; the blocks of the gradients, and their bytes."""
     for number in range(count):
         learner.backward(batch, is_last=number == count - 1)
-    grads = [local(it.grad) for it in learner.model.parameters() if it.grad is not None]
-    gradients = set() if recorder is None else recorder.blocks_of(grads), sum(it.nbytes for it in grads)
+    grads = [local(parameter.grad) for parameter in learner.model.parameters() if parameter.grad is not None]
+    gradients = set() if recorder is None else recorder.blocks_of(grads), sum(grad.nbytes for grad in grads)
     del grads
     learner.take_step()
     learner.window.clear()

@@ -146,7 +146,7 @@ class Job:
             lines += [f"            {it}" for it in [*reasons, *["..."] * (len(unreadable) > len(reasons))]]
         training = self.training
         factors = (training.accumulation_steps, self.parallel.data_size)
-        items = "".join(f"{it} x " for it in factors if it > 1) + f"{training.batch_size} items"
+        items = "".join(f"{factor} x " for factor in factors if factor > 1) + f"{training.batch_size} items"
         if (whole := self.config.training.global_batch_size) is not None:
             items = f"{whole} items (at most {items} at a time)"
         epochs = f"{training.epochs} epoch" + "s" * (training.epochs != 1)

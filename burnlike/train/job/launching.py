@@ -271,7 +271,7 @@ class Slurm(NamedTuple):
             "open-mode": "append",
             "signal": f"B:USR1@{self.seconds}",
         }
-        words = [*(f"{key}={it}" for key, it in options.items() if it is not None), "requeue", *self.more]
+        words = [*(f"{key}={option}" for key, option in options.items() if option is not None), "requeue", *self.more]
         for word in words:
             if not re.fullmatch(r"[\w-]+(=[^\s'\"\\$`#]+)?", word):
                 raise ArgumentError(f"#SBATCH --{word!r}: expected an option of sbatch without spaces and quotes")

@@ -62,7 +62,7 @@ def write_weights(
     with adapters.
     """
     about, has_files = vars(model).get(ABOUT), not has_base(model)
-    if has_files and any(isinstance(it, Lora) and it.is_residual for it in model.modules()):
+    if has_files and any(isinstance(module, Lora) and module.is_residual for module in model.modules()):
         about = None  # peft's files would be of another base
     record = Record.of(model)
     if about is not None and empty is not None:
@@ -274,12 +274,12 @@ def best_step(run: Path, config: TrainConfig, steps: set[int]) -> int | None:
     lines = [it for it in read_metrics(run / "metrics.jsonl").lines if it["split"] == "valid" and it["step"] in steps]
     sign = 1 if best.direction == "lowest" else -1
     values = {
-        it["step"]: (
-            sign * it[best.metric],
-            it["loss"] if it.get("loss") is not None else math.inf,
+        line["step"]: (
+            sign * line[best.metric],
+            line["loss"] if line.get("loss") is not None else math.inf,
         )  # of equal ones the loss
-        for it in lines
-        if it.get(best.metric) is not None
+        for line in lines
+        if line.get(best.metric) is not None
     }
     return min(values, key=values.__getitem__, default=None)
 
@@ -381,7 +381,7 @@ def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None =
     with run.knowing():
         inputs = config.data.unlabeled(sources, run.facts, run.directory)
     if len(inputs.names) == 0:
-        if folder := next((it for it in sources if isinstance(it, Path) and it.is_dir()), None):
+        if folder := next((source for source in sources if isinstance(source, Path) and source.is_dir()), None):
             raise DataError(f"predict: expected at least one input in {folder}, got none; check the path")
         return
     dataset = measured(inputs.dataset, config.transforms)

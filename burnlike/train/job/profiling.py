@@ -194,13 +194,13 @@ class _Timed:
 def _operations(profiler: profile, device: str) -> list[Operation]:
     operations = [
         Operation(
-            it.key,
-            (it.self_device_time_total if device == "cuda" else it.self_cpu_time_total) / 1e6,
-            it.count,
-            it.self_device_memory_usage if device == "cuda" else it.self_cpu_memory_usage,
+            average.key,
+            (average.self_device_time_total if device == "cuda" else average.self_cpu_time_total) / 1e6,
+            average.count,
+            average.self_device_memory_usage if device == "cuda" else average.self_cpu_memory_usage,
         )
-        for it in profiler.key_averages()
-        if it.key not in PHASES and it.key != "[memory]"
+        for average in profiler.key_averages()
+        if average.key not in PHASES and average.key != "[memory]"
     ]
     return sorted(operations, key=lambda it: -it.seconds)
 

@@ -60,7 +60,7 @@ def load_config(file: str | os.PathLike[str], overrides: "Sequence[Option | str]
     try:
         return TrainConfig.load(file, [*overrides])
     except ConfigError as error:
-        if any(it.path == "type" and not it.source.startswith("--") for it in error.problems):
+        if any(problem.path == "type" and not problem.source.startswith("--") for problem in error.problems):
             raise ConfigError(
                 f"{file} has `type:` at its root: it is the config of a model or another part, not of a training. Put a"
                 f" model into a training by `model: {{from: {path.name}}}`, beside data, task, optimizer,"
@@ -123,7 +123,7 @@ def _import_own(run: Path, file: Path) -> None:
 def _own_modules(config: TrainConfig) -> dict[str, str]:
     """The modules in the current folder that the config has classes of, with the digests of their files."""
     modules = {kind.__module__ for kind in kinds_in(config)}
-    names = sorted(it for it in modules if it.partition(".")[0] not in ("burnlike", "__main__"))
+    names = sorted(module for module in modules if module.partition(".")[0] not in ("burnlike", "__main__"))
     return {name: digest for name in names if (digest := _digest_of_module(name)) is not None}
 
 
@@ -140,7 +140,7 @@ def _digest_of_module(name: str) -> str | None:
     if not (module.is_file() or packages[-1].is_file()):
         return None
     digest = hashlib.sha256()
-    for path in (it for it in (*packages, module) if it.is_file()):
+    for path in (package for package in (*packages, module) if package.is_file()):
         digest.update(f"{path}:{digest_of(path)[1]};".encode())
     return digest.hexdigest()
 

@@ -173,7 +173,7 @@ def begin_by_data(
 
     Each process goes through the joined batches, those of a single one, and so gets the same values.
     """
-    inner: Any = next(it for it in model.modules() if has_adapters(it))
+    inner: Any = next(module for module in model.modules() if has_adapters(module))
 
     def positions(batch: Any) -> Tensor | None:
         tokens = batch.get("input_ids") if isinstance(batch, Mapping) else None
@@ -193,8 +193,8 @@ def begin_by_data(
     except ArgumentError as error:
         raise ConfigError(f"model.{error}") from error
     read.facts[RANKS] = ranks
-    without = sum(not it for it in ranks.values())
-    return f"eva       ranks of {min(it for it in ranks.values() if it)} to {max(ranks.values())}" + (
+    without = sum(not rank for rank in ranks.values())
+    return f"eva       ranks of {min(rank for rank in ranks.values() if rank)} to {max(ranks.values())}" + (
         f"; {without} of {len(ranks)} layers have none" if without else ""
     )
 
@@ -203,7 +203,7 @@ def loaded_line(model: nn.Module, source: InitFromConfig | str, applied: Collect
     """The line for the user about the record that the model begins with."""
     if isinstance(source, str):
         return f"weights   {source}"
-    drawn = [it.path for it in params(model) if it.path not in applied]
+    drawn = [parameter.path for parameter in params(model) if parameter.path not in applied]
     rest = f"; drawn: {_listed(drawn)}" if drawn else ""
     return f"weights   {len(applied)} of {len(applied) + len(drawn)} tensors of {source.path}{rest}"
 
@@ -302,14 +302,14 @@ class FirstValues:
 
     def digests(self, model: nn.Module, parallel: SingleProcess, tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
         """Digests of the values of the undivided model's tensors; each process makes some of the values, one by one."""
-        names = {id(it): name for name, it in model.named_parameters()}
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
         fakes = {it.path: self._fakes.get(bare_name(names.get(id(it.tensor), ""))) for it in params(model)}
         digests: dict[str, bytes] = {}
         for number, (path, tensor) in enumerate(tensors.items()):
             if number % parallel.world_size == parallel.rank:
                 fake = fakes.get(path)
                 digests[path] = digest_of(tensor if fake is None else self._deferred.values(fake))
-        digest_at = {path: it for part in parallel.gather(digests) for path, it in part.items()}
+        digest_at = {path: value for part in parallel.gather(digests) for path, value in part.items()}
         yield from (digest_at[path] for path in tensors)
 
     @torch.no_grad()
@@ -354,7 +354,7 @@ def deferred_model(
 def _make_memory(model: nn.Module, device: torch.device) -> None:
     """Give parameters on the meta device memory, and leave all other tensors as they are."""
     buffers = [(part, name, it) for part in model.modules() for name, it in part._buffers.items() if it is not None]
-    kept = {name: local(it).clone() for name, it in model.named_parameters() if not it.is_meta}
+    kept = {name: local(parameter).clone() for name, parameter in model.named_parameters() if not parameter.is_meta}
     slots = [(part, name, it) for part in model.modules() for name, it in part._parameters.items() if it is not None]
     model.to_empty(device=device)
     new_of: dict[int, Any] = {}

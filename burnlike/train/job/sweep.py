@@ -216,7 +216,7 @@ def ranked(
     results_by_rank = sorted((_result(folder, *result, config) for result, config in pairs), key=lambda it: it.order)
     rows = [{**it._asdict(), "run": it.run.name, "set": [*map(str, it.run.overrides)]} for it in results_by_rank]
     runs = [{name: row[name] for name in row if name != "order"} for row in rows]
-    folds = {"folds": [it._asdict() for it in fold_spreads(results)]}
+    folds = {"folds": [spread._asdict() for spread in fold_spreads(results)]}
     write_json(folder / "sweep.json", {"runs": runs, **(folds if folds["folds"] else {})})
     return results_by_rank
 
@@ -258,20 +258,20 @@ def fold_spreads(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]"
     """The spreads of a sweep over folds, without those that failed; none of other sweeps."""
     folds: dict[tuple[str, ...], list[Mapping[str, float]]] = {}
     for run, result in results:
-        others = tuple(str(it) for it in run.overrides if not it.startswith(f"{FOLD}="))
+        others = tuple(str(override) for override in run.overrides if not override.startswith(f"{FOLD}="))
         if len(others) < len(run.overrides) and not isinstance(result, BurnlikeError):
             folds.setdefault(others, []).append(result.values["valid"])
     spreads = []
     for others, values in folds.items():
-        of_metrics = {name: [it[name] for it in values if name in it] for name in values[0]}
+        of_metrics = {name: [value[name] for value in values if name in value] for name in values[0]}
         numbers = {
             name: {
-                "mean": statistics.fmean(it),
-                "deviation": statistics.stdev(it) if len(it) > 1 else math.nan,
-                "lowest": min(it),
-                "highest": max(it),
+                "mean": statistics.fmean(metric),
+                "deviation": statistics.stdev(metric) if len(metric) > 1 else math.nan,
+                "lowest": min(metric),
+                "highest": max(metric),
             }
-            for name, it in of_metrics.items()
+            for name, metric in of_metrics.items()
         }
         spreads.append(FoldSpread(others, len(values), numbers))
     return spreads
@@ -285,7 +285,7 @@ def fold_lines(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]") 
     for spread in fold_spreads(results):
         columns = ("mean", "deviation", "lowest", "highest")
         rows: list[Sequence[str]] = [(f"validation of {spread.folds} folds", *columns)]
-        rows += [(name, *(format_value(it[column]) for column in columns)) for name, it in spread.values.items()]
+        rows += [(name, *(format_value(value[column]) for column in columns)) for name, value in spread.values.items()]
         lines += ["", *([", ".join(spread.set)] if spread.set else []), *table(rows)]
     return lines
 

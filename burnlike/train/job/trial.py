@@ -227,7 +227,7 @@ def _unknown_values(config: TrainConfig, name: str, metric: Any) -> Iterator[tup
 
 
 def _shapes(batch: Any) -> str:
-    shown = (f"{str(it.dtype).removeprefix('torch.')}{list(it.shape)}" for it in tensors_in(batch))
+    shown = (f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}" for tensor in tensors_in(batch))
     return ", ".join(shown) or type(batch).__name__
 
 
@@ -424,7 +424,7 @@ def _shard(optimizer: Any, module: nn.Module) -> None:
 
     from ..._torch_compat.fake_processes import fake_processes
 
-    if dist.is_initialized() or any(is_quantized(it) for it in module.parameters()):
+    if dist.is_initialized() or any(is_quantized(parameter) for parameter in module.parameters()):
         return
     with suppress(ImportError), fake_processes(2, 0):
         from torch.distributed.fsdp import fully_shard

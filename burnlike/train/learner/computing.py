@@ -71,7 +71,7 @@ def checkpointed(model: nn.Module, config: CheckpointingConfig | None = None) ->
             " modules in them; leave it out, or call torch.utils.checkpoint in the model's forward"
         )
     contexts = partial(_contexts, frozenset(_ops(config.save))) if config.save else None
-    with replaced_forwards([(it, CheckpointedForward(it.forward, it, contexts)) for it in blocks]):
+    with replaced_forwards([(block, CheckpointedForward(block.forward, block, contexts)) for block in blocks]):
         yield
 
 

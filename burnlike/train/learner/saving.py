@@ -111,8 +111,8 @@ class Saving:
         total, size = self._learner.parallel.sums(self._learner.window.sums())
         if size and not math.isfinite(total):
             raise not_finite(self._learner.step, f"the loss became {total / size}")
-        float_params = [it for it in params(self._learner.model) if it.tensor.is_floating_point()]
-        floats = [it for it in float_params if not is_quantized(local(it.tensor))]
+        float_params = [parameter for parameter in params(self._learner.model) if parameter.tensor.is_floating_point()]
+        floats = [parameter for parameter in float_params if not is_quantized(local(parameter.tensor))]
         if not floats:
             return
         # A sum is not finite if a value is not; in float64, as finite weights in 16 bits may overflow in theirs.

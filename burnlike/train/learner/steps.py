@@ -99,9 +99,9 @@ def add_batch_to_errors(batch: Any, where: Callable[[], str]) -> Iterator[None]:
         else:
             raise
         ranges = [
-            f"{int(it.min())}..{int(it.max())}"
-            for it in tree_leaves(batch)
-            if isinstance(it, Tensor) and it.numel() and not (it.is_floating_point() or it.is_complex())
+            f"{int(leaf.min())}..{int(leaf.max())}"
+            for leaf in tree_leaves(batch)
+            if isinstance(leaf, Tensor) and leaf.numel() and not (leaf.is_floating_point() or leaf.is_complex())
         ]
         numbers = " and ".join(ranges) or "not known"
         raise kind(f"{where()}: {error}; the whole numbers of the batch are {numbers}") from error
@@ -177,9 +177,9 @@ class LossWindow:
 
     def state_dict(self) -> dict[str, Any]:
         means = torch.stack(self._means).double().cpu() if self._means else torch.zeros(0, dtype=torch.float64)
-        kind = torch.int64 if all(isinstance(it, int) for it in self._sizes) else torch.float64
+        kind = torch.int64 if all(isinstance(size, int) for size in self._sizes) else torch.float64
         state = {"means": means, "sizes": torch.tensor(self._sizes, dtype=kind)}
-        return state | ({"parts": {name: it.state_dict() for name, it in self.parts.items()}} if self.parts else {})
+        return state | ({"parts": {name: part.state_dict() for name, part in self.parts.items()}} if self.parts else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._means, self._sizes = list(state["means"].to(self._device).unbind()), state["sizes"].tolist()
@@ -307,7 +307,7 @@ def named_numbers(name: str, value: Any) -> Iterator[tuple[list[str], Tensor]]:
 def _counted_over(group: Any, metric: Any) -> Iterator[None]:
     """Let metrics of torchmetrics, and those nested in them, gather over `group`, unless the user chose another."""
     modules = metric.modules() if group is not None and isinstance(metric, nn.Module) else ()
-    parts: list[Any] = [it for it in modules if getattr(it, "process_group", group) is None]
+    parts: list[Any] = [module for module in modules if getattr(module, "process_group", group) is None]
     for part in parts:
         part.process_group = group
     try:

@@ -160,7 +160,7 @@ class Update:
         if divisor != 1.0 and grads:
             foreach.mul_(grads, 1.0 / divisor)
         if self._clipping is not None and self._other_stages is not None:
-            param_ids = {id(it.tensor): it.id for it in params(self._model)}
+            param_ids = {id(parameter.tensor): parameter.id for parameter in params(self._model)}
             clipped = clip(self._clipping, grads, self._other_stages, [param_ids.get(id(it)) for it in trained])
             foreach.copy_([local(grad) for grad in grads], clipped)
         elif self._clipping is not None and grads:
@@ -237,7 +237,7 @@ class Ema:
         if self.config.warmup:
             decay = min(decay, (1 + self.steps) / (10 + self.steps))
         self.steps += 1
-        foreach.lerp_([*self._averages.values()], [it.detach() for it in self._weights.values()], 1 - decay)
+        foreach.lerp_([*self._averages.values()], [weight.detach() for weight in self._weights.values()], 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
