@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-from .oldest import VERSION
-
 _COMPILER = "torch._dynamo"
 
 
@@ -57,5 +55,5 @@ def _traced_new(cls: type) -> Any:
     return object.__new__(cls)
 
 
-new: Any = object.__new__ if VERSION >= (2, 13) else _traced_new
+new: Any = object.__new__ if torch.__version__ >= "2.13" else _traced_new
 """`object.__new__` under a name, which is looked up in 10 ns less; torch.compile of torch 2.11 does not trace that."""

@@ -8,9 +8,8 @@ import torch
 from ..errors import TorchVersionError
 
 OLDEST = (2, 11)
-VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 
-if VERSION < OLDEST:
+if tuple(map(int, torch.__version__.split(".")[:2])) < OLDEST:
     raise TorchVersionError(
         f"burnlike needs torch 2.11 or newer, this is torch {torch.__version__}: pip install --upgrade torch"
     )

@@ -10,7 +10,6 @@ from torch.testing._internal.optests.generate_tests import DEFAULT_TEST_UTILS
 from torch.utils.flop_counter import FlopCounterMode
 
 from burnlike import ops
-from burnlike._torch_compat.oldest import VERSION
 from burnlike.errors import ArgumentError, DTypeError, ShapeError
 from burnlike.ops import force_cpu_isa, native_status
 
@@ -120,7 +119,9 @@ def test_opcheck(has_bias: bool) -> None:
     torch.library.opcheck(torch.ops.burnlike.grouped_convolution.default, arguments)
     grad = torch.randn_like(ops.grouped_convolution(*arguments)).requires_grad_()
     # torch 2.11 has no second derivative of a convolution for sizes that are symbols.
-    tests = DEFAULT_TEST_UTILS if VERSION >= (2, 13) else [it for it in DEFAULT_TEST_UTILS if "dynamic" not in it]
+    tests = (
+        DEFAULT_TEST_UTILS if torch.__version__ >= "2.13" else [it for it in DEFAULT_TEST_UTILS if "dynamic" not in it]
+    )
     backward = torch.ops.burnlike.grouped_convolution_backward.default
     torch.library.opcheck(backward, (grad, x, weight, 2, 2), test_utils=tests)
 

@@ -3,11 +3,7 @@ import sys
 
 import torch
 
-from burnlike._torch_compat.oldest import OLDEST, VERSION
-
-
-def test_VERSION() -> None:
-    assert torch.__version__.startswith(f"{VERSION[0]}.{VERSION[1]}.")
+from burnlike._torch_compat.oldest import OLDEST
 
 
 def test_OLDEST() -> None:
