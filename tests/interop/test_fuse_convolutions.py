@@ -8,7 +8,7 @@ from torch import nn
 
 from burnlike import ops
 from burnlike.interop.fused import images, native_convolution
-from burnlike.ops import native_status
+from burnlike.ops import half_products, native_status
 from burnlike.ops._library import cpu_isa
 
 from .test_fuse_images import SIZE, assert_same, pair, step
@@ -20,6 +20,16 @@ def gains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "gains", lambda: True)
 
 
+@pytest.fixture(params=[frozenset[torch.dtype](), frozenset((torch.bfloat16, torch.float16))], ids=["", "slow halves"])
+def _on_both_kinds_of_cpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on CPUs whose products of 16 bits are fast, and slow: there each convolution has a rule outside of parts, too."""
+    monkeypatch.setattr(half_products, "SLOW", request.param)
+
+
+on_both_kinds_of_cpu = pytest.mark.usefixtures("_on_both_kinds_of_cpu")
+
+
+@on_both_kinds_of_cpu
 @pytest.mark.parametrize(
     ("change", "calls"),
     [
@@ -104,6 +114,7 @@ def test_second_derivatives_of_convolutions_in_bfloat16_are_those_of_the_stock_o
         assert (one - other).float().norm() < 0.02 * other.float().norm()
 
 
+@on_both_kinds_of_cpu
 @pytest.mark.parametrize(
     ("change", "calls"),
     [
@@ -139,6 +150,7 @@ def test_convolutions_in_groups_are_native(change: dict[str, Any], calls: int, d
         torch.testing.assert_close(fused(x), stock(x), rtol=0.05, atol=0.05)
 
 
+@on_both_kinds_of_cpu
 @pytest.mark.parametrize(
     ("change", "calls"),
     [

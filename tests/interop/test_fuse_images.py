@@ -17,7 +17,7 @@ from burnlike.errors import AutodiffError
 from burnlike.interop import fuse, unfuse
 from burnlike.interop.fused import functions, images
 from burnlike.interop.fused.lazy_norm import LazyNorm
-from burnlike.ops import native_status
+from burnlike.ops import half_products, native_status
 
 from .fused_calls import FLOATS, TOLERANCE, leaf
 
@@ -615,7 +615,8 @@ def test_a_model_in_channels_last_stays_so_and_has_the_op(weights: torch.memory_
 def test_one_convolution_alone_and_a_normalization_outside_are_kept() -> None:
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
     report = fuse(model)
-    assert report.fused == ()
+    # A convolution has a rule by itself on CPUs whose products of 16 bits are slow.
+    assert [it.class_name for it in report.fused] == ["Conv2d"] * bool(half_products.SLOW)
     assert {it.class_name: it.reason for it in report.kept}["BatchNorm2d"] == "no part in channels_last is around it"
 
 

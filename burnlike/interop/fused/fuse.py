@@ -131,7 +131,7 @@ def _fuse_images(
         mark(part, forward)
         within |= {*part.modules()}
         for module in part.modules():
-            if type(module) is nn.Conv2d and is_stock_convolution(module) and mark_of(module) is None:
+            if type(module) is nn.Conv2d and is_stock_convolution(module):
                 owner, stock = stock_forward(type(module))
                 assert stock is not None
                 mark(module, layer_forward(owner, IN_CHANNELS_LAST, methods_of(type(module), stock), ()))

@@ -154,6 +154,11 @@ def _convolution(module: Any, x: Any) -> Tensor | None:
     return ops.convolution(x, module.weight, module.bias, *options)
 
 
+def _convolution_in_a_part(module: Any, x: Any) -> Tensor | None:
+    result = convolved(module, x)
+    return _convolution(module, x) if result is None and half_products.SLOW else result
+
+
 def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
     if reason := read_otherwise(module, stock, frozenset({"weight", "bias", "nf", "size", "view", "addmm"})):
         return None, reason
@@ -273,8 +278,8 @@ _RULES = (
     LayerRule("experts", "experts", is_experts, prove_experts, experts_forward, 3),
     LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: _linear),
     LayerRule("convolution", "convolution", _is_slow_convolution, lambda *_: ((), ""), lambda _: _convolution),
-    # Given to convolutions within a part, by its name.
-    LayerRule(IN_CHANNELS_LAST, "convolution", lambda _: False, lambda *_: ((), ""), lambda _: convolved),
+    # Given to convolutions within a part, by its name, also to those of the rule before.
+    LayerRule(IN_CHANNELS_LAST, "convolution", lambda _: False, lambda *_: ((), ""), lambda _: _convolution_in_a_part),
     LayerRule(
         "dropout",
         "dropout",
