@@ -1,7 +1,8 @@
 """A step of training (forward, loss, backward) of language models of `nn.LSTM`, fused beside itself.
 
 Two layers of 256 over 32 x 64 tokens, and of 128 over 8 x 32, with dropout, in float32, with the whole model in
-bfloat16, and within autocast. The note has the largest difference of a gradient, relative to the largest value of that.
+bfloat16, and within autocast, where the stock model fails on CPUs without products of bfloat16, which have no such rows.
+The note has the largest difference of a gradient, relative to the largest value of that.
 """
 
 import copy
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from benchmarks._harness import Comparison, compare, main
 from burnlike.interop import fuse
 from burnlike.models import LstmLmConfig
+from burnlike.ops import half_products
 
 from .families import largest_difference
 from .torch_lstm import LstmLm
@@ -22,7 +24,12 @@ BAR = 1.15
 SIZES = {"32 x 64 x 256": (32, 64, 256), "8 x 32 x 128": (8, 32, 128)}
 KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "autocast": torch.float32}
 VOCAB = 1000
-NAMES = [f"{size}, {kind}" for size in SIZES for kind in KINDS]
+NAMES = [
+    f"{size}, {kind}"
+    for size in SIZES
+    for kind in KINDS
+    if kind != "autocast" or torch.bfloat16 not in half_products.SLOW
+]
 
 
 def _step(model: nn.Module, tokens: Tensor, autocast: bool) -> Callable[[], None]:

@@ -22,7 +22,7 @@ def gains(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[frozenset[torch.dtype](), frozenset((torch.bfloat16, torch.float16))], ids=["", "slow halves"])
 def _on_both_kinds_of_cpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on CPUs whose products of 16 bits are fast, and slow: there each convolution has a rule outside of parts, too."""
+    """As on CPUs whose products of 16 bits are fast, and slow: there convolutions have a rule outside of parts, too."""
     monkeypatch.setattr(half_products, "SLOW", request.param)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.interop import fuse, unfuse
-from burnlike.ops import native_status
+from burnlike.ops import half_products, native_status
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -86,12 +86,16 @@ def test_states_may_be_given_by_name() -> None:
 def test_bfloat16_and_autocast_give_torchs_dtypes() -> None:
     fused, stock = pair()
     x = torch.randn(5, 8, 6)
+    fails = torch.bfloat16 in half_products.SLOW  # torch's own, on CPUs without products of bfloat16
+    with torch.autocast("cpu", torch.bfloat16, enabled=not fails):
+        theirs = [result.bfloat16() if fails else result for result in flat(stock(x))]
     with torch.autocast("cpu", torch.bfloat16):
-        ours, theirs = flat(fused(x)), flat(stock(x))
-    assert [it.dtype for it in ours] == [it.dtype for it in theirs]
+        ours = flat(fused(x))
+    assert [result.dtype for result in ours] == [result.dtype for result in theirs]
     torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
-    ours, theirs = flat(fused.bfloat16()(x.bfloat16())), flat(stock.bfloat16()(x.bfloat16()))
-    torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+    ours = flat(fused.bfloat16()(x.bfloat16()))
+    theirs = flat(stock(x) if fails else stock.bfloat16()(x.bfloat16()))
+    torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2, check_dtype=not fails)
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
