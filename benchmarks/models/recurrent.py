@@ -1,7 +1,7 @@
 """A step of training (forward, loss, backward) of language models of `nn.LSTM`, fused beside itself.
 
 Two layers of 256 over 32 x 64 tokens, and of 128 over 8 x 32, with dropout, in float32, with the whole model in
-bfloat16, and within autocast, where the stock model fails on CPUs without products of bfloat16, which have no such rows.
+bfloat16, and within autocast (not on CPUs without products of bfloat16, where the stock model fails).
 The note has the largest difference of a gradient, relative to the largest value of that.
 """
 
