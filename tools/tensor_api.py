@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, get_overloads
 
 from burnlike import Tensor
+from burnlike.tensor.core.base import TensorBase
 from burnlike.tensor.core.table import annotations_of, expanded_overloads
 
 from .pages import DOCS, beside_torch, main, table
@@ -154,9 +155,8 @@ def title_of(found: Any) -> str:
 def method_groups() -> Iterator[Group]:
     """The methods by the class that they come from."""
     seen: set[str] = set()
-    for owner in Tensor.__mro__:
-        if not owner.__module__.startswith("burnlike.tensor"):
-            continue
+    parts: list[type] = [part.__origin__ for part in vars(Tensor)["__orig_bases__"]]
+    for owner in (*parts, TensorBase):
         rows: list[Row] = []
         for name, found in vars(owner).items():
             inherited = any(vars(base).get(name) is found for base in owner.__mro__[1:])

@@ -1,6 +1,6 @@
 """Tensor[B, D, K]: a torch tensor with a backend, a rank and a kind."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 
@@ -8,7 +8,7 @@ from ..backend import Autodiff, Cpu
 from .arithmetic.elementwise import ComparisonMethods, FloatMethods, LogicMethods, NumericMethods
 from .arithmetic.reductions import ReductionMethods
 from .arithmetic.stats import StatsMethods
-from .core.base import B2, B, D, K
+from .core.base import B2, B, D, K, TensorBase
 from .core.spec import Spec, family_of
 from .creation.conversion import ConversionMethods
 from .creation.creation import CreationMethods
@@ -27,7 +27,21 @@ from .shape.padding import PaddingMethods
 from .shape.shape import ShapeMethods
 from .torch_bridge.interop import TorchMethods, answer_to_torch_names, register
 
+C = TypeVar("C", bound=type)
 
+
+def _in_one_class(tensor: C) -> C:
+    """The class with what its parts define, and without the parts as bases.
+
+    To make an instance Python searches `object` among the bases, one after the other. For each attribute torch.compile
+    guards every class that it passes on the way to the one that has it, and checks these guards at every call.
+    """
+    members = {name: value for part in reversed(tensor.__mro__[:-2]) for name, value in vars(part).items()}
+    one: Any = type(tensor.__name__, (TensorBase,), members)
+    return one
+
+
+@_in_one_class
 class Tensor(
     CreationMethods[B, D, K],
     MetadataMethods[B, D, K],
@@ -83,19 +97,6 @@ class Tensor(
             """For type checkers only; `__init__` makes a tensor."""
 
 
-def _flatten(tensor: type[Tensor[Any, Any, Any]]) -> None:
-    """Put what the parts define into the class itself.
-
-    For each attribute torch.compile guards every class that it passes on the way to the one that has it, and checks
-    these guards at every call.
-    """
-    for part in tensor.__mro__[1:-1]:
-        for name, value in vars(part).items():
-            if not hasattr(object, name) and name not in vars(tensor):
-                setattr(tensor, name, value)
-
-
-_flatten(Tensor)
 answer_to_torch_names(Tensor)
 register(Tensor)
 # torch.compile can look these up, but not make them.

@@ -56,6 +56,7 @@ class TorchCreationOps:
     zeros_like: Any = staticmethod(torch.zeros_like)
     ones_like: Any = staticmethod(torch.ones_like)
     empty_like: Any = staticmethod(torch.empty_like)
+    full_like: Any = staticmethod(lambda tensor, value, /: torch.full_like(tensor, element_of(tensor, value)))
     truth: Any = staticmethod(bool)
     empty: Any = staticmethod(lambda shape, dtype, device, /: torch.empty(shape, dtype=dtype, device=device))
     zeros: Any = staticmethod(lambda shape, dtype, device, /: torch.zeros(shape, dtype=dtype, device=device))
@@ -80,10 +81,6 @@ class TorchCreationOps:
     @staticmethod
     def full(shape: Sequence[int], value: float | int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
         return torch.full(shape, element(value, dtype), dtype=dtype, device=device)
-
-    @staticmethod
-    def full_like(tensor: Tensor, value: float | int, /) -> Tensor:
-        return torch.full_like(tensor, element(value, tensor.dtype))
 
     @staticmethod
     def read_bytes(tensor: Tensor, /) -> bytes:
@@ -172,11 +169,16 @@ def element(value: Any, dtype: torch.dtype) -> Any:
     return math.copysign(info.max if abs(value) < info.max + half_step else math.inf, value)
 
 
+def element_of(tensor: Tensor, value: Any) -> Any:
+    """A number as an element of a tensor, whose dtype is read for large numbers only: that takes as long as a check."""
+    return value if -_EVERY_FLOAT <= value <= _EVERY_FLOAT else element(value, tensor.dtype)
+
+
 def fitted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """`function` of a tensor and numbers, which are taken as elements of the tensor's type."""
 
     def call(tensor: Tensor, *numbers: float) -> Tensor:
-        return function(tensor, *[element(number, tensor.dtype) for number in numbers])
+        return function(tensor, *[element_of(tensor, number) for number in numbers])
 
     return call
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .creation import at_least_float32, element
+from .creation import at_least_float32, element_of
 
 
 class LinalgOps(Protocol):
@@ -91,7 +91,7 @@ class TorchLinalgOps:
     @staticmethod
     def vector_normalize(tensor: Tensor, exponent: float, dim: int, epsilon: float, /) -> Tensor:
         norms = torch.linalg.vector_norm(tensor, exponent, [dim], True)
-        return tensor / norms.clamp_min(element(epsilon, tensor.dtype))
+        return tensor / norms.clamp_min(element_of(tensor, epsilon))
 
     @staticmethod
     def cosine_similarity(lhs: Tensor, rhs: Tensor, dim: int, epsilon: float, /) -> Tensor:

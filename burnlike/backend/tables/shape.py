@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from .creation import Scalar, element
+from .creation import Scalar, element_of
 
 Ranges = tuple[slice, ...]
 
@@ -123,7 +123,7 @@ class TorchPaddingOps:
 
     @staticmethod
     def pad_constant(tensor: Tensor, pairs: Pairs, value: float | int, /) -> Tensor:
-        return F.pad(tensor, [size for pair in reversed(pairs) for size in pair], value=element(value, tensor.dtype))
+        return F.pad(tensor, [size for pair in reversed(pairs) for size in pair], value=element_of(tensor, value))
 
 
 def _surround(tensor: Tensor, pairs: Pairs, sides: Callable[[Tensor, int, int, int], list[Tensor]]) -> Tensor:
@@ -214,7 +214,7 @@ class TorchIndexOps:
     @staticmethod
     def slice_fill(tensor: Tensor, ranges: Ranges, value: Scalar, /) -> Tensor:
         out = tensor.clone()
-        out[ranges] = element(value, tensor.dtype)
+        out[ranges] = element_of(tensor, value)
         return out
 
     @staticmethod
@@ -223,7 +223,7 @@ class TorchIndexOps:
 
     @staticmethod
     def mask_fill(tensor: Tensor, mask: Tensor, value: Scalar, /) -> Tensor:
-        return tensor.masked_fill(mask, element(value, tensor.dtype))
+        return tensor.masked_fill(mask, element_of(tensor, value))
 
     @staticmethod
     def scatter(tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:
@@ -286,8 +286,8 @@ class TorchNumericIndexOps:
         wide = tensor.double() if tensor.is_floating_point() else tensor.long()
         indices = torch.where(wide < 0, wide + classes, wide).long().unsqueeze(dim)
         shape = [*tensor.shape[:dim], classes, *tensor.shape[dim:]]
-        rest = torch.full(shape, element(off, tensor.dtype), dtype=tensor.dtype, device=tensor.device)
-        return rest.scatter(dim, indices, element(on, tensor.dtype))
+        rest = torch.full(shape, element_of(tensor, off), dtype=tensor.dtype, device=tensor.device)
+        return rest.scatter(dim, indices, element_of(tensor, on))
 
     @staticmethod
     def bounds(tensor: Tensor, /) -> tuple[float, float]:

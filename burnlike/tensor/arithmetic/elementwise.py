@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ..._torch_compat.compiler import new
 from ..core import templates
 from ..core.base import B, Bools, D, FloatLike, Floats, K, Numbers, Tensor, TensorBase, like, wrap
 from ..core.kinds import D1, D2, Bool, Float, Int, X
@@ -18,23 +19,20 @@ BINARY = Family(
         "add": "`x + y`. Torch: `torch.add`.",
         "sub": "`x - y`. Torch: `torch.sub`.",
         "mul": "`x * y`. Torch: `torch.mul`.",
+        "div": "`x / y`; Int truncates toward zero."
+        ' Torch: `torch.div`, for Int with `rounding_mode="trunc"`.'
+        " Differs: equal ranks, no promotion: Int stays Int; `scalar / x` is for Float, as `x.recip() * scalar`.",
+        "remainder": "`x % y`, floor modulo, with the sign of the divisor. Torch: `torch.remainder`.",
     },
     shapes="`[..], [..] -> [..]`, sizes equal or 1",
     differs="equal ranks, no promotion",
-    aliases={"add": "__add__ __radd__", "sub": "__sub__", "mul": "__mul__ __rmul__"},
-)
-DIVISIONS = Family(
-    BINARY.template,
-    BINARY.signature,
-    {
-        "div": "Quotient, element by element; Int truncates toward zero. `[..] / [..] -> [..]`, sizes equal or 1."
-        ' Torch: `torch.div`, for Int with `rounding_mode="trunc"`.'
-        " Differs: equal ranks, no promotion: Int stays Int; `scalar / x` is for Float, as `x.recip() * scalar`.",
-        "remainder": "Floor modulo, with the sign of the divisor. `[..] % [..] -> [..]`, sizes equal or 1."
-        " Torch: `torch.remainder`.",
+    aliases={
+        "add": "__add__ __radd__",
+        "sub": "__sub__",
+        "mul": "__mul__ __rmul__",
+        "div": "__truediv__",
+        "remainder": "__mod__",
     },
-    differs="equal ranks, no promotion",
-    aliases={"div": "__truediv__", "remainder": "__mod__"},
 )
 POWER = Family(
     templates.binary_in_autocast,
@@ -101,7 +99,7 @@ PAIRS = Family(
 )
 
 
-@methods(BINARY, DIVISIONS, POWER, UNARY, SQUARE, WITH_SCALAR, CLAMP_MIN, CLAMP_MAX, PAIRS)
+@methods(BINARY, POWER, UNARY, SQUARE, WITH_SCALAR, CLAMP_MIN, CLAMP_MAX, PAIRS)
 class NumericMethods(TensorBase[B, D, K]):
     """Arithmetic, its operators, and bounds. A scalar is converted to the dtype of the tensor."""
 
@@ -129,10 +127,13 @@ class NumericMethods(TensorBase[B, D, K]):
         spec = self.spec
         if type(min) is not float or type(max) is not float or spec.kind is not Float:
             min, max = scalar("clamp", spec, min), scalar("clamp", spec, max)
+        out = new(spec.tensor)
         try:
-            return wrap(spec.ops.clamp(self.inner, min, max), spec)
+            out.inner = spec.ops.clamp(self.inner, min, max)
         except Exception as error:
             fail("clamp", error, self.inner)
+        out.spec = spec
+        return out
 
 
 def _reflected(name: str, tensor: Any, other: Any) -> Any:

@@ -42,13 +42,13 @@ class NumericMethods(TensorBase[B, D, K]):
     __mul__ = mul
     __rmul__ = mul
     def div(self: Numbers[X], other: Tensor[B, D, K] | torch.Tensor | X) -> Tensor[B, D, K]:
-        """Quotient, element by element; Int truncates toward zero. `[..] / [..] -> [..]`, sizes equal or 1.
+        """`x / y`; Int truncates toward zero. `[..], [..] -> [..]`, sizes equal or 1.
         Torch: `torch.div`, for Int with `rounding_mode="trunc"`. Differs: equal ranks, no promotion: Int stays Int;
         `scalar / x` is for Float, as `x.recip() * scalar`.
         """
     __truediv__ = div
     def remainder(self: Numbers[X], other: Tensor[B, D, K] | torch.Tensor | X) -> Tensor[B, D, K]:
-        """Floor modulo, with the sign of the divisor. `[..] % [..] -> [..]`, sizes equal or 1.
+        """`x % y`, floor modulo, with the sign of the divisor. `[..], [..] -> [..]`, sizes equal or 1.
         Torch: `torch.remainder`. Differs: equal ranks, no promotion.
         """
     __mod__ = remainder

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ..._torch_compat.compiler import new
 from ...errors import TensorValueError
 from ..core import templates
 from ..core.arguments import axis, each_dim, whole
@@ -155,7 +156,10 @@ class ReductionMethods(TensorBase[B, D, K]):
             dim = axis("Mean Dim", dim, spec.rank)
         if spec.kind is Int and not self.inner.shape[dim]:
             raise _no_mean("Mean Dim")
-        return like(spec.ops.mean_dim(self.inner, dim, True), spec)
+        out = new(spec.tensor)
+        out.inner = inner = spec.ops.mean_dim(self.inner, dim, True)
+        out.spec = spec if spec.wide or inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
+        return out
 
     def mean_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Means over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.mean(x, dims, keepdim=True)`.

@@ -7,7 +7,7 @@ import torch
 from torch.nn import Parameter
 
 from ...errors import TensorTypeError, TensorValueError
-from .base import like, wrap
+from .base import wrap
 from .dtypes import KINDS
 from .kinds import Bool, Float, Int, Kind
 from .spec import Spec, find_spec, title
@@ -109,15 +109,6 @@ def match(name: str, spec: Spec, other: Any) -> tuple[Any, Spec]:
 def operand(name: str, spec: Spec, other: Any) -> Any:
     """`other` as `match` gives it: a torch tensor, or a scalar in the kind of `spec`."""
     return match(name, spec, other)[0]
-
-
-def mixed(name: str, tensor: Any, other: Any) -> Any:
-    """A binary operation; the usual operand is checked faster by those methods that are called most."""
-    value, spec = match(name, tensor.spec, other)
-    try:
-        return like(getattr(spec.ops, name)(tensor.inner, value), spec)
-    except Exception as error:
-        fail(name, error, tensor.inner, value)
 
 
 def compare_mixed(name: str, tensor: Any, other: Any) -> Any:

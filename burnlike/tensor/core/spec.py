@@ -22,7 +22,7 @@ class Spec:
 
     __slots__ = (
         *("activation", "backend", "bool", "dtype", "family", "float", "index", "int", "kind", "module", "ops"),
-        *("rank", "ranks", "tensor", "torchs", "tracks"),
+        *("rank", "ranks", "tensor", "torchs", "tracks", "wide"),
     )
 
     backend: Backend  # where and with which functions its operations run
@@ -34,6 +34,7 @@ class Spec:
     activation: Any  # the backend's activation functions
     tracks: bool  # whether the backend is an Autodiff
     torchs: bool  # whether the backend's functions are torch's own, so that torch's need not go through its tables
+    wide: bool  # False for floats of 16 bits, which torch's autocast may turn into float32
     tensor: type[Any]  # the class of the tensors
     ranks: "tuple[Any, ...]"  # the Spec of each rank, all else the same
     family: "dict[torch.dtype, tuple[Any, ...]]"  # element type -> `ranks`, all of one backend
@@ -139,6 +140,7 @@ def _spec(backend: Backend, kind: type[Kind], rank: int, dtype: torch.dtype, ops
     spec = Spec()
     spec.backend, spec.kind, spec.rank, spec.dtype, spec.ops = backend, kind, rank, dtype, ops
     spec.tracks, spec.tensor = backend.ad_enabled, tensor
+    spec.wide = kind is not Float or dtype.itemsize > 2
     return spec
 
 

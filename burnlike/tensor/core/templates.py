@@ -42,7 +42,7 @@ def unary_in_autocast(self: Any) -> Any:
     spec = self.spec
     out = new(spec.tensor)
     out.inner = inner = spec.ops.operation(self.inner)
-    out.spec = spec if inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
+    out.spec = spec if spec.wide or inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
     return out
 
 
@@ -84,7 +84,7 @@ def binary_in_autocast(self: Any, other: Any) -> Any:
         out.inner = inner = spec.ops.operation(self.inner, other)
     except Exception as error:
         fail("operation", error, self.inner, other)
-    out.spec = result if inner.dtype is result.dtype else result.family[inner.dtype][result.rank]
+    out.spec = result if result.wide or inner.dtype is result.dtype else result.family[inner.dtype][result.rank]
     return out
 
 
@@ -99,7 +99,7 @@ def with_scalar(self: Any, scalar: Any) -> Any:
         out.inner = inner = spec.ops.operation(self.inner, scalar)
     except Exception as error:
         fail("operation", error, self.inner)
-    out.spec = spec if inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
+    out.spec = spec if spec.wide or inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
     return out
 
 
@@ -165,7 +165,7 @@ def total(self: Any, dim: None = None, keepdim: None = None) -> Any:
     out.inner = inner = (
         spec.ops.operation_dim(self.inner, 0, True) if spec.rank == 1 else spec.ops.operation(self.inner)
     )
-    out.spec = spec.ranks[1] if inner.dtype is spec.dtype else spec.family[inner.dtype][1]
+    out.spec = spec.ranks[1] if spec.wide or inner.dtype is spec.dtype else spec.family[inner.dtype][1]
     return out
 
 
@@ -176,7 +176,7 @@ def total_dim(self: Any, dim: Any) -> Any:
         dim = axis("Title", dim, spec.rank)
     out = new(spec.tensor)
     out.inner = inner = spec.ops.operation(self.inner, dim, True)
-    out.spec = spec if inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
+    out.spec = spec if spec.wide or inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
     return out
 
 
@@ -187,7 +187,7 @@ def running(self: Any, dim: Any) -> Any:
         dim = axis("Title", dim, spec.rank)
     out = new(spec.tensor)
     out.inner = inner = spec.ops.operation(self.inner, dim)
-    out.spec = spec if inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
+    out.spec = spec if spec.wide or inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
     return out
 
 
@@ -274,5 +274,5 @@ def activation_along(x: Any, dim: Any) -> Any:
         dim = axis("Title", dim, spec.rank)
     out = new(spec.tensor)
     out.inner = inner = spec.activation.operation(x.inner, dim)
-    out.spec = spec if inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
+    out.spec = spec if spec.wide or inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
     return out

@@ -5,6 +5,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import torch
 
+from ..._torch_compat.compiler import new
 from ...errors import TensorTypeError, TensorValueError, nearest
 from ..core.arguments import axis
 from ..core.base import B2, K2, B, Below, D, E, K, Numeric, Tensor, TensorBase, derive, wrap
@@ -93,10 +94,13 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         index = taken.inner if fits else index_of("gather", indices, spec.index)
         if spec.rank > 1 and inner.shape != index.shape:
             _check_along("Gather", dim, inner.shape, index.shape)
+        out = new(spec.tensor)
         try:
-            return wrap(spec.ops.gather(inner, dim, index), spec)
+            out.inner = spec.ops.gather(inner, dim, index)
         except Exception as error:
             fail("gather", error, inner, index)
+        out.spec = spec
+        return out
 
     @overload
     def take(self, dim: int, indices: "Tensor[B, D1, Int]") -> "Tensor[B, D, K]": ...

@@ -47,7 +47,7 @@ class MaskMethods(TensorBase[B, D, K]):
         fits = type(other) is spec.tensor and other.spec is spec
         values = other.inner if fits else tensor_operand("mask_where", spec, other)
         try:
-            return like(spec.ops.mask_where(inner, where, values), spec)
+            return (wrap if fits else like)(spec.ops.mask_where(inner, where, values), spec)
         except Exception as error:
             fail("mask_where", error, inner, where, values)
 

@@ -105,7 +105,7 @@ class TorchMethods(TensorBase[B, D, K]):
         return wrap(_finished(self).pin_memory(), self.spec)
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if not isinstance(getattr(type(self), name, None), _Refused)]
+        return [name for name in object.__dir__(self) if not isinstance(getattr(type(self), name, None), _Refused)]
 
     def __len__(self) -> int:
         return self.inner.shape[0]

@@ -143,17 +143,18 @@ def _unwrap(value: Any, specs: list[Spec]) -> Any:
 
 def _rewrap(value: Any, spec: Spec, name: str) -> Any:
     if isinstance(value, torch.Tensor):
-        if value.ndim == 0:
-            value = value.reshape(1)
+        rank = value.ndim
+        if rank == 0:
+            value, rank = value.reshape(1), 1
         ranks = spec.family.get(value.dtype)
-        if ranks is None or value.ndim > MAX_RANK:
-            what = f"rank {value.ndim}" if ranks else f"{value.dtype}"
+        if ranks is None or rank > MAX_RANK:
+            what = f"rank {rank}" if ranks else f"{value.dtype}"
             raise TensorValueError(title(name), f"the result has {what}, which has no typed form; call it on x.inner")
         is_plain = value.device == spec.backend.device and value.layout is torch.strided and not value.is_nested
         if not is_plain or (value.requires_grad and not spec.tracks):
             return spec.tensor(value, spec.backend)  # which refuses it, or detaches
         out = new(spec.tensor)
-        out.inner, out.spec = value, ranks[value.ndim]
+        out.inner, out.spec = value, ranks[rank]
         return out
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
         # What packs sequences keeps the number of rows of each step on the host, as a torch tensor.

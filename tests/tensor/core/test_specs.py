@@ -173,3 +173,51 @@ def test_what_operations_of_two_element_types_make_in_autocast(faults: Faults, n
             result = BINARY[name](x, y)
             assert result.spec.dtype is result.inner.dtype
     assert not faults, "\n".join(sorted(faults))
+
+
+class Calls(TorchFunctionMode):
+    """The names of the functions and attributes of torch's tensors that are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "function"),
+    [
+        ("exp", (), "exp"),
+        ("powf_scalar", (2.5,), "pow"),
+        ("clamp", (-1.0, 1.0), "clamp"),
+        ("mul_scalar", (2.0,), "mul"),
+        ("sum_dim", (1,), "sum"),
+        ("mean_dim", (1,), "mean"),
+        ("cumsum", (1,), "cumsum"),
+    ],
+)
+def test_an_operation_in_float32_reads_nothing_of_its_result(
+    name: str, arguments: tuple[float, ...], function: str
+) -> None:
+    x = Tensor(torch.ones(2, 3), Cpu())
+    with Calls() as calls:
+        getattr(x, name)(*arguments)
+    assert calls.names == [function]
+
+
+def test_a_mask_reads_nothing_of_its_result() -> None:
+    x = Tensor(torch.ones(2, 3), Cpu())
+    mask = x.greater(0.5)
+    with Calls() as calls:
+        x.mask_where(mask, x)
+        x.mask_fill(mask, 0.5)
+    assert calls.names == ["where", "masked_fill"]
+
+
+def test_the_parts_of_the_class_are_no_bases_of_it() -> None:
+    assert len(Tensor.__mro__) == 4  # itself, TensorBase, Generic, object: Python searches them at each operation
+    assert Tensor.add.__qualname__ == "NumericMethods.add"
+    assert type(Tensor(torch.ones(2), Cpu()).add(1.0)) is Tensor
