@@ -55,7 +55,7 @@ class Linear(KeepsType, Layer):
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_input] -> [..., d_output]`. Raises ShapeError if the last dimension of x is not `d_input`."""
-        adapted = adapter_of(self, "weight", Lora, Dequantized) if "parametrizations" in self._modules else None
+        adapted = adapter_of(self, Lora, Dequantized) if "parametrizations" in self._modules else None
         if adapted is not None:
             lora, base = adapted
             expect_shape(self, x, "...", base.shape[0])
@@ -75,7 +75,7 @@ class Linear(KeepsType, Layer):
 
 def unmerged_weight(layer: Linear) -> Tensor:
     """The weight, or the tensor of its shape and type from which LoRA or rounding to bytes would compute it."""
-    adapted = adapter_of(layer, "weight", Lora, Dequantized)
+    adapted = adapter_of(layer, Lora, Dequantized)
     return layer.weight if adapted is None else adapted[1]
 
 

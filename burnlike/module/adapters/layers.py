@@ -89,7 +89,7 @@ class Lora(Reparameterization):
         """The layer's result without its sum of weights; None for a layer of another kind, or watched by hooks."""
         kind = kind_of(layer_class)
         inputs = (*arguments, *keywords.values())
-        if kind is None or len(inputs) != 1 or (adapted := adapter_of(layer, "weight", Lora)) is None:
+        if kind is None or len(inputs) != 1 or (adapted := adapter_of(layer, Lora)) is None:
             return None
         base, bias = adapted[1], cast("Tensor | None", getattr(layer, "bias", None))
         if kind == "embedding":
@@ -173,7 +173,7 @@ class Dequantized(Reparameterization):
         kind, inputs = kind_of(layer_class), (*arguments, *keywords.values())
         if kind in (None, "embedding") or len(inputs) != 1:
             return None
-        if (adapted := adapter_of(layer, "weight", Dequantized)) is None:
+        if (adapted := adapter_of(layer, Dequantized)) is None:
             return None
         bias = cast("Tensor | None", layer.bias)
         return self.linear(inputs[0], adapted[1], bias, outputs_first=kind == "linear")
@@ -228,12 +228,12 @@ class _FrozenLinear(torch.autograd.Function):
 A = TypeVar("A", bound=Reparameterization)
 
 
-def adapter_of(module: nn.Module, name: str, *kinds: type[A]) -> tuple[A, Tensor] | None:
-    """The adapter of the parameter `name`, of one of some classes, and its base, for layers that need not make its sum.
+def adapter_of(module: nn.Module, *kinds: type[A]) -> tuple[A, Tensor] | None:
+    """The adapter of the weight, of one of some classes, and its base, for layers that need not make its sum.
 
     None if there is none, if another parametrization lies above it, or if hooks are to see the sum.
     """
-    list_of = parametrizations_of(module).get(name)
+    list_of = parametrizations_of(module).get("weight")
     if list_of is None or len(list_of._modules) != 1:
         return None
     lora = list_of._modules["0"]

@@ -42,7 +42,7 @@ class TokenRows(Reparameterization):
     def layer_forward(self, layer: nn.Module, layer_class: type, *arguments: Any, **keywords: Any) -> Tensor | None:
         """The layer's result without a copy of its table; None for a layer of another kind, or watched by hooks."""
         kind, inputs = kind_of(layer_class), (*arguments, *keywords.values())
-        if len(inputs) != 1 or (adapted := adapter_of(layer, "weight", TokenRows)) is None:
+        if len(inputs) != 1 or (adapted := adapter_of(layer, TokenRows)) is None:
             return None
         if kind == "embedding" and not layer.scale_grad_by_freq:
             padding: Any = layer.padding_idx

@@ -107,10 +107,10 @@ def sizes_after(layer: ModuleConfig, before: Sizes, path: str, problems: Problem
     return before if facts.keeps == "all" else {}
 
 
-def chain_sizes(layers: Any, path: str = "layers") -> Iterable[tuple[str, str]]:
+def chain_sizes(layers: Any) -> Iterable[tuple[str, str]]:
     """Mismatches among layers in a row, each with its path in their config."""
     problems: Problems = []
-    _chain(layers, {}, path.removesuffix("layers").removesuffix("."), problems)
+    _chain(layers, {}, "", problems)
     return problems
 
 
