@@ -325,16 +325,18 @@ from .recurrent.configs import (
     RnnConfig as RnnConfig,
 )
 from .recurrent.recurrence import GateController as GateController
-from .recurrent.recurrent import BiGru as BiGru, BiLstm as BiLstm, BiRnn as BiRnn, Gru as Gru, Lstm as Lstm, Rnn as Rnn
-from .recurrent.states import LstmState as LstmState, RnnState as RnnState
+from .recurrent.recurrent import (
+    BiGru as BiGru,
+    BiLstm as BiLstm,
+    BiRnn as BiRnn,
+    Gru as Gru,
+    Lstm as Lstm,
+    LstmState as LstmState,
+    Rnn as Rnn,
+    RnnState as RnnState,
+)
 from .roles import ActivationConfig as ActivationConfig, NormalizationConfig as NormalizationConfig
 from .similarity import CosineSimilarity as CosineSimilarity, PairwiseDistance as PairwiseDistance
-from .transformer.caches import (
-    TransformerDecoderAutoregressiveCache as TransformerDecoderAutoregressiveCache,
-    TransformerDecoderLayerAutoregressiveCache as TransformerDecoderLayerAutoregressiveCache,
-    TransformerEncoderAutoregressiveCache as TransformerEncoderAutoregressiveCache,
-    TransformerEncoderLayerAutoregressiveCache as TransformerEncoderLayerAutoregressiveCache,
-)
 from .transformer.configs import (
     GatedFeedForwardConfig as GatedFeedForwardConfig,
     MixtureOfExpertsConfig as MixtureOfExpertsConfig,
@@ -350,7 +352,11 @@ from .transformer.feed_forward import (
 )
 from .transformer.transformer import (
     TransformerDecoder as TransformerDecoder,
+    TransformerDecoderAutoregressiveCache as TransformerDecoderAutoregressiveCache,
     TransformerDecoderLayer as TransformerDecoderLayer,
+    TransformerDecoderLayerAutoregressiveCache as TransformerDecoderLayerAutoregressiveCache,
     TransformerEncoder as TransformerEncoder,
+    TransformerEncoderAutoregressiveCache as TransformerEncoderAutoregressiveCache,
     TransformerEncoderLayer as TransformerEncoderLayer,
+    TransformerEncoderLayerAutoregressiveCache as TransformerEncoderLayerAutoregressiveCache,
 )

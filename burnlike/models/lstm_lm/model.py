@@ -11,7 +11,7 @@ from ...nn.configs import DropoutConfig, EmbeddingConfig, LinearConfig
 from ...nn.initializers.configs import Uniform
 from ...nn.layer import expect_shape
 from ...nn.recurrent.configs import LstmConfig
-from ...nn.recurrent.states import LstmState
+from ...nn.recurrent.recurrent import LstmState
 from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, gathers_as_forward, generate
 from .configs import LstmLmConfig

@@ -16,8 +16,7 @@ from ..divided_sequence import divided
 from ..layer import FromConfig, expect_shape
 from ..linear import unmerged_weight
 from ..norm.configs import RmsNormConfig
-from .attend import HEADS, KeyValueCache, attend_visible, split_heads
-from .attend_divided import attend_parts
+from .attend import HEADS, KeyValueCache, attend_parts, attend_visible, split_heads
 from .configs import CausalAttentionConfig
 from .masks import causally_visible, hidden_keys
 from .rotary_encoding import RotaryEncoding

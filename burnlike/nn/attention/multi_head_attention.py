@@ -18,8 +18,7 @@ from ..initializers.configs import KaimingUniform
 from ..layer import FromConfig, Layer, expect_shape, shape_error
 from ..tensor_source import TensorSource
 from ..torch_counterpart import Counterpart, refuse
-from .attend import HEADS, TensorCache, attend, split_heads
-from .attend_divided import whole_keys
+from .attend import HEADS, TensorCache, attend, split_heads, whole_keys
 from .configs import CrossAttentionConfig, MultiHeadAttentionConfig
 from .masks import hidden_keys
 
