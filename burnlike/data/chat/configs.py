@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from ..sources.splits import Unlabeled
     from .codec import ChatCodec
     from .formats import Conversation
-    from .preferences import PreferenceData
-    from .prompts import PromptData
+    from .preferences import PreferenceData, PromptData
     from .splits import ChatData
 
 RowFormat = Literal["messages", "prompt_completion", "alpaca", "sharegpt"]
@@ -135,7 +134,7 @@ class ConversationsConfig(DatasetConfig[Built]):
 
     def prompt_in(self, row: Mapping[str, Any]) -> "Conversation":
         """The messages of a row before its answer; a WrongRow or a DataError where it has none."""
-        from .prompts import format_of_prompts
+        from .preferences import format_of_prompts
 
         return format_of_prompts(row).read(row)
 
@@ -181,7 +180,7 @@ class PreferencesConfig(ConversationsConfig["PreferenceData"], tag="Preferences"
         return whole_conversations(self, sources, directory)
 
 
-class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".prompts:PromptData"):
+class PromptsConfig(ConversationsConfig["PromptData"], tag="Prompts", builds=".preferences:PromptData"):
     """Prompts, as the chat template of a tokenizer writes them, whose answers a model writes while it trains.
 
     Rows have `prompt` (a text or messages), `messages`, `conversations`, `instruction` and `input`, or `question`, and

@@ -19,7 +19,7 @@ import torch
 from burnlike.cli.main import main
 from burnlike.data import ChatConfig, DataLoader, StreamConfig
 from burnlike.data.sources import parquet
-from burnlike.data.streams import encoders as tokenized
+from burnlike.data.streams import stream as tokenized
 from burnlike.data.streams.files import made
 from burnlike.data.streams.parts import STRETCH, BlockOrder, Interleave
 from burnlike.errors import ConfigError, DataError
