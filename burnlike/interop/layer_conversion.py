@@ -32,8 +32,7 @@ from ..module.identity.param_id import ParamId
 from ..nn.tensor_source import TensorRecipe, whole
 from ..nn.torch_counterpart import AnyLibrary, Counterpart
 from .fused.forwards import is_written_in, stock_forward
-from .registered_classes import registered
-from .special_layers import INPLACE, READERS, Linear, plain_class
+from .registered_classes import INPLACE, READERS, Linear, plain_class, registered
 from .torch_counterparts import KEPT, burnlike_layers, of_burnlike, of_torch, torch_layers
 
 ORIGIN = "_torch_layer"

@@ -22,7 +22,7 @@ from transformers.models.llama import modeling_llama
 from burnlike.errors import AutodiffError
 from burnlike.interop import fuse
 from burnlike.interop.fused import experts, functions
-from burnlike.interop.fused.eager_attention import LazyWeights, with_soft_cap
+from burnlike.interop.fused.replacements import LazyWeights, with_soft_cap
 from burnlike.interop.fused.rotations import Rotation, rotating, rotation_of
 from burnlike.ops import native_status
 

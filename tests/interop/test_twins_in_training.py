@@ -14,7 +14,7 @@ from torch.nn import functional
 from burnlike import nn as layers
 from burnlike.errors import NoCounterpartError
 from burnlike.interop import from_torch, register_twin, to_torch
-from burnlike.interop.special_layers import INPLACE
+from burnlike.interop.registered_classes import INPLACE
 from burnlike.interop.torch_counterparts import of_torch
 from burnlike.module import params
 from burnlike.record import NamedMpkFileRecorder, Record

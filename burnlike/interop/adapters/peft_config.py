@@ -13,8 +13,7 @@ from torch import nn
 from ..._patterns import Pattern, pattern_problem
 from ..._regular_file import read_regular
 from ...errors import ModuleTreeError, RecordFormatError, RecordIOError, nearest
-from .adding import AdapterOptions
-from .first_values import KEEP_WEIGHTS
+from .adding import KEEP_WEIGHTS, AdapterOptions
 from .layers import (
     ALL_LINEAR,
     AdaptedLayer,

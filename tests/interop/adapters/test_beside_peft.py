@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from burnlike.errors import ArgumentError, ModuleTreeError, RecordFormatError
 from burnlike.interop import load_adapter, merge_adapters, save_adapter
-from burnlike.interop.adapters.adding import AdapterOptions, add_adapters
-from burnlike.interop.adapters.first_values import first_factors
+from burnlike.interop.adapters.adding import AdapterOptions, add_adapters, first_factors
 from burnlike.interop.adapters.layers import select, select_experts
 from burnlike.models import LoRAConfig, PretrainedConfig
 from burnlike.module import ParamGroup
