@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from burnlike import constant, mlax
 from burnlike.errors import ArgumentError, ModuleTreeError, StructureMismatchError
-from burnlike.random.philox import philox
+from burnlike.random.key import philox
 
 from .samples import Bar, Counter, Foo, paths, tensors, values
 

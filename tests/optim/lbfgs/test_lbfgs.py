@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import burnlike as bl
 from burnlike.errors import ArgumentError, ConfigError, ShapeError, TrainingError
 from burnlike.optim import GradientsParams, Lbfgs, LbfgsConfig, ModuleLearningRate
-from burnlike.optim.lbfgs.line_search import Sample, cubic_interpolate, strong_wolfe
+from burnlike.optim.lbfgs.lbfgs import Sample, cubic_interpolate, strong_wolfe
 
 from .problems import Point, closure_of, convex, rosenbrock, values_of
 

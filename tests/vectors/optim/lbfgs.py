@@ -7,7 +7,7 @@ import torch
 
 from burnlike import nn as layers
 from burnlike.optim import GradientsParams, Lbfgs
-from burnlike.optim.lbfgs.line_search import Sample, cubic_interpolate, strong_wolfe
+from burnlike.optim.lbfgs.lbfgs import Sample, cubic_interpolate, strong_wolfe
 from tests.burn_configs import lbfgs_config
 
 from ..problems import UnknownError
