@@ -78,12 +78,13 @@ from .tasks.language_model import (
     sample as sample,
 )
 from .tasks.preferences import (
+    Dpo as Dpo,
+    Kto as Kto,
     Orpo as Orpo,
     Reward as Reward,
     SimPo as SimPo,
     rewards_of as rewards_of,
 )
-from .tasks.references import Dpo as Dpo, Kto as Kto
 from .tasks.rewards import reward_function as reward_function
 from .tasks.supervised import (
     Classification as Classification,

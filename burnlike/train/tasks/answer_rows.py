@@ -17,7 +17,7 @@ from ...module.torch_objects.wrappers import unwrap
 from ...nn.attention.shared_prompts import SharedPrompts, prompts_shared
 from ..learner.computing import CheckpointedForward
 from ..learner.steps import evaluation_mode
-from ..parallel.transformers_attention import dependence_on_length, sharing_prompts
+from ..parallel.part_of_model import dependence_on_length, sharing_prompts
 from .preferences import has_no_values, log_probabilities_of, token_log_probabilities
 from .token_batches import logits_and_addition, logits_tolerance
 

@@ -11,8 +11,7 @@ from ...nn.containers.layer_facts import NAMED, name_problem
 if TYPE_CHECKING:
     from .generative import Adversarial, Networks, VariationalAutoencoder
     from .language_model import LanguageModel
-    from .preferences import Orpo, Reward, SimPo
-    from .references import Dpo, Kto
+    from .preferences import Dpo, Kto, Orpo, Reward, SimPo
     from .supervised import Classification, ModelLoss, Regression, Segmentation
     from .task import LoraFineTuning
     from .tokens import MaskedLanguageModel, SequenceToSequence, TokenClassification
@@ -153,7 +152,7 @@ class SequenceToSequenceConfig(TaskConfig["SequenceToSequence"], tag="SequenceTo
     end_token: Token | None = None
 
 
-class DpoConfig(TaskConfig["Dpo"], tag="Dpo", builds=".references"):
+class DpoConfig(TaskConfig["Dpo"], tag="Dpo", builds=".preferences"):
     """Direct preference optimization (Rafailov et al. 2023): of pairs of answers the model prefers the chosen one.
 
     The reference is the model with its adapters off, or with its first weights (`reference: kept`). Lines of metrics
@@ -182,7 +181,7 @@ class DpoConfig(TaskConfig["Dpo"], tag="Dpo", builds=".references"):
             yield "label_smoothing", f"is of the loss sigmoid, and this is {self.loss}; leave it out"
 
 
-class KtoConfig(TaskConfig["Kto"], tag="Kto", builds=".references"):
+class KtoConfig(TaskConfig["Kto"], tag="Kto", builds=".preferences"):
     """Kahneman-Tversky optimization (Ethayarajh et al. 2024): single answers, of which some are desirable.
 
     Pairs of answers count as a desirable and an undesirable one. Lines of metrics have `kl`, `rewards_chosen`,

@@ -17,8 +17,7 @@ from burnlike.errors import ConfigError
 from burnlike.models import DecoderLmConfig, PretrainedConfig
 from burnlike.record import open_record, save
 from burnlike.train.export.exporting import export
-from burnlike.train.export.gguf_blocks import q4_k
-from burnlike.train.export.gguf_vocabulary import _of_content
+from burnlike.train.export.gguf_file import _of_content, q4_k
 from burnlike.train.export.source import source_of_config
 
 from ...data.chat.samples import MARKED, conversations, tokenizer_in, write_lines

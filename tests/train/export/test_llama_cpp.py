@@ -180,7 +180,7 @@ def test_rows_of_4_bits_are_as_near_as_those_of_llama_cpp() -> None:
     import gguf
     import llama_cpp
 
-    from burnlike.train.export.gguf_blocks import q4_k
+    from burnlike.train.export.gguf_file import q4_k
 
     library = ctypes.CDLL(str(Path(str(llama_cpp.__file__)).parent / "lib" / "libggml-base.so"))
     weight = torch.randn(64, 512, generator=torch.Generator().manual_seed(1))

@@ -14,7 +14,7 @@ from burnlike.errors import ConfigError, DataError
 from burnlike.interop import save_adapter
 from burnlike.models import LoRAConfig, PretrainedConfig
 from burnlike.train import Dpo, Kto, KtoConfig, Orpo
-from burnlike.train.tasks.references import mismatched
+from burnlike.train.tasks.preferences import mismatched
 
 from ...data.chat.samples import tokenizer
 

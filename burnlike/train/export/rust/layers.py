@@ -9,7 +9,7 @@ from torch import nn
 
 from .... import nn as layers
 from ....errors import NoCounterpartError
-from ....interop.special_layers import plain_class
+from ....interop.registered_classes import plain_class
 from ....module import ModuleEnum
 from ....module.identity.field_metadata import meta_of
 from ....nn.padding import each
