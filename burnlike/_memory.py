@@ -16,13 +16,15 @@ _M_MMAP_MAX = -4
 @contextlib.contextmanager
 def collections_paused() -> Iterator[None]:
     """Leave garbage where it is while a command imports and builds: objects that stay are searched for it many times
-    over, which takes a tenth of torch's import.
+    over, which takes a tenth of torch's import. What a block leaves that imports torch is never searched.
     """
-    was_enabled = gc.isenabled()
+    was_enabled, is_loaded = gc.isenabled(), "torch" in sys.modules
     gc.disable()
     try:
         yield
     finally:
+        if "torch" in sys.modules and not is_loaded:
+            gc.freeze()
         if was_enabled:
             gc.enable()
 

@@ -29,8 +29,6 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Replicated", "fake_processes", "group_of", "resizes_seen"]
-
 
 @contextmanager
 def fake_processes(world_size: int, rank: int, broadcasts: dict[int, Any] | None = None) -> Iterator[None]:

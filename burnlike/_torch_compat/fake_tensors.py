@@ -20,19 +20,6 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import _disable_current_modes
 
-__all__ = [
-    "NEEDS_VALUES",
-    "READS_NUMBER",
-    "active_mode",
-    "fake_of",
-    "is_fake",
-    "is_plain",
-    "memory_of",
-    "new_mode",
-    "unlogged",
-    "with_values",
-]
-
 NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 """What an operation raises that would need the values of fake tensors. Without the names, nothing is forecast."""
 

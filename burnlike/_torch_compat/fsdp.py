@@ -39,7 +39,7 @@ def sharded(module: nn.Module, name: str, shown: Tensor) -> Tensor:
     if MANAGED not in module.__dict__:
         return shown
     param = _fsdp_param(module, name)
-    return param.sharded_param if param is not None and _is_copy(param, shown) else shown
+    return param.sharded_param if param is not None and any(copy is shown for copy in _copies(param)) else shown
 
 
 def sharded_forms() -> dict[int, Tensor]:
@@ -105,10 +105,6 @@ def _copies(param: Any) -> list[Tensor]:
     return [copy for copy in copies if copy is not None]
 
 
-def _is_copy(param: Any, shown: Tensor) -> bool:
-    return any(copy is shown for copy in _copies(param))
-
-
 def _fsdp_param(module: nn.Module, name: str) -> Any:
     """Torch's FSDPParam of `module.name`; None where it is not sharded."""
     param_by_name = module.__dict__.get(_FOUND)
@@ -121,17 +117,12 @@ def _fsdp_param(module: nn.Module, name: str) -> Any:
         # For all modules at once: to look for each by itself takes time that grows with the square of their number.
         for group in _groups():
             for param in group.fsdp_params:
-                for holder, its_name in _holders(param):
+                info = param._module_info
+                tied = zip(info.shared_modules, info.shared_param_names, strict=True)
+                for holder, its_name in ((info.module, info.param_name), *tied):
                     holder.__dict__.setdefault(_FOUND, _Found())[its_name] = param
         param_by_name = module.__dict__.get(_FOUND) or {}
     return param_by_name.get(name)
-
-
-def _holders(param: Any) -> Iterator[tuple[nn.Module, str]]:
-    """The module and attribute that hold a parameter; of a tied one several."""
-    info = param._module_info
-    yield info.module, info.param_name
-    yield from zip(info.shared_modules, info.shared_param_names, strict=True)
 
 
 def _groups() -> list[Any]:

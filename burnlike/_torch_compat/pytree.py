@@ -5,31 +5,18 @@ torch has no public module for them. Without them, modules and typed tensors cou
 """
 
 from torch.utils._pytree import (
-    SUPPORTED_NODES,
-    GetAttrKey,
-    MappingKey,
-    TreeSpec,
+    SUPPORTED_NODES as SUPPORTED_NODES,
+    GetAttrKey as GetAttrKey,
+    MappingKey as MappingKey,
+    TreeSpec as TreeSpec,
     _broadcast_to_and_flatten as broadcast_prefix,
-    register_pytree_node,
-    tree_flatten,
-    tree_flatten_with_path,
-    tree_leaves,
-    tree_map,
-    tree_map_only,
-    tree_unflatten,
+    register_pytree_node as register_pytree_node,
+    tree_flatten as tree_flatten,
+    tree_flatten_with_path as tree_flatten_with_path,
+    tree_leaves as tree_leaves,
+    tree_map as tree_map,
+    tree_map_only as tree_map_only,
+    tree_unflatten as tree_unflatten,
 )
 
-__all__ = [
-    "SUPPORTED_NODES",
-    "GetAttrKey",
-    "MappingKey",
-    "TreeSpec",
-    "broadcast_prefix",
-    "register_pytree_node",
-    "tree_flatten",
-    "tree_flatten_with_path",
-    "tree_leaves",
-    "tree_map",
-    "tree_map_only",
-    "tree_unflatten",
-]
+__all__ = ["broadcast_prefix"]

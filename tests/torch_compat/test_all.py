@@ -16,13 +16,16 @@ FILES = sorted(path.stem for path in Path(_torch_compat.__file__).parent.glob("[
 
 
 def names_in(file: str) -> set[str]:
-    """What a file of `_torch_compat` hands on: its functions and constants, and the names in `__all__`."""
+    """The names of a file of `_torch_compat` for others: functions, classes, constants, and some of torch."""
     module = importlib.import_module(f"burnlike._torch_compat.{file}")
     tree = ast.parse(Path(module.__file__ or "").read_text())
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
     constants = {it.id for target in targets for it in ast.walk(target) if isinstance(it, ast.Name)}
-    names = {*functions, *constants, *getattr(module, "__all__", ())}
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and not node.level]
+    handed_on = {alias.name for node in imports for alias in node.names if alias.name == alias.asname}
+    names = {*functions, *constants, *handed_on, *getattr(module, "__all__", ())}
     return {name for name in names if not name.startswith("_") and len(name) > 1}
 
 

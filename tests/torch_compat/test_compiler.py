@@ -1,14 +1,17 @@
-"""Shapes on the meta device without torch's compiler."""
+"""Shapes on the meta device without torch's compiler and symbols."""
 
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental import symbolic_shapes
 
-from burnlike._torch_compat.compiler import bound_method, compiler_left_out, is_exporting, new
+from burnlike._torch_compat.compiler import _OF_NUMBERS, bound_method, compiler_left_out, is_exporting, new
 from burnlike._torch_compat.dispatch import never_compile_alone
 
 SHAPES = """
@@ -21,7 +24,23 @@ x = torch.empty(2, 4, 8, 16, device="meta")
 with compiler_left_out():
     shapes = [functional.gelu(x).shape, functional.scaled_dot_product_attention(x, x, x).shape, (x @ x.mT).shape]
 assert shapes == [x.shape, x.shape, (2, 4, 8, 8)], shapes
-assert "torch._dynamo" not in sys.modules
+assert not {"torch._dynamo", "torch.fx.experimental.symbolic_shapes", "sympy"} & {*sys.modules}
+"""
+ASKS_FOR_MORE = """
+import torch
+from burnlike._torch_compat.compiler import compiler_left_out
+
+with compiler_left_out():
+    import sympy
+
+    kept, instead = sympy, sympy.Basic
+    from torch.fx.experimental.symbolic_shapes import expect_true, has_free_symbols, ShapeEnv
+symbol = ShapeEnv().create_unbacked_symint()
+assert has_free_symbols(symbol), "the true one is called"
+assert expect_true(symbol >= 0), "that of numbers takes symbols too"
+import sympy
+assert sympy is not kept
+assert kept.Basic is sympy.Basic is not instead
 """
 COMPILES = """
 compiled = torch.compile(lambda x: functional.gelu(x) + 1, backend="eager", fullgraph=True)
@@ -35,10 +54,10 @@ import torch
 with_torch = {name.partition(".")[0] for name in sys.modules}
 from burnlike.cli.main import main
 assert main(["{command}", "char_gpt_tiny", "--set", "training.epochs=1"]) == 0
-heavy = ("torch._dynamo", "torch._inductor", "torch.distributed.fsdp", "torch.utils.flop_counter")
+heavy = "_dynamo", "_inductor", "distributed.fsdp", "fx.experimental.symbolic_shapes", "utils.flop_counter"
 packages = {name.partition(".")[0] for name in sys.modules} - with_torch - {*sys.stdlib_module_names}
 packages = sorted(it for it in packages - {"cython_runtime"} if not it.startswith("_"))  # of an extension of theirs
-print(packages, [it for it in heavy if it in sys.modules], file=sys.stderr)
+print(packages, [it for it in heavy if f"torch.{it}" in sys.modules], file=sys.stderr)
 """
 
 
@@ -53,6 +72,34 @@ def test_compiler_left_out(tmp_path: Path) -> None:
     run(SHAPES + COMPILES, tmp_path)
 
 
+def test_code_that_asks_for_more_gets_the_true_modules(tmp_path: Path) -> None:
+    run(ASKS_FOR_MORE, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        *(
+            (name, (value,))
+            for name in ("expect_true", "guard_or_false", "guard_or_true", "statically_known_true")
+            for value in (True, False)
+        ),
+        ("is_nested_int", (3,)),
+        *((name, values) for name in ("sym_and", "sym_or") for values in product((True, False), repeat=3)),
+        ("sym_and", (True,)),
+        *(
+            ("sym_eq", pair)
+            for pair in [(2, 2), (2, 3), ((2, 3), (2, 3)), ((2, 3), (2,)), ((2, 3), torch.Size((2, 4)))]
+        ),
+    ],
+)
+def test_functions_of_sizes(name: str, values: tuple[Any, ...]) -> None:
+    """Of plain numbers, what torch's own gives."""
+    compute = _OF_NUMBERS[name]
+    expected = getattr(symbolic_shapes, name)(*values)
+    assert (compute(*values), type(compute(*values))) == (expected, type(expected))
+
+
 def test_a_compiler_that_is_there_stays() -> None:
     import torch._dynamo as compiler
 
@@ -62,11 +109,9 @@ def test_a_compiler_that_is_there_stays() -> None:
 
 @pytest.mark.parametrize("command", ["check", "train"])
 def test_commands_import_no_more_packages(command: str, tmp_path: Path) -> None:
-    """Beside those of `import torch`: each costs every start of a training. Torch needs sympy for its meta device."""
-    assert (
-        run(COMMAND.replace("{command}", command), tmp_path).splitlines()[-1]
-        == "['burnlike', 'mpmath', 'msgspec', 'sympy', 'yaml'] []"
-    )
+    """Beside those of `import torch`: each costs every start of a training."""
+    shown = run(COMMAND.replace("{command}", command), tmp_path).splitlines()[-1]
+    assert shown == "['burnlike', 'msgspec', 'yaml'] []"
 
 
 class Doubled(nn.Module):
