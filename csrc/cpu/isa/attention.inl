@@ -57,7 +57,7 @@ accumulate_t<Element> attention_dot(const Element* __restrict__ x, const Element
   using Accumulate = accumulate_t<Element>;
   constexpr int64_t lanes = kLanes<Accumulate>;
   const int64_t whole = count - count % lanes;
-  Accumulate sums[lanes] = {};
+  Lanes<Accumulate> sums;
   for (int64_t index = 0; index < whole; index += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
       sums[lane] += Accumulate(load(x[index + lane])) * Accumulate(load(y[index + lane]));

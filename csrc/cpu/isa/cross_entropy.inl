@@ -21,7 +21,7 @@ inline int64_t load_tile(
 template <bool kCapped, class Accumulate>
 inline Accumulate exponentials_of_tile(const Accumulate* tile, int64_t whole, Accumulate shift, Accumulate soft_cap) {
   constexpr int64_t lanes = kLanes<Accumulate>;
-  Accumulate sums[lanes] = {};
+  Lanes<Accumulate> sums;
   for (int64_t start = 0; start < whole; start += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
       sums[lane] += decay(capped<kCapped>(tile[start + lane], soft_cap) - shift);
@@ -35,7 +35,7 @@ template <bool kCapped, class Accumulate>
 inline Accumulate rest_of_tile(
     const Accumulate* tile, const Accumulate* weights, int64_t count, Accumulate target_logit, Accumulate soft_cap) {
   constexpr int64_t lanes = kLanes<Accumulate>;
-  Accumulate sums[lanes] = {};
+  Lanes<Accumulate> sums;
   for (int64_t start = 0; start < count; start += lanes) {
     const int64_t end = count - start < lanes ? count - start : lanes;
     for (int64_t lane = 0; lane < end; ++lane) {

@@ -36,7 +36,7 @@ inline void fill_columns(Element* __restrict__ y, int64_t begin, int64_t end, ac
 template <class Accumulate>
 inline Accumulate exponentials_of_lanes(Accumulate* values, int64_t whole, Accumulate largest) {
   constexpr int64_t lanes = kLanes<Accumulate>;
-  Accumulate sums[lanes] = {};
+  Lanes<Accumulate> sums;
   for (int64_t start = 0; start < whole; start += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
       values[start + lane] = decay(values[start + lane] - largest);
@@ -78,7 +78,7 @@ inline void masked_softmax_backward_row(
   constexpr int64_t lanes = kLanes<Accumulate>;
   const uint8_t* __restrict__ mask = seen.mask;
   const int64_t whole = seen.end - seen.end % lanes;
-  Accumulate products[lanes] = {};
+  Lanes<Accumulate> products;
   for (int64_t start = 0; start < whole; start += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const int64_t column = start + lane;

@@ -16,7 +16,7 @@ inline accumulate_t<Element> mean_of(const Element* x, int64_t width) {
   using Accumulate = accumulate_t<Element>;
   constexpr int64_t lanes = kLanes<Accumulate>;
   const int64_t whole = width - width % lanes;
-  Accumulate sums[lanes] = {};
+  Lanes<Accumulate> sums;
   for (int64_t column = 0; column < whole; column += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) sums[lane] += load(x[column + lane]);
   }
@@ -39,8 +39,8 @@ inline Moments<accumulate_t<Element>> moments_of(const Element* x, int64_t width
   const int64_t whole = width - width % lanes;
   Accumulate mean = 0;
   if constexpr (Norm::kCentered) mean = mean_of(x, width);
-  Accumulate squares[lanes] = {};
-  Accumulate rests[lanes] = {};
+  Lanes<Accumulate> squares;
+  Lanes<Accumulate> rests;
   for (int64_t column = 0; column < whole; column += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const Accumulate centered = load(x[column + lane]) - mean;
@@ -107,10 +107,10 @@ inline RowSums<accumulate_t<Element>> row_sums(
   // One pass for all of them, relative to the mean as it was summed at first; `moments_of` says what `rests` are for.
   Accumulate mean = 0;
   if constexpr (Norm::kCentered) mean = mean_of(x, width);
-  Accumulate squares[lanes] = {};
-  Accumulate rests[lanes] = {};
-  Accumulate dots[lanes] = {};
-  Accumulate slopes[lanes] = {};
+  Lanes<Accumulate> squares;
+  Lanes<Accumulate> rests;
+  Lanes<Accumulate> dots;
+  Lanes<Accumulate> slopes;
   for (int64_t column = 0; column < whole; column += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const Accumulate centered = load(x[column + lane]) - mean;
