@@ -1,5 +1,6 @@
 """Memory: what is free, to refuse what will not fit before it is allocated, and what the C allocator keeps."""
 
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -13,17 +14,28 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4
 
 
+_is_of_a_command = False
+
+
+def process_of_a_command() -> None:
+    """Say that this process runs one command and ends: garbage of imports may stay, also at the end of the process."""
+    global _is_of_a_command
+    _is_of_a_command = True
+    atexit.register(gc.freeze)
+
+
 @contextlib.contextmanager
 def collections_paused() -> Iterator[None]:
     """Leave garbage where it is while a command imports and builds: objects that stay are searched for it many times
-    over, which takes a tenth of torch's import. What a block leaves that imports torch is never searched.
+    over, which takes a tenth of torch's import. In the process of a command nothing of what there is after a block that
+    imports torch is ever searched.
     """
     was_enabled, is_loaded = gc.isenabled(), "torch" in sys.modules
     gc.disable()
     try:
         yield
     finally:
-        if "torch" in sys.modules and not is_loaded:
+        if _is_of_a_command and "torch" in sys.modules and not is_loaded:
             gc.freeze()
         if was_enabled:
             gc.enable()

@@ -3,10 +3,13 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import gc
-from burnlike._memory import collections_paused
+from burnlike._memory import collections_paused, process_of_a_command
 
+process_of_a_command()
 with collections_paused():
     assert not gc.isenabled()
     import json
@@ -22,6 +25,26 @@ assert gc.get_freeze_count() == frozen, "garbage of a later block is searched fo
 """
 
 
-def test_objects_of_torchs_import_are_never_searched() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+IN_A_PROGRAM = """
+import gc
+import weakref
+from burnlike.cli.main import main
+
+class Loop:
+    def __init__(self):
+        self.loop = self
+
+loop = Loop()
+of_loop = weakref.ref(loop)
+assert main(["check", "char_gpt_tiny"]) == 0
+assert gc.get_freeze_count() == 0
+del loop
+gc.collect()
+assert of_loop() is None, "garbage of the program stays"
+"""
+
+
+@pytest.mark.parametrize("program", [PROGRAM, IN_A_PROGRAM], ids=["command", "program"])
+def test_only_a_commands_own_process_never_searches_what_torchs_import_leaves(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

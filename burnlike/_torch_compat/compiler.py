@@ -2,9 +2,11 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -24,12 +26,18 @@ _OF_NUMBERS: dict[str, Callable[..., Any]] = {
 class _StandIn(ModuleType):
     """Stands for a module that takes long to import, and imports it for a name that it lacks."""
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__, self.__spec__ = list[str](), ModuleSpec(name, None)  # a package, for `_Parts`
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Python's own questions, such as for a package's path
+        if name.startswith("__") and name not in ("__all__", "__version__"):  # Python's own questions
             raise AttributeError(name)
         # Torch imports more functions of sizes than it calls for numbers.
-        is_function = self.__name__ == _SYMBOLS and name.islower()
-        return partial(_of_sizes, name) if is_function else _true(self.__name__, name)
+        if self.__name__ == _SYMBOLS and name.islower():
+            return partial(_of_sizes, name)
+        value = vars(self)[name] = _true(self.__name__, name)
+        return value
 
 
 def _of_sizes(name: str, *values: Any, **options: Any) -> Any:
@@ -39,14 +47,33 @@ def _of_sizes(name: str, *values: Any, **options: Any) -> Any:
 
 
 def _true(module: str, name: str) -> Any:
-    _remove_stand_ins()
+    _remove(part for part in map(sys.modules.get, (_COMPILER, _SYMBOLS, _SYMPY)) if isinstance(part, _StandIn))
     return getattr(importlib.import_module(module), name)
 
 
-def _remove_stand_ins() -> None:
-    for name in (_COMPILER, _SYMBOLS, _SYMPY):
-        if isinstance(sys.modules.get(name), _StandIn):
-            vars(sys.modules.pop(name)).pop("Basic", None)  # where a module keeps the stand-in, it asks the true one
+def _remove(stand_ins: Iterable[_StandIn]) -> None:
+    for stand_in in list(stand_ins):
+        if sys.modules.get(stand_in.__name__) is stand_in:
+            del sys.modules[stand_in.__name__]
+            vars(stand_in).pop("Basic", None)  # where a module keeps the stand-in, it asks the true one
+
+
+class _Parts(Loader):
+    """Imports a part of a module for which a stand-in stands, as it is imported with the true one."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> ModuleSpec | None:
+        parent = name.rpartition(".")[0]
+        return ModuleSpec(name, _Parts()) if isinstance(sys.modules.get(parent), _StandIn) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        _true(spec.name.rpartition(".")[0], "__name__")
+        module = importlib.import_module(spec.name)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec  # not that of this loader
 
 
 @contextmanager
@@ -63,15 +90,19 @@ def compiler_left_out() -> Iterator[None]:
         functions.append(function)
         return function
 
-    stand_ins = [_StandIn(name) for name in (_COMPILER, _SYMBOLS, _SYMPY)]
-    vars(stand_ins[0])["disable"] = disable
-    vars(stand_ins[2])["Basic"] = type("Basic", (), {})  # of which no number is an instance
+    stand_ins = [_StandIn(name) for name in (_COMPILER, _SYMBOLS, _SYMPY) if name not in sys.modules]
     for stand_in in stand_ins:
-        sys.modules.setdefault(stand_in.__name__, stand_in)
+        if stand_in.__name__ == _COMPILER:
+            vars(stand_in)["disable"] = disable
+        if stand_in.__name__ == _SYMPY:
+            vars(stand_in)["Basic"] = type("Basic", (), {})  # of which no number is an instance
+        sys.modules[stand_in.__name__] = stand_in
+    sys.meta_path.insert(0, _Parts)
     try:
         yield
     finally:
-        _remove_stand_ins()
+        sys.meta_path.remove(_Parts)
+        _remove(stand_ins)
         for function in functions:
             # Where torch keeps what `disable` gave; the next call asks the true one.
             vars(function).pop("__dynamo_disable", None)

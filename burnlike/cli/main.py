@@ -1,9 +1,7 @@
 """The command `burnlike`: finds the subcommand, runs it, and turns errors into one message and an exit status."""
 
 import argparse
-import atexit
 import contextlib
-import gc
 import importlib
 import os
 import sys
@@ -12,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from burnlike import __version__
+from burnlike._memory import process_of_a_command
 from burnlike.errors import ArgumentError, BurnlikeError, ConfigError, nearest
 
 OK, FAILED, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
@@ -61,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # then the process ends, and a last search of torch's objects for garbage takes half a second
-        atexit.register(gc.freeze)
+        process_of_a_command()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # a replaced stream may have another type
             stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]

@@ -26,7 +26,7 @@ SLOW = onednn.slow_halves()
 
 _TYPES = (Tensor, torch.nn.Parameter)
 _FEWEST_ROWS = 16
-"""Below, torch's products with rows of a weight are as fast."""
+"""Below, torch's products with rows of a weight are as fast, but for those of a backward pass."""
 _SIDE = 1024
 """The largest size of a part that is converted: the three of a product take 12 MB."""
 
@@ -49,7 +49,8 @@ def gains(x: Tensor, weight: Tensor) -> bool:
     """True if `linear` of these, which `are_slow`, is faster than torch's."""
     if weight.dim() != 2 or x.dim() < 2 or x.shape[-1] != weight.shape[1] or x.numel() == 0:
         return False
-    return x.numel() // x.shape[-1] >= _FEWEST_ROWS or weight.stride(1) != 1
+    is_trained = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+    return is_trained or x.numel() // x.shape[-1] >= _FEWEST_ROWS or weight.stride(1) != 1
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -83,8 +83,6 @@ def is_faster(x: Tensor, weight: Tensor) -> bool:
 
 
 _TYPES = (Tensor, torch.nn.Parameter)
-
-
 _MACHINE_GAINS = onednn.is_faster()
 
 

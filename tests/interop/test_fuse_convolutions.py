@@ -208,3 +208,19 @@ def test_options_that_torch_refuses_are_the_stock_error(options: dict[str, Any])
     vars(fused[1]).update(options)
     with pytest.raises(RuntimeError, match=r"negative padding|to match the convolution dimensions"):
         fused(torch.randn(1, 3, 4, 4))
+
+
+def test_convolutions_in_16_bits_are_by_float32_where_a_cpu_has_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also behind a normalization that waits, and with a number for a pair, set later, as torch takes it."""
+    monkeypatch.setattr(half_products, "SLOW", frozenset((torch.bfloat16, torch.float16)))
+    stock, fused = pair(
+        nn.Sequential(nn.Conv2d(3, 16, 1), nn.BatchNorm2d(16), nn.Conv2d(16, 16, 5), nn.Conv2d(16, 16, 5)).bfloat16()
+    )
+    for model in (stock, fused):
+        model[3].padding = 2
+    calls: list[torch.Size] = []
+    compute = half_products.convolution
+    monkeypatch.setattr(ops, "convolution", lambda x, *rest: calls.append(x.shape) or compute(x, *rest))
+    x = torch.randn(SIZE).bfloat16()
+    torch.testing.assert_close(fused(x), stock(x), rtol=0.05, atol=0.05)
+    assert len(calls) == 2

@@ -188,3 +188,11 @@ def test_a_machine_with_avx2_alone_multiplies_neither() -> None:
     command = [sys.executable, "-c", program]
     found = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **limited})
     assert found.stdout.split() == ["torch.bfloat16", "torch.float16"]
+
+
+def test_products_of_few_rows_are_torchs_where_no_backward_pass_follows() -> None:
+    x, weight = values(4, 32), values(8, 32)
+    assert calls(lambda: ops.linear(x, weight)) == {"burnlike::half_product"}
+    expect_exact(ops.linear, functional.linear, x, weight, None)
+    with torch.no_grad():
+        assert calls(lambda: ops.linear(x, weight)) == set()

@@ -42,6 +42,22 @@ import sympy
 assert sympy is not kept
 assert kept.Basic is sympy.Basic is not instead
 """
+ASKS_FOR_PARTS = """
+import sys
+from burnlike._torch_compat.compiler import _Parts, compiler_left_out
+
+with compiler_left_out():
+    with compiler_left_out():
+        pass
+    kept = sys.modules["sympy"]
+    from sympy.core import Symbol
+    import torch.utils._sympy.value_ranges
+    from torch._dynamo.utils import counters
+import sympy
+assert sympy is not kept and sympy.Symbol is Symbol and kept.Symbol is Symbol
+assert sys.modules["sympy.core"] is sympy.core is kept.core and sympy.core.__spec__.name == "sympy.core"
+assert not isinstance(sympy.core.__spec__.loader, _Parts) and _Parts not in sys.meta_path
+"""
 COMPILES = """
 compiled = torch.compile(lambda x: functional.gelu(x) + 1, backend="eager", fullgraph=True)
 torch.testing.assert_close(compiled(torch.ones(2)), functional.gelu(torch.ones(2)) + 1)
@@ -72,8 +88,9 @@ def test_compiler_left_out(tmp_path: Path) -> None:
     run(SHAPES + COMPILES, tmp_path)
 
 
-def test_code_that_asks_for_more_gets_the_true_modules(tmp_path: Path) -> None:
-    run(ASKS_FOR_MORE, tmp_path)
+@pytest.mark.parametrize("program", [ASKS_FOR_MORE, ASKS_FOR_PARTS], ids=["names", "parts"])
+def test_code_that_asks_for_more_gets_the_true_modules(program: str, tmp_path: Path) -> None:
+    run(program, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from ... import ops
 from ..._torch_compat.modules import is_stock_convolution
+from ..._torch_compat.wrappers import without_overrides
 from ...ops import half_products
 from ...ops.bernoulli_noise import draws_as_torch
 from ...ops.bias_gelu import approximate_gelu
@@ -23,6 +24,7 @@ from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import dropout, takes, takes_linear, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, comparable, gated_forward, is_gated, kind_of, prove_gated
 from .images import IN_CHANNELS_LAST, convolved
+from .lazy_norm import LazyNorm
 from .reading import methods_of, names_of, one_argument, read_otherwise, reads_only
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
@@ -150,13 +152,19 @@ def _convolution(module: Any, x: Any) -> Tensor | None:
         return None
     if not takes(x, module.weight, module.bias) or x.dim() != module.weight.dim():
         return None
-    options = (module.stride, module.padding, module.dilation, module.groups)
-    return ops.convolution(x, module.weight, module.bias, *options)
+    options = (module.stride, module.padding, module.dilation)
+    if int in map(type, options):  # set later, which torch takes
+        return None
+    return ops.convolution(x, module.weight, module.bias, *options, module.groups)
 
 
 def _convolution_in_a_part(module: Any, x: Any) -> Tensor | None:
     result = convolved(module, x)
-    return _convolution(module, x) if result is None and half_products.SLOW else result
+    if result is not None or not half_products.SLOW:
+        return result
+    with without_overrides():
+        x = x.recipe.read() if isinstance(x, LazyNorm) else x
+    return _convolution(module, x)
 
 
 def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:

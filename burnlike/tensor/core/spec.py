@@ -34,7 +34,7 @@ class Spec:
     activation: Any  # the backend's activation functions
     tracks: bool  # whether the backend is an Autodiff
     torchs: bool  # whether the backend's functions are torch's own, so that torch's need not go through its tables
-    wide: bool  # False for floats of 16 bits, which torch's autocast may turn into float32
+    wide: bool  # True for what torch's functions, but for products, leave so in autocast: all but floats of 16 bits
     tensor: type[Any]  # the class of the tensors
     ranks: "tuple[Any, ...]"  # the Spec of each rank, all else the same
     family: "dict[torch.dtype, tuple[Any, ...]]"  # element type -> `ranks`, all of one backend
@@ -129,6 +129,7 @@ def _build(backend: Backend) -> Family:
         for spec in ranks[1:]:
             spec.family, spec.ranks = family, ranks
             spec.module, spec.activation, spec.torchs = module, activation, torchs
+            spec.wide = torchs and (spec.kind is not Float or spec.dtype.itemsize > 2)
             spec.float = family[backend.float_dtype][spec.rank]
             spec.int = family[backend.int_dtype][spec.rank]
             spec.index = family[torch.int64][spec.rank]
@@ -140,7 +141,6 @@ def _spec(backend: Backend, kind: type[Kind], rank: int, dtype: torch.dtype, ops
     spec = Spec()
     spec.backend, spec.kind, spec.rank, spec.dtype, spec.ops = backend, kind, rank, dtype, ops
     spec.tracks, spec.tensor = backend.ad_enabled, tensor
-    spec.wide = kind is not Float or dtype.itemsize > 2
     return spec
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from burnlike import Autodiff, Cpu, Tensor
+from burnlike.backend import TorchFloatOps
 from burnlike.errors import TensorError
 from burnlike.tensor.core import base
 from tests.vectors.cases import is_program, run
@@ -221,3 +222,21 @@ def test_the_parts_of_the_class_are_no_bases_of_it() -> None:
     assert len(Tensor.__mro__) == 4  # itself, TensorBase, Generic, object: Python searches them at each operation
     assert Tensor.add.__qualname__ == "NumericMethods.add"
     assert type(Tensor(torch.ones(2), Cpu()).add(1.0)) is Tensor
+
+
+class ByProducts(TorchFloatOps):
+    """Sums by products, which autocast computes in 16 bits."""
+
+    @staticmethod
+    def sum_dim(tensor: torch.Tensor, dim: int, keepdim: bool, /) -> torch.Tensor:
+        return (tensor.movedim(dim, -1) @ torch.ones(tensor.shape[dim], 1)).movedim(-1, dim)
+
+
+class OfProducts(Cpu):
+    float_ops = ByProducts()
+
+
+def test_over_a_backend_of_ones_own_the_result_says_its_element_type() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        total = Tensor(torch.rand(3, 4), OfProducts()).sum_dim(1)
+    assert total.dtype == total.inner.dtype == torch.bfloat16
