@@ -77,7 +77,9 @@ def test_help_lists_every_command_and_imports_none():
     for command in cli.COMMANDS:
         assert f"\n    {command.name} " in done.stdout.replace("\n                 ", " ")
         assert f"burnlike {command.name}" in guide, "docs/training/commands.md lists the commands"
-    assert done.stdout.endswith("['burnlike._lazy', 'burnlike.cli', 'burnlike.cli.main', 'burnlike.errors']\n")
+    assert done.stdout.endswith(
+        "['burnlike._lazy', 'burnlike._memory', 'burnlike.cli', 'burnlike.cli.main', 'burnlike.errors']\n"
+    )
 
 
 def test_every_command_has_a_module_and_its_own_help():
