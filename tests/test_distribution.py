@@ -14,8 +14,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-pytestmark = pytest.mark.slow
-
 
 def run(*command: object, cwd: Path) -> str:
     """What a command prints, run as a user would: without this process' search path."""
@@ -38,7 +36,8 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"wheel": wheel, "sdist": sdist}
 
 
-@pytest.mark.parametrize("kind", ["wheel", pytest.param("sdist", marks=pytest.mark.weekly)])
+@pytest.mark.weekly  # builds the native ops anew
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_installed_in_an_empty_environment_it_trains(kind: str, distributions: dict[str, Path], tmp_path: Path) -> None:
     environment, elsewhere = tmp_path / "environment", tmp_path / "else where"
     elsewhere.mkdir()
@@ -66,6 +65,7 @@ def test_installed_in_an_empty_environment_it_trains(kind: str, distributions: d
     assert run(python, "-c", program, cwd=elsewhere) == "True True\n"
 
 
+@pytest.mark.weekly
 def test_the_wheel_says_where_it_runs_and_not_where_it_was_built(distributions: dict[str, Path]) -> None:
     assert re.search(r"-cp311-abi3-manylinux_2_\d+_\w+\.whl$", distributions["wheel"].name)
     here = {str(ROOT), sys.prefix, sys.base_prefix, str(Path.home()), "/tmp/"}
@@ -83,12 +83,15 @@ def test_the_wheel_says_where_it_runs_and_not_where_it_was_built(distributions: 
     assert distributions["wheel"].stat().st_size < 10_000_000
 
 
-def test_the_source_distribution_has_what_the_checkout_has(distributions: dict[str, Path]) -> None:
+@pytest.mark.slow
+def test_the_source_distribution_has_what_the_checkout_has(tmp_path: Path) -> None:
+    run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", tmp_path, ROOT, cwd=ROOT)
+    (file,) = tmp_path.glob("*.tar.gz")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode != 0:  # this is the source distribution itself
         listed_files = {str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*.*")}
     else:
         listed_files = {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
-    with tarfile.open(distributions["sdist"]) as sdist:
+    with tarfile.open(file) as sdist:
         held = {name.partition("/")[2] for name in sdist.getnames()}
     assert listed_files - held <= {".gitignore"}

@@ -16,6 +16,7 @@ from burnlike.config import Config, LrSchedulerConfig, ModuleConfig, OptimizerCo
 from burnlike.train import TrainingConfig
 
 from .fork_server import ForkServer
+from .marks import slow, weekly
 from .torch_versions import copies_in_compiled_code
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -56,18 +57,20 @@ GUIDES = [
         if "```python" in it.read_text()
     ),
 ]
-SLOW = {
+WEEKLY = {
     "mlax": "compiled code",
-    "chat_data": "imports of transformers",
     "how_to/prove_that_a_run_resumes": "processes that are killed",
     "how_to/resume_lightning_and_trainer": "imports of both",
     "how_to/lora_on_a_laptop": "imports of transformers and peft",
     "how_to/align_a_model": "five trainings",
     "how_to/beside_trl_and_axolotl": "four trainings",
-    "how_to/faster_model": "imports of transformers",
     "notebooks/fuse": "two models that train",
     "notebooks/digits": "a training",
     "models": "models of real sizes",
+}
+SLOW = {
+    "chat_data": "imports of transformers",
+    "how_to/faster_model": "imports of transformers",
     "start/training_job": "a training",
     "training": "trainings",
     "after_training": "trainings",
@@ -204,8 +207,10 @@ ALLOWED: dict[str, type[Warning]] = {
 @pytest.mark.parametrize(
     "guide",
     [
-        pytest.param(guide, marks=[pytest.mark.slow] * (guide in SLOW) + [copies_in_compiled_code] * (guide == "mlax"))
-        for guide in GUIDES
+        *(it for it in GUIDES if it not in {*SLOW, *WEEKLY}),
+        *slow(*SLOW),
+        *weekly(*(it for it in WEEKLY if it != "mlax")),
+        pytest.param("mlax", marks=[pytest.mark.weekly, copies_in_compiled_code]),
     ],
 )
 def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path, fork_server: ForkServer) -> None:

@@ -93,7 +93,7 @@ def test_stopped_and_resumed_it_has_the_losses_of_one_run(
     assert resumed == whole(name, with_burnlike)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_killed_in_the_middle_and_resumed_it_has_the_losses_of_one_run(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # sums of several threads may differ from process to process
 

@@ -52,7 +52,7 @@ def _true(module: str, name: str) -> Any:
 
 
 def _remove(stand_ins: Iterable[_StandIn]) -> None:
-    for stand_in in list(stand_ins):
+    for stand_in in stand_ins:
         if sys.modules.get(stand_in.__name__) is stand_in:
             del sys.modules[stand_in.__name__]
             vars(stand_in).pop("Basic", None)  # where a module keeps the stand-in, it asks the true one

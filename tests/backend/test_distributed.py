@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ..marks import slow, weekly
 from ..processes import assert_succeed, started
-
-pytestmark = pytest.mark.slow
 
 
 def run_two(worker: str, how: str, tmp_path: Path) -> None:
@@ -16,11 +15,11 @@ def run_two(worker: str, how: str, tmp_path: Path) -> None:
     assert_succeed(workers, logs)
 
 
-@pytest.mark.parametrize("how", ["fsdp", "plain", "ddp", "ddp_unused"])
+@pytest.mark.parametrize("how", [*slow("fsdp"), *weekly("plain", "ddp", "ddp_unused")])
 def test_two_processes_equal_the_joined_batch(how: str, tmp_path: Path) -> None:
     run_two("gradient_worker", how, tmp_path)
 
 
-@pytest.mark.parametrize("how", ["ddp", "ddp_bucket_views", "fsdp"])
+@pytest.mark.parametrize("how", [*slow("ddp"), *weekly("ddp_bucket_views", "fsdp")])
 def test_loops_end_with_the_weights_of_torchs_own(how: str, tmp_path: Path) -> None:
     run_two("loop_worker", how, tmp_path)

@@ -14,6 +14,7 @@ from burnlike.cli.commands import init
 from burnlike.cli.main import main
 from burnlike.errors import ArgumentError, DataError
 
+from ..marks import slow, weekly
 from .commands import run
 from .guides import DOCS, commands_of, run_commands
 
@@ -201,14 +202,13 @@ def test_each_kind_of_data_becomes_a_job_that_trains_without_an_edit(kind: str, 
     assert len(values(metric)) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "reached"),
     [
-        ("table", 95), ("prices", 0.99), ("two_targets", 0.99),
-        ("texts", 95), ("compared", 95), ("words", 99), ("photos", 95), ("masks", 0.9),
+        *slow(("table", 95), ("prices", 0.99), ("texts", 95), ("words", 99), ("masks", 0.9)),
+        *weekly(("two_targets", 0.99), ("compared", 95), ("photos", 95)),
     ],
-)  # fmt: skip
+)
 def test_the_whole_training_learns_what_is_there_to_learn(kind: str, reached: float):
     make, _, metric = KINDS[kind]
     run(init, "--from", *make())

@@ -15,6 +15,7 @@ from burnlike import _env
 from burnlike.cli.main import main
 from burnlike.errors import ArgumentError, ConfigError
 from burnlike.train import DistributedConfig, TrainingConfig
+from tests.marks import slow, weekly
 from tests.processes import HANGS_S
 from tests.train.samples import metrics_of, write_config
 
@@ -138,14 +139,13 @@ def test_a_hangup_writes_a_checkpoint_and_says_what_an_interrupt_says(config: st
 def test_a_hangup_that_is_ignored_stays_so(config: str) -> None:
     command = ["nohup", sys.executable, "-m", "burnlike", "launch", config, "--nproc", "1", "--run-dir", "run"]
     with Path("out").open("w") as out:
-        launcher = subprocess.Popen([*command, "--set", "training.epochs=300"], stdout=out, stderr=out)
+        launcher = subprocess.Popen([*command, "--set", "training.epochs=20"], stdout=out, stderr=out)
         wait_for(lambda: any(Path("run/checkpoints").glob("*")), launcher)
         launcher.send_signal(signal.SIGHUP)
         assert launcher.wait(timeout=HANGS_S) == 0, Path("out").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT])
+@pytest.mark.parametrize("number", [*slow(signal.SIGKILL), *weekly(signal.SIGQUIT)])
 def test_processes_end_with_their_launcher(config: str, number: signal.Signals) -> None:
     launcher = launch(config, "--nproc", "2", *DDP, "--set", "training.epochs=100000", "--run-dir", "run")
     run = Path("run")

@@ -87,7 +87,7 @@ def test_number(number):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("processes", [[], ["-n", "2", "--maxschedchunk", "4", "--max-worker-restart", "9"]])
 def test_what_came_out_is_kept_and_a_process_with_a_broken_gpu_is_replaced(
     processes: list[str], tmp_path: Path

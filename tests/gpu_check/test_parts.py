@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from benchmarks._results import Comparison
+from tests.marks import slow, weekly
 from tests.ops.cases import CASES
 from tools.gpu_check import op_calls, profile, rates, results, sanitizer, steps, trainings
 from tools.gpu_check.environment import ROOT
@@ -31,6 +32,7 @@ RACECHECK = """========= COMPUTE-SANITIZER
 ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
 """
 WAYS = ("forward", "both passes")
+SHORT = {"profile", "steps"}
 _KERNEL = '"0","7","python","host","void burnlike::cuda::forward_kernel<float>(const float*)","1","7"'
 NCU = f"""==PROF== Connected to process 7
 "ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Metric Name","Metric Unit","Metric Value"
@@ -45,8 +47,7 @@ def part(tmp_path: Path) -> Part:
     return Part("part", tmp_path, "cpu", 1000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [it.name for it in PARTS])
+@pytest.mark.parametrize("name", [*slow(*SHORT), *weekly(*sorted({it.name for it in PARTS} - SHORT))])
 def test_a_part_runs_on_the_cpu(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tools.gpu_check.parts", name, str(tmp_path), "cpu", "1000"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

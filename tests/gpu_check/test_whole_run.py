@@ -46,7 +46,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_limits_of_a_second_leave_whole_results_and_two_runs_do_not_mix(tmp_path: Path) -> None:
     for count in (1, 2):
         done = run("--device", "cpu", "--part-limit", "1", "--out", str(tmp_path))

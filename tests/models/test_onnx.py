@@ -1,6 +1,7 @@
 """Each ready model exported to ONNX and run by onnxruntime, and as a program of torch.export."""
 
 import inspect
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from burnlike.train.export.exporting import export
 from burnlike.train.export.programs import write_onnx, write_program
 from burnlike.train.export.source import Source, outputs_of, program_of
 
+from ..marks import slow, weekly
 from .cases import CASES, ModelCase
 
 
@@ -94,16 +96,18 @@ nodes:
   embed: {type: Embedding, n_embedding: 7, d_model: 3, from: input_ids}
   read: {type: KIND, d_input: 3, d_hidden: 4, bias: true}
 """
+KINDS = ("Rnn", "BiRnn", "Lstm", "Gru", "BiGru", "Lstm, reverse: true")
 PADDED = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 1, 1, 1]])
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
-@pytest.mark.parametrize("to", ["onnx", "pt2", "burn"])
 @pytest.mark.parametrize(
-    "kind",
+    ("kind", "to"),
     [
-        pytest.param(it, marks=() if it == "BiLstm" else pytest.mark.slow)
-        for it in ("Rnn", "BiRnn", "Lstm", "BiLstm", "Gru", "BiGru", "Lstm, reverse: true")
+        ("BiLstm", "onnx"),
+        ("BiLstm", "pt2"),
+        *slow(("BiLstm", "burn"), *((it, "onnx") for it in KINDS)),
+        *weekly(*itertools.product(KINDS, ("pt2", "burn"))),
     ],
 )
 def test_recurrent_layers_with_a_mask(kind: str, to: Any, tmp_path: Path) -> None:

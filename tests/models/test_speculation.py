@@ -48,6 +48,7 @@ def test_the_likeliest_tokens_are_those_without_a_draft(kind: str, n_tokens: int
     assert [*stream(model, PROMPTS[0], 30, draft=draft, stop_tokens=(stop,), **options)] == ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"temperature": 1.0}, {"temperature": 0.8, "top_k": 6, "repetition_penalty": 1.3}])
 def test_drawn_texts_have_the_probabilities_of_the_model(options: dict[str, Any]) -> None:
     torch.manual_seed(1)

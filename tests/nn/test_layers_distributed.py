@@ -9,7 +9,7 @@ from ..processes import assert_succeed, launched
 from .cases import CASES
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_two_processes_compute_what_one_does(tmp_path: Path) -> None:
     logs = [tmp_path / f"{rank}.log" for rank in range(2)]
     assert_succeed(launched(["-m", "tests.nn.layers_worker", str(tmp_path)], logs), logs)

@@ -34,6 +34,10 @@ def random_inputs(norm: str, rows: int, width: int, dtype: torch.dtype, weight_d
 BF16, F32, F64 = torch.bfloat16, torch.float32, torch.float64
 
 
+def of_width(width: int) -> pytest.MarkDecorator:
+    return pytest.mark.slow if width < 8192 else pytest.mark.weekly
+
+
 @pytest.mark.parametrize(
     ("rows", "width", "dtype", "weight_dtype"),
     [
@@ -42,15 +46,15 @@ BF16, F32, F64 = torch.bfloat16, torch.float32, torch.float64
         *((19, width, dtype, F64 if dtype == F64 else BF16) for width, dtype in ((64, BF16), (255, BF16), (66, F64))),
         # Two packs of 16 bytes for each of 512 threads, and more: backward sums in shared memory.
         *((2, width, F32, F32) for width in (2048, 2052)),
-        *(pytest.param(2, width, F32, F32, marks=pytest.mark.slow) for width in (4096, 4097, 4104, 8192, 8193, 16384)),
+        *(pytest.param(2, width, F32, F32, marks=of_width(width)) for width in (4096, 4097, 4104, 8192, 8193, 16384)),
         *(
-            pytest.param(2, width, BF16, weight_dtype, marks=pytest.mark.slow)
+            pytest.param(2, width, BF16, weight_dtype, marks=of_width(width))
             for width in (2048, 2056, 4096, 4097, 4104, 8192, 8193, 8200, 16384, 16392)
             for weight_dtype in (F32, BF16)
         ),
         # More than 48 KB of shared memory, and more than there is: sums where they are written.
-        pytest.param(1, 12801, F32, F32, marks=pytest.mark.slow),
-        pytest.param(2, 60001, F32, F32, marks=pytest.mark.slow),
+        pytest.param(1, 12801, F32, F32, marks=of_width(12801)),
+        pytest.param(2, 60001, F32, F32, marks=of_width(60001)),
     ],
     ids=str,
 )

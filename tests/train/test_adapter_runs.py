@@ -524,7 +524,7 @@ def test_a_run_answers_as_it_was_taught(directory):
     assert [it["answer"] for it in loaded.task.predict(loaded.model, prompts, {})] == ["fine", "it is"]
 
 
-@pytest.mark.slow  # compiles a model
+@pytest.mark.weekly  # compiles a model
 def test_adapters_are_compiled_after_a_training_that_has_fused_the_class_of_their_layers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from burnlike.models.generation import stop_tokens
 from burnlike.train import LanguageModelConfig, bigram_loss, load_run, sample
 from burnlike.train.runs.logs import read_metrics
 from burnlike.train.tasks.language_model import ALPHAS
+from tests.marks import slow, weekly
 from tests.processes import HANGS_S
 
 from ..cli.guides import DOCS, run_commands, yaml_of
@@ -39,6 +40,8 @@ SMALL = {
     ),
 }
 
+LONGER = {"classify_digits", "lora_fine_tune"}
+
 
 def run(name: str, out: Path, *arguments: str) -> str:
     command = [sys.executable, EXAMPLES / f"{name}.py", "--out", out, *arguments]
@@ -51,8 +54,8 @@ def test_every_example_is_tried() -> None:
     assert SMALL.keys() == {file.stem for file in EXAMPLES.glob("*.py")}
 
 
-@pytest.mark.slow  # each is a process that imports torch and trains for seconds
-@pytest.mark.parametrize("name", SMALL)
+# Each is a process that imports torch and trains for seconds; some for many.
+@pytest.mark.parametrize("name", [*slow(*sorted(SMALL.keys() - LONGER)), *weekly(*sorted(LONGER))])
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     arguments, expected = SMALL[name]
     printed = run(name, tmp_path / "run", *arguments)
@@ -67,7 +70,7 @@ def test_an_example_that_is_run_again_trains_nothing(name: str, tmp_path: Path) 
     assert re.findall(expected, again) == re.findall(expected, first)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_gan_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     run("gan", tmp_path / "whole", "--steps", "40", "--save-every", "10")
     for steps in ("20", "40"):

@@ -16,6 +16,7 @@ from burnlike.train.parallel.configs import DistributedConfig
 from tools import parallel_costs
 
 from ..cli.commands import run
+from ..marks import slow, weekly
 from ..models.by_path.directories import llama
 from ..processes import assert_succeed, launched
 from .distributed.measured_step import measured
@@ -101,7 +102,7 @@ def test_the_command_says_which_meshes_fit(tmp_path: Path, capsys: pytest.Captur
     assert any("all-gather among 4 (shard)" in line for line in lines)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_where_no_mesh_fits_ways_to_take_less_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each is as much as its forecast says, and the last one fits."""
     config = write_config(tmp_path)
@@ -157,6 +158,7 @@ def config_path(config: TrainConfig) -> Path:
 
 SMALL = "{type: DecoderLm, vocab_size: 256, max_sequence_length: 128, d_model: 64, n_layers: 2, n_heads: 4, d_ff: 128}"
 VISION = "num_classes: 10, image_size: 8, patch_size: 2, channels: 1, d_model: 32, n_layers: 2, n_heads: 2, d_ff: 64"
+SHORT = {"char_gpt", "lora"}
 CASES = {
     "char_gpt": ("char_gpt", []),
     "options": (
@@ -181,8 +183,7 @@ CASES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*CASES, "transformers", "nf4"])
+@pytest.mark.parametrize("name", [*slow(*sorted(SHORT)), *weekly(*sorted({*CASES, "transformers", "nf4"} - SHORT))])
 def test_a_forecast_is_close_to_a_step_of_one_process(name: str, tmp_path: Path) -> None:
     """Those of transformers are fused, where torch's own ops would take a third more, and build no masks."""
     file, overrides = CASES.get(name, ("char_gpt", []))
@@ -211,7 +212,7 @@ MESHES: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_forecasts_are_close_to_steps_of_two_processes(tmp_path: Path) -> None:
     """Of the first process; in a forecast all experts get as many rows, so that it is that of both for `expert`."""
     common = ["training.batch_size=4", "model.n_layers=2", "data.context_length=64", *ONE_CPU]
@@ -228,7 +229,7 @@ def test_forecasts_are_close_to_steps_of_two_processes(tmp_path: Path) -> None:
         assert found.peak == pytest.approx(peak, rel=CLOSE), overrides
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_the_table_in_the_docs_is_what_is_forecast() -> None:
     """Two rows of it; the program writes all."""
     config = TrainConfig.load(parallel_costs.CONFIG, parallel_costs.OPTIONS)

@@ -32,7 +32,7 @@ def server(fork_server: ForkServer) -> ForkServer:
 
 @pytest.fixture(
     scope="module",
-    params=["quick", pytest.param("plain", marks=pytest.mark.slow), pytest.param("all", marks=pytest.mark.weekly)],
+    params=["quick", pytest.param("plain", marks=pytest.mark.weekly), pytest.param("all", marks=pytest.mark.weekly)],
 )
 def config(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_config(tmp_path_factory.mktemp("config"))

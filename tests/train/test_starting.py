@@ -396,14 +396,14 @@ def test_checkpointed_blocks_and_an_average_change_no_loss(language: Path, tmp_p
     assert averaged[3] != expected[3]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_compiled_it_learns_the_same(language: Path, tmp_path: Path) -> None:
     expected = losses(started(TEXT, language), tmp_path / "a")
     found = losses(started(TEXT, language, "training.compile=true"), tmp_path / "b")
     assert found == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_it_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     bert(Path("bert"), vocab_size=256)

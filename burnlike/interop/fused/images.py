@@ -34,8 +34,8 @@ from ...ops._library import cpu_isa
 from .any_strides import FLAGS, is_known
 from .forwards import FusedForward, fused_forward, mark_of, stock_forward
 from .image_layouts import channels_last, is_channels_last, rows_of, stock_layout
-from .lazy_norm import LazyNorm, ReadBeforeWrites, memory_of, version_of
-from .native_convolution import are_native_groups, way_of
+from .lazy_norm import ReadBeforeWrites, memory_of, numbers_of, version_of
+from .native_convolution import are_native_groups, options_of, way_of
 from .trials import numbers, untouched_state
 
 OP = "channels_last"
@@ -226,8 +226,7 @@ def _is_as_known(part: nn.Module, *, any_weights: bool) -> bool:
 
 def _outward(value: Any, layout: torch.memory_format) -> Any:
     """The result of a part with numbers that are computed, and images in the layout."""
-    if isinstance(value, LazyNorm):
-        value = value.recipe.read()
+    value = numbers_of(value)
     if isinstance(value, Tensor):
         is_other = layout is torch.contiguous_format and is_channels_last(value)
         return stock_layout(value) if is_other else value
@@ -248,7 +247,7 @@ def drawn(x: Tensor, draw: Callable[[Tensor], Tensor], *, in_place: bool) -> Ten
     is_other = in_channels_last() and _COMPUTING.layout is torch.contiguous_format
     if not is_other or not isinstance(x, Tensor) or not is_channels_last(x) or x.is_contiguous():
         return None
-    x = x.recipe.read() if isinstance(x, LazyNorm) else x
+    x = numbers_of(x)
     result = channels_last(draw(stock_layout(x)))
     return x.copy_(result) if in_place else result
 
@@ -258,11 +257,10 @@ def convolved(module: Any, x: Any) -> Tensor | None:
     if not in_channels_last():
         return None
     with without_overrides():
-        x = x.recipe.read() if isinstance(x, LazyNorm) else x
-        weight, bias = module.weight, module.bias
-        options = (module.stride, module.padding, module.dilation, module.groups)
+        x, options = numbers_of(x), options_of(module)
         is_usual = type(x) is Tensor and is_channels_last(x) and module.padding_mode == "zeros"
-        if not is_usual or not weight.is_contiguous() or list in map(type, options):
+        weight, bias = module.weight, module.bias
+        if not is_usual or options is None or not weight.is_contiguous():
             return None
         has_one_dtype = x.dtype == weight.dtype == (weight if bias is None else bias).dtype
         dtype = x.dtype if has_one_dtype and not torch.is_autocast_enabled("cpu") else None

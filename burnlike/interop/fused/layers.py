@@ -24,7 +24,8 @@ from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import dropout, takes, takes_linear, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, comparable, gated_forward, is_gated, kind_of, prove_gated
 from .images import IN_CHANNELS_LAST, convolved
-from .lazy_norm import LazyNorm
+from .lazy_norm import numbers_of
+from .native_convolution import options_of
 from .reading import methods_of, names_of, one_argument, read_otherwise, reads_only
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
@@ -152,10 +153,8 @@ def _convolution(module: Any, x: Any) -> Tensor | None:
         return None
     if not takes(x, module.weight, module.bias) or x.dim() != module.weight.dim():
         return None
-    options = (module.stride, module.padding, module.dilation)
-    if int in map(type, options):  # set later, which torch takes
-        return None
-    return ops.convolution(x, module.weight, module.bias, *options, module.groups)
+    options = options_of(module)
+    return None if options is None else ops.convolution(x, module.weight, module.bias, *options)
 
 
 def _convolution_in_a_part(module: Any, x: Any) -> Tensor | None:
@@ -163,7 +162,7 @@ def _convolution_in_a_part(module: Any, x: Any) -> Tensor | None:
     if result is not None or not half_products.SLOW:
         return result
     with without_overrides():
-        x = x.recipe.read() if isinstance(x, LazyNorm) else x
+        x = numbers_of(x)
     return _convolution(module, x)
 
 

@@ -110,6 +110,11 @@ def lazy_norm(x: Tensor, columns: tuple[Tensor, Tensor, Tensor, Tensor], epsilon
     return _lazy(NormRecipe(x, columns, epsilon, of_batch, torch.is_grad_enabled(), (version_of(x), 0)))
 
 
+def numbers_of(x: Any) -> Any:
+    """A normalization that waits, as it is read; anything else as it is."""
+    return x.recipe.read() if isinstance(x, LazyNorm) else x
+
+
 def _lazy(recipe: NormRecipe) -> Tensor:
     x = recipe.x
     norm = tensor_without_memory(LazyNorm, x.shape, x.stride(), x.dtype, x.device)
@@ -184,7 +189,7 @@ def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
             return None
         one, other = other, one
     recipe = one.recipe
-    residual = other.recipe.read() if isinstance(other, LazyNorm) else other
+    residual = numbers_of(other)
     if type(residual) is not Tensor or residual.shape != one.shape or residual.dtype != one.dtype:
         return None
     if torch.is_grad_enabled() != recipe.tracked or residual.device != recipe.x.device:

@@ -44,6 +44,13 @@ def are_native_groups(groups: int, weight_size: torch.Size, dtype: torch.dtype |
     return fits and dtype in DTYPES and isa not in _WITHOUT_VECTORS
 
 
+def options_of(module: Any) -> tuple[Any, ...] | None:
+    """Stride, padding, dilation and groups; None where one was set later in another form, which torch takes, too."""
+    options, dims = (module.stride, module.padding, module.dilation), module.weight.dim() - 2
+    are_usual = all(isinstance(it, str) or (isinstance(it, tuple) and len(it) == dims) for it in options)
+    return (*options, module.groups) if are_usual else None
+
+
 @lru_cache(4096)  # a dozen questions for each convolution, in each call
 def way_of(
     size: torch.Size, weight_size: torch.Size, dtype: torch.dtype | None, options: Any, isa: str | None
@@ -56,14 +63,12 @@ def way_of(
         size: of the image.
         weight_size: of the weight.
         dtype: of image, weight and bias; None where they differ, or within autocast.
-        options: stride, padding, dilation and groups.
+        options: see `options_of`.
         isa: `cpu_isa()`.
     """
     (_, channels_in, *kernel), (stride, padding, dilation, groups) = weight_size, options
-    pairs = (option for option in (stride, padding, dilation) if not isinstance(option, str))
-    are_pairs = all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
-    if not are_pairs or size[1] != channels_in * groups:
-        return None  # numbers that were set later, which torch takes, and what it refuses
+    if size[1] != channels_in * groups:
+        return None  # torch refuses it
     border = _border(padding, kernel)
     fits = border is not None and all(size[2 + dim] + 2 * border >= kernel[dim] for dim in (0, 1))
     is_large = weight_size.numel() > _WEIGHTS_PER_VALUE * size.numel()

@@ -14,6 +14,7 @@ from burnlike import _env
 from burnlike.module import agree_ids
 from burnlike.module.identity.param_id import IdSource
 
+from ...marks import slow, weekly
 from ...processes import assert_succeed, launched, started
 from ..survival import ids
 from .ranks_worker import spawned
@@ -36,7 +37,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Found]]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("job", ["launched", "spawned"])
 def test_ranks_draw_equal_ids_whatever_one_of_them_does(jobs: dict[str, list[Found]], job: str) -> None:
     first, second = jobs[job]
@@ -46,15 +47,15 @@ def test_ranks_draw_equal_ids_whatever_one_of_them_does(jobs: dict[str, list[Fou
         assert (found == second[scenario]) != scenario.startswith("differs"), scenario
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_two_jobs_draw_different_ids(jobs: dict[str, list[Found]]) -> None:
     (one, _), (other, _) = jobs["launched"], jobs["spawned"]
     for scenario in other:
         assert not set(one[scenario].values()) & set(other[scenario].values()), scenario
 
 
-@pytest.mark.slow  # processes of their own, whose imports take seconds
-@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+# Processes of their own, whose imports take seconds.
+@pytest.mark.parametrize("method", [*slow("spawn", "fork"), *weekly("forkserver")])
 def test_ranks_agree_on_a_model_that_is_made_while_main_is_imported(method: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert_succeed([started(["-m", "tests.module.tree.spawned_main", method, str(tmp_path)], log, {})], [log])

@@ -107,7 +107,7 @@ def test_old_or_new_record_is_whole_after_a_failure_at_each_call(save: str, fail
 
 
 @pytest.mark.parametrize("save", ["large.safetensors", "sharded"])
-@pytest.mark.parametrize("kills", [15, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [15, pytest.param(100, marks=pytest.mark.weekly)])
 def test_old_or_new_record_is_whole_after_a_kill_at_a_random_moment(save: str, kills: int, saver: Saver) -> None:
     target = saver.folder / save
     saver(save, 1)

@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from burnlike.config import StrategyConfig
 from burnlike.config.registry import imported
 
+from ...marks import slow, weekly
 from ...processes import HANGS_S, assert_succeed, launched
 from ..samples import metrics_of, write_config
 from . import program
@@ -63,8 +64,13 @@ def test_two_processes_are_one_with_the_joined_batches(strategy: str, optimizer:
         assert two["loss"] == pytest.approx(one["loss"], rel=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "optimizer"), [*CASES, (HSDP, "burnlike")])
+@pytest.mark.parametrize(
+    ("strategy", "optimizer"),
+    [
+        *slow(*((it, "burnlike") for it in STRATEGIES)),
+        *weekly(*(it for it in CASES if it[1] != "burnlike"), (HSDP, "burnlike")),
+    ],
+)
 def test_a_stop_of_any_process_is_obeyed_by_all_and_resumed_in_the_same_bits(
     strategy: str, optimizer: str, tmp_path: Path
 ) -> None:
@@ -76,8 +82,7 @@ def test_a_stop_of_any_process_is_obeyed_by_all_and_resumed_in_the_same_bits(
     assert lines_of(tmp_path / "parts" / "run") == lines_of(tmp_path / "whole" / "run")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", [*STRATEGIES, HSDP])
+@pytest.mark.parametrize("strategy", [*slow(*STRATEGIES), *weekly(HSDP)])
 def test_several_processes_become_one_and_two_and_several_again(strategy: str, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     expected = program.train("none", "burnlike", tmp_path / "one")
@@ -131,7 +136,7 @@ def test_a_killed_rank_ends_the_job_with_a_message(config: Path, tmp_path: Path)
     assert not list((run / "checkpoints").glob("step-*/*.partial"))
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_job_that_is_restarted_goes_on_by_itself(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +160,7 @@ def test_a_job_that_is_restarted_goes_on_by_itself(
     assert (runs / "small-2" / "model.safetensors").read_bytes() == (runs / "small" / "model.safetensors").read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_job_that_is_restarted_before_it_began_leaves_older_runs_alone(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +181,7 @@ def test_a_job_that_is_restarted_before_it_began_leaves_older_runs_alone(
     assert (tmp_path / "runs" / "small-2" / "model.safetensors").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_an_error_of_rank_0_before_the_start_is_one_line_of_each(config: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").touch()
@@ -211,7 +216,7 @@ def test_habits_of_users_work_or_say_why_not(case: str, strategy: str, tmp_path:
     assert_succeed(launched(command, logs, forked=case != "own_loop"), logs)  # whose ranks draw the same ids
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path: Path) -> None:
     """`make test-kills` does so fifty times."""
     assert kill_one_of_two(4, tmp_path) >= 1

@@ -37,7 +37,7 @@ def test_two_processes_compute_what_one_does(name: str, divided: list[dict[str, 
     assert_near(divided, name)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", division_worker.CHECKS)
 def test_two_processes_that_share_sequences_compute_what_one_does(name: str, shared: list[dict[str, Any]]) -> None:
     assert_near(shared, name, 1e-5 if name in division_worker.IN_FLOAT32 else 1e-12)
@@ -87,13 +87,13 @@ UNCUT = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("case", [it for it in pipeline_worker.CASES if it not in UNCUT])
 def test_a_pipeline_trains_as_one_process_does(case: str, pipelined: list[dict[str, Any]]) -> None:
     assert max(it[case] for it in pipelined) <= (0.0 if "resumed" in case else NEAR.get(case, 1e-12))
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("case", UNCUT)
 def test_what_can_not_be_cut_is_an_error_on_all_processes(case: str, pipelined: list[dict[str, Any]]) -> None:
     for it in pipelined:

@@ -64,7 +64,7 @@ def lines_of(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_run_goes_on_in_every_other_world(tmp_path: Path) -> None:
     """It ends with the losses of one process that was never stopped."""
     config, run = write_config(tmp_path), tmp_path / "run"
@@ -107,7 +107,7 @@ def run_on_nodes(command: list[str], folder: Path) -> tuple[list[int], list[str]
     return [worker.wait(timeout=HANGS_S) for worker in workers], [log.read_text() for log in logs]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_nodes_without_common_files_are_told_what_fsdp2_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And ddp, whose rank 0 alone writes, trains there, and goes on where each node has a copy of the run."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[3])]))

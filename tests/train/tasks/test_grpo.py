@@ -35,6 +35,7 @@ from burnlike.train.tasks.grpo import Samples, _rows_of, _writer
 from burnlike.train.tasks.rewards import Answers, reward_function, rewards_by
 
 from ...data.chat.samples import CHATML, llama_in, tokenizer_in, write_lines
+from ...marks import slow, weekly
 from .test_preferences import VOCAB, adapted, llama
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
@@ -345,7 +346,11 @@ def values_in(run: str, split: str) -> list[dict[str, float]]:
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"task.loss": "rloo", "task.beta": 0.01}, {"task.loss": "dr_grpo", "task.beta": 0.01, "task.updates": 2}],
+    [
+        {},
+        *slow({"task.loss": "rloo", "task.beta": 0.01}),
+        *weekly({"task.loss": "dr_grpo", "task.beta": 0.01, "task.updates": 2}),
+    ],
     ids=str,
 )
 def test_a_job_raises_the_reward(changes: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -377,7 +382,7 @@ class Stops(Callback):
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("updates", [1, 3])
+@pytest.mark.parametrize("updates", [1, *weekly(3)])
 def test_a_training_that_stops_at_any_step_resumes_to_the_same_bits(updates: int) -> None:
     job = TrainConfig.load("job.yaml")
     task: Any = job.task

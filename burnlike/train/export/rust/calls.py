@@ -28,12 +28,12 @@ _STATES = {"Lstm": ("cell", "hidden"), "Rnn": ("hidden",), "Gru": ("",)}
 """The parts of a recurrent layer's state in Burn; torch's come in the reverse order."""
 
 
-class UnknownCall(Exception):
-    """A call of a layer that Burn's has not: the layer is written as a struct instead."""
+class NotBurns(Exception):
+    """Layers called as Burn's can't be, or whose tensors other modules read: they are written as structs instead."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
+    def __init__(self, paths: set[str]) -> None:
+        super().__init__(", ".join(sorted(paths)))
+        self.paths = paths
 
 
 def call_of(w: Any, field: str, call: LayerCall, tensors: list[fx.Node]) -> list[Expr]:
@@ -56,7 +56,7 @@ class _Call:
         self.left = dict(call.inputs)
 
     def refuse(self) -> None:
-        raise UnknownCall(self.call.leaf.path)
+        raise NotBurns({self.call.leaf.path})
 
     def take(self, name: str, default: Any = None) -> Any:
         """An argument; for a tensor its node, for a struct of tensors a list of nodes."""

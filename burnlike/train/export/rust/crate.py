@@ -17,8 +17,8 @@ from ....errors import NoCounterpartError
 from ....record import BurnpackRecorder, Precision, Record
 from ..source import Program, others_of
 from . import crate_output
-from .calls import UnknownCall
-from .functions import Functions, NeedsTensor
+from .calls import NotBurns
+from .functions import Functions
 from .printing import filled, identifier, snake, statement, unique
 from .structs import Structs, text_of_struct
 from .tracing import Trace, leaves_of, traced
@@ -109,10 +109,10 @@ class Written:
             try:
                 self.function = functions.write()
                 break
-            except (NeedsTensor, UnknownCall) as error:
-                if error.path in without:
-                    raise NoCounterpartError(f"{error.path}: a module elsewhere uses its tensors") from error
-                without.add(error.path)
+            except NotBurns as error:
+                if error.paths <= without:
+                    raise NoCounterpartError(f"{error}: a module elsewhere uses its tensors") from error
+                without |= error.paths
         self.structs = Structs(functions, self.trace, program.model)
 
     def code(self, about: str, classes: Sequence[str] | None) -> str:

@@ -8,11 +8,11 @@ from typing import Any, cast
 from torch import Tensor, fx, nn
 
 from ....errors import NoCounterpartError
-from .calls import call_of
+from .calls import NotBurns, call_of
 from .expressions import Expr, Statement, Value, call_mark, imported, numbers_in, part, part_in, width_of
 from .operations import Several, expression_of
 from .printing import WIDTH, identifier, unique
-from .tracing import MODEL, Trace, is_item, size_of
+from .tracing import MODEL, Leaf, Trace, is_item, size_of
 from .values import literal, name_of, source_line
 
 _ROLES = {(0, 4): "batch", (2, 4): "height", (3, 4): "width", (0, 3): "batch", (1, 3): "length", (0, 2): "batch"}
@@ -21,14 +21,6 @@ _OPERATORS |= dict.fromkeys(("Mod", "PythonMod"), (" % ", 1))
 """Operations on sizes: their signs, and 1 for those of products."""
 _OPTIONS = frozenset({"bias", "beta", "forget_gate"})
 """Fields of Burn's layers that are an Option."""
-
-
-class NeedsTensor(Exception):
-    """A layer whose tensor another module reads, so that it can't be one of Burn's."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
 
 
 @dataclass
@@ -71,7 +63,17 @@ class Functions:
                 rest += [it for it in node.all_input_nodes if _is_computed(it)]
 
     def write(self) -> "Function":
+        read = {it.name for node in self.live for it in node.all_input_nodes}
+        held = (path for name, (path, value) in self.trace.values.items() if name in read and not is_number(value))
+        if needed := {leaf.path for leaf, place in map(self.place_of, held) if leaf is not None and place is None}:
+            raise NotBurns(needed)
         return Function(self, self._grouped(), self.trace.outputs)
+
+    def place_of(self, path: str) -> tuple[Leaf | None, tuple[str, bool] | None]:
+        """The layer of Burn's that has a tensor, and the place in it from where it can be read."""
+        leaf = next((it for it in self.trace.leaves.values() if path.startswith(f"{it.path}.")), None)
+        place = None if leaf is None else leaf.places.get(path.removeprefix(f"{leaf.path}."))
+        return leaf, None if place is None or not _OPTIONS.isdisjoint(place[0].split(".")) else place
 
     def arguments_of(self, group: Group) -> dict[str, fx.Node]:
         """The nodes that a call of a module is made with, by the names of its arguments; calls come in order."""
@@ -196,12 +198,9 @@ class Function:
         path, value = self.all.trace.values[node.name]
         if is_number(value):
             return Expr(literal(value.item()))
-        leaf = next((it for it in self.all.trace.leaves.values() if path.startswith(f"{it.path}.")), None)
-        if leaf is None:
+        leaf, place = self.all.place_of(path)
+        if leaf is None or place is None:
             return Expr(f"{self._part(path)}.val()")
-        place = leaf.places.get(path.removeprefix(f"{leaf.path}."))
-        if place is None or not _OPTIONS.isdisjoint(place[0].split(".")):
-            raise NeedsTensor(leaf.path)
         field_value = Expr(f"{self._part(leaf.path)}.{place[0]}.val()")
         return field_value.dot("transpose()") if place[1] and value.dim() > 1 else field_value
 
@@ -312,7 +311,7 @@ class Function:
         key, tensors = cast("tuple[str, list[fx.Node]]", node.args)
         call = self.all.trace.calls[key]
         if not call.leaf.path.startswith(f"{self.path}." if self.path else ""):
-            raise NeedsTensor(call.leaf.path)
+            raise NotBurns({call.leaf.path})
         self.needs |= call.leaf.init.imports
         return Several(call_of(self, self._part(call.leaf.path), call, tensors))
 
