@@ -17,6 +17,7 @@ from burnlike.errors import ConfigError
 from burnlike.models import Mlp
 from burnlike.train.export.exporting import export
 from burnlike.train.export.programs import write_onnx, write_program
+from burnlike.train.export.rust import crate, tracing
 from burnlike.train.export.source import Source, outputs_of, program_of
 
 from ..marks import slow, weekly
@@ -129,6 +130,23 @@ def test_recurrent_layers_with_a_mask(kind: str, to: Any, tmp_path: Path) -> Non
         return
     for result, value in zip(results, expected, strict=True):
         torch.testing.assert_close(torch.as_tensor(result), value.detach())
+
+
+def test_a_crate_is_traced_anew_for_each_level_of_layers_not_for_each_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trace writes each step of a sequence, and takes seconds; this one has eight layers within four gates."""
+    written_as_structs = list[set[str]]()
+
+    def traced(*arguments: Any) -> Any:
+        written_as_structs.append({*arguments[2]})
+        return tracing.traced(*arguments)
+
+    monkeypatch.setattr(crate, "traced", traced)
+    config: Any = ModuleConfig.from_yaml(MASKED.replace("KIND", "Lstm"))
+    inputs = [Input((2, 5), "int64", name) for name in ("input_ids", "attention_mask")]
+    export(source_of(config.init().eval(), config), "burn", tmp_path / "model", inputs=inputs)
+    assert [len(it) for it in written_as_structs] == [0, 1, 9]
 
 
 @pytest.mark.parametrize("setting", ["clip: 0.5", "input_forget: true", "hidden_activation: {type: Relu}"])
