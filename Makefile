@@ -80,7 +80,7 @@ test-faults: build
 
 # Builds Burn, which takes cargo some minutes the first time, and compares with it: SEED draws other cases.
 test-burn: build
-	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m "burn and not weekly" tests
+	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m "burn and not weekly" tests/burn
 
 # Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time; and the large shipped
 # configs as crates.

@@ -51,6 +51,14 @@ def test_each_marker_that_the_suite_leaves_out_has_a_target() -> None:
     assert [marker for marker in left_out if not re.search(rf'-m "?({marker}\b|[^"\n]*\b{marker}\b)', makefile)] == []
 
 
+def test_all_that_runs_burn_lies_where_its_targets_look() -> None:
+    marked = {it for it in (ROOT / "tests").rglob("*.py") if re.search(r"mark\.burn(_train)?\b", it.read_text())}
+    assert marked
+    assert [it for it in marked if "burn" not in it.relative_to(ROOT / "tests").parts[:1]] == []
+    targets = re.findall(r"^test-burn.*:.*\n\t.*", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert [it.endswith(" tests/burn") for it in targets] == [True, True]
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_actions_are_pinned_and_tokens_read_only(path: Path) -> None:
     text = path.read_text()
