@@ -316,7 +316,7 @@ class Noisy(Task):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_job_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--set", "training.accumulation_steps=2", "--set", "training.ema={}", "--keep", str(tmp_path / "kept")]
     assert main(["verify-resume", str(write_config(tmp_path)), "--steps", "8", *options]) == 0

@@ -3,7 +3,7 @@
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ device: cpu
 threads: 1
 """
 LM = "{type: DecoderLm, vocab_size: 8, max_sequence_length: 8, d_model: 8, n_layers: 1, n_heads: 2, d_ff: 8}"
+SLOW, WEEKLY = [pytest.mark.slow], [pytest.mark.weekly]
 
 
 class Row(NamedTuple):
@@ -42,7 +43,7 @@ class Row(NamedTuple):
         extension: of the output; empty for a directory.
         again: the status of a second call with the same output: 0 if it replaces the first, 2 if it is refused.
         force: whether the command has `--force`.
-        is_slow: whether a call that succeeds takes seconds.
+        marks: where a call that succeeds takes seconds.
     """
 
     command: str
@@ -50,7 +51,7 @@ class Row(NamedTuple):
     extension: str = ""
     again: int = 2
     force: bool = False
-    is_slow: bool = False
+    marks: Sequence[pytest.MarkDecorator] = ()
 
 
 ROWS = {
@@ -59,13 +60,22 @@ ROWS = {
         "export net.yaml --record net.safetensors --to burn --out OUT", "net.safetensors", again=0, force=True
     ),
     "export hf": Row(
-        "export lm.yaml --record lm.safetensors --to hf --out OUT", "lm.yaml", again=0, force=True, is_slow=True
+        "export lm.yaml --record lm.safetensors --to hf --out OUT",
+        "lm.yaml",
+        again=0,
+        force=True,
+        marks=SLOW,
     ),
     "export gguf": Row(
         "export lm.yaml --record lm.safetensors --to gguf --out OUT", "lm.yaml", ".gguf", again=0, force=True
     ),
     "export onnx": Row(
-        "export run --to onnx --out OUT", "rows.csv run/config.yaml", ".onnx", again=0, force=True, is_slow=True
+        "export run --to onnx --out OUT",
+        "rows.csv run/config.yaml",
+        ".onnx",
+        again=0,
+        force=True,
+        marks=SLOW,
     ),
     "export pt2": Row("export run --to pt2 --out OUT", "rows.csv run/config.yaml", ".pt2", again=0, force=True),
     "merge": Row("merge run --out OUT", "run rows.csv", again=0),
@@ -92,7 +102,7 @@ ROWS = {
     "train --find": Row("train job.yaml --find batch-size --out OUT", "job.yaml rows.csv", ".json", force=True),
     "launch": Row("launch job.yaml --nproc 1 --slurm --out OUT", "job.yaml", ".sh", force=True),
     "profile": Row("profile job.yaml --steps 1 --out OUT", "job.yaml rows.csv", force=True),
-    "verify-resume": Row("verify-resume job.yaml --steps 4 --keep OUT", "job.yaml", is_slow=True),
+    "verify-resume": Row("verify-resume job.yaml --steps 4 --keep OUT", "job.yaml", marks=WEEKLY),
     "init": Row("init OUT", "job.yaml"),
     "init --from": Row("init --from rows.csv --target y --out OUT", "rows.csv", ".yaml", force=True),
     "show": Row("show net.yaml --svg OUT --input 1,2", "net.yaml", ".svg", again=0, force=True),
@@ -249,11 +259,7 @@ def test_force_replaces_no_input_nothing_of_a_run_and_no_directory(name: str) ->
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if row.is_slow else [])
-        for name, row in ROWS.items()
-        if row.force and row.extension
-    ],
+    [pytest.param(name, marks=row.marks) for name, row in ROWS.items() if row.force and row.extension],
 )
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
 @pytest.mark.usefixtures("here")
@@ -268,9 +274,7 @@ def test_force_replaces_a_file(name: str) -> None:
     assert {path: after[path] for path in before} == before
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if row.is_slow else []) for name, row in ROWS.items()]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=row.marks) for name, row in ROWS.items()])
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
 @pytest.mark.usefixtures("here")
 def test_an_earlier_output_is_replaced_whole_or_refused(name: str) -> None:

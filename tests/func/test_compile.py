@@ -15,6 +15,7 @@ from burnlike import func, mlax
 from tests.func.models import assert_no_traced_tensor, assert_untouched, batch, snapshot
 from tests.mlax.samples import Counter, Foo
 
+from ..marks import slow, weekly
 from ..torch_versions import copies_in_compiled_code
 
 
@@ -158,7 +159,7 @@ def test_37_each_mode_is_compiled_once_and_a_changed_flag_once_more() -> None:
 @copies_in_compiled_code
 @pytest.mark.parametrize(
     ("make", "backend"),
-    [(held, "eager"), *(pytest.param(*it, marks=pytest.mark.slow) for it in ((tied, "aot_eager"), (normed, "eager")))],
+    [(held, "eager"), *slow((tied, "aot_eager")), *weekly((normed, "eager"))],
 )
 def test_53_a_train_step_is_compiled_whole_for_ever_new_modules(make: Callable[[], nn.Module], backend: str) -> None:
     module = make()

@@ -13,6 +13,7 @@ from burnlike import func, mlax
 from burnlike.errors import ArgumentError
 from tests.func.models import assert_no_traced_tensor, assert_untouched, batch, reference_gradients, snapshot
 
+from ..marks import slow, weekly
 from ..torch_versions import copies_in_compiled_code
 
 
@@ -145,7 +146,7 @@ def test_structures_are_equal_where_modules_can_be_mapped_together() -> None:
 
 
 @copies_in_compiled_code
-@pytest.mark.parametrize("cls", [Handles, *(pytest.param(it, marks=pytest.mark.slow) for it in (Stock, Stateful))])
+@pytest.mark.parametrize("cls", [Handles, *slow(Stock), *weekly(Stateful)])
 def test_compiled_functions_of_torchs_transforms_take_modules(cls: type[nn.Module]) -> None:
     module, x = made(cls)
     t, n = mlax.partition(module)

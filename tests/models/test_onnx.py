@@ -33,10 +33,11 @@ def source_of(model: torch.nn.Module, config: Any) -> Source:
 
 
 def marks_of(model: str) -> list[pytest.MarkDecorator]:
-    """Options of a model, `DecoderLm/gpt2`, wait for the weekly run."""
+    """Options of a model, `DecoderLm/gpt2`, and what is built as another one wait for the weekly run."""
     if model == Mlp.__name__:
         return []
-    return [pytest.mark.weekly if "/" in model else pytest.mark.slow]
+    alike = ("BertClassifier", "BertEncoder", "EncoderDecoder", "VisionTransformer")
+    return [pytest.mark.weekly if "/" in model or model in alike else pytest.mark.slow]
 
 
 # The exporter asks torch's pytrees in an old way.
@@ -67,7 +68,7 @@ def test_every_model_is_exported_for_other_sizes_of_batches_and_sequences(
     assert bool(fixed) == (case.name == "LstmLm" and write is write_program)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
 @pytest.mark.parametrize(
     "config",

@@ -21,6 +21,7 @@ from .cases import CASES, COUNTERPARTS, Case, first_of_each, made_by, tensors_of
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # The layer as a whole is shown by its first case; its options are slow tests.
 each_layer = pytest.mark.parametrize("case", [first_of_each(case) for case in CASES])
+each_traced_layer = pytest.mark.parametrize("case", [first_of_each(case, pytest.mark.weekly) for case in CASES])
 
 
 def run(layer: Callable[..., Any], case: Case, change: Callable[[Tensor], Any] = lambda tensor: tensor) -> Any:
@@ -134,7 +135,7 @@ def typed_tensors_of(output: Any) -> list[Any]:
     return [it for item in output for it in typed_tensors_of(item)] if isinstance(output, tuple | list) else []
 
 
-@each_layer
+@each_traced_layer
 def test_it_compiles_to_one_graph(case: Case) -> None:
     skip_where_not(case, "compile")
     layer = case.layer()
@@ -146,7 +147,7 @@ def test_it_compiles_to_one_graph(case: Case) -> None:
     expect_equal(found, expected)
 
 
-@each_layer
+@each_traced_layer
 def test_it_can_be_exported(case: Case) -> None:
     skip_where_not(case, "export")
     layer = case.layer().eval()

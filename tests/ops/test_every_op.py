@@ -9,6 +9,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 from burnlike.ops import force_cpu_isa, native_status
 
+from ..marks import weekly
 from .cases import CASES
 from .op_case import TOLERANCE, OpCase, in_float64, leaves_of, on_device
 
@@ -131,7 +132,7 @@ def test_gradients_are_near_those_of_float64(case: OpCase) -> None:
 @pytest.mark.parametrize(
     "case",
     # A graph depends little on the element type.
-    [case if "float32" in case.name else pytest.param(case, marks=pytest.mark.slow) for case in COMPILED],
+    [case if "float32" in case.name else pytest.param(case, marks=pytest.mark.weekly) for case in COMPILED],
     ids=str,
 )
 def test_compiles_without_graph_break(case: OpCase) -> None:
@@ -149,7 +150,7 @@ def test_compiles_without_graph_break(case: OpCase) -> None:
         torch.testing.assert_close(actual, torch.autograd.grad([it.sum() for it in expected], leaves), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("compiles", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["eager", "compiled"])
+@pytest.mark.parametrize("compiles", [False, *weekly(True)], ids=["eager", "compiled"])
 @pytest.mark.parametrize("case", TRANSFORMED, ids=str)
 def test_derivatives_of_torch_func_and_forward_mode(case: OpCase, compiles: bool) -> None:
     torch.compiler.reset()

@@ -111,7 +111,7 @@ def test_a_file_of_torch_with_300_000_tensors_opens_by_default(what: str, zipped
 @pytest.mark.parametrize(
     ("extension", "count"),
     [pytest.param(it, 300_000, marks=pytest.mark.weekly) for it in BURNS_OLD]
-    + [pytest.param(".bpk", 100_000, marks=pytest.mark.slow)],
+    + [pytest.param(".bpk", 100_000, marks=pytest.mark.weekly)],
 )
 def test_a_real_file_of_burn_opens_by_default(extension: str, count: int, tmp_path: Path) -> None:
     """Burn reads burnpack files of at most 100,000."""

@@ -19,6 +19,7 @@ from burnlike.module import params
 from burnlike.record import save
 from burnlike.train import Job, RunDir, TrainConfig, load_run
 
+from ..marks import slow, weekly
 from ..models.by_path.directories import bert, llama, vit
 from ..processes import assert_succeed, launched
 from .samples import metrics_of
@@ -417,8 +418,7 @@ def test_it_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert main(["verify-resume", "f.yaml", *options]) == 0, capsys.readouterr().out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+@pytest.mark.parametrize("strategy", [*slow("ddp"), *weekly("fsdp2")])
 def test_two_processes_train_it_as_one(strategy: str, language: Path, tmp_path: Path) -> None:
     text = TEXT.replace("DIR", str(language)).replace("TEXT", str(Path(__file__).parent.parent / "processes.py"))
     (tmp_path / "f.yaml").write_text(text)

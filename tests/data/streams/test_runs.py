@@ -66,7 +66,7 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(fork_server:
     assert checkpoints >= 2
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_two_processes_then_one_then_two_train_as_one(tmp_path: Path) -> None:
     """A step has 8 items throughout: 2 of each process with `accumulation_steps: 2`, or 4 of one."""
     config = write_config(tmp_path)

@@ -96,7 +96,6 @@ def made_by(recipes: Mapping[str, TensorRecipe], tensors: Mapping[str, Tensor]) 
     return {name: recipe.make(tensors) for name, recipe in recipes.items()}
 
 
-def first_of_each(case: Case) -> Any:
-    """The case as a parameter; slow if it is not the first of its layer."""
-    slow = () if FIRST[type(case.config)] is case else (pytest.mark.slow,)
-    return pytest.param(case, id=case.name, marks=slow)
+def first_of_each(case: Case, others: pytest.MarkDecorator = pytest.mark.slow) -> Any:
+    """The case as a parameter; slow, or as is given, if it is not the first of its layer."""
+    return pytest.param(case, id=case.name, marks=() if FIRST[type(case.config)] is case else others)

@@ -32,7 +32,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(out.read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("case", CASES)
 def test_options_change_no_weights_but_by_rounding(case: str, found: dict[str, Any]) -> None:
     precision = CASES[case].get("precision")
