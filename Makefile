@@ -82,8 +82,8 @@ test-faults: build
 test-burn: build
 	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m "burn and not weekly" tests/burn
 
-# Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time; and the large shipped
-# configs as crates.
+# Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time; shipped configs and
+# models of transformers as crates.
 test-burn-train: build
 	BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m "burn_train or (burn and weekly)" tests/burn
 

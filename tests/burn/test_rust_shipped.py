@@ -42,7 +42,7 @@ SMALL = [name for name in shipped_configs() if name not in (*LARGE, *NETWORKS)]
 def shipped(name: str, *inputs: Input) -> Case:
     found = read_model(str(shipped_configs()[name]), ())
     case = case_of(lambda: source_of_config(found.config, None, found.training), *(inputs or found.inputs))
-    case.rate = 2e-3 if name.startswith("resnet") else case.rate
+    case.rate = 2e-4 if name.startswith("resnet") else case.rate  # rounding errors grow with the steps
     return case
 
 
@@ -64,6 +64,7 @@ def all_right(cases: dict[str, Case], place: Path, suffix: str, **options: Any) 
     assert not any(it.lints for it in results.values()), said
 
 
+@pytest.mark.weekly
 def test_shipped_configs_compute_and_learn_as_in_python(tmp_path: Path) -> None:
     cases = {name: shipped(name, *([SHORT[name]] if name in SHORT else [])) for name in SMALL}
     cases["resnet18_by_input"] = shipped("resnet18_layers", Input((2, 3, 16, 24)))

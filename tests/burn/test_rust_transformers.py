@@ -172,6 +172,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.weekly
 def test_families_of_transformers_are_in_rust_what_they_are_in_python(tmp_path: Path) -> None:
     results = run({**FAMILIES, **{name: it for name, (it, _) in REFUSED.items()}}, tmp_path, "transformers")
     refused = {name: results.pop(name) for name in REFUSED}

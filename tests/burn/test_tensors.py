@@ -1,9 +1,11 @@
 """Every method and function of the tensor API, in burnlike and in Burn, on drawn arguments and at edges."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from . import tensor_edges as tensor_edges  # its groups
 from .running import ask
@@ -80,4 +82,6 @@ def test_group(name: str) -> None:
 @pytest.mark.burn
 def test_each_flaw_is_met_by_an_edge() -> None:
     _, met = compared(cases_of("edges"))
-    assert sorted({*FLAWS} - met) == []
+    is_infinite = torch.nn.functional.gelu(torch.tensor([math.inf, 1.0])).isinf().any()  # without AVX-512
+    absent = {"torch's kernel of float32 gives NaN for gelu(inf)"} if is_infinite else set[str]()
+    assert {*FLAWS} - met == absent
