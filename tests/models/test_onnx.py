@@ -150,6 +150,20 @@ def test_a_crate_is_traced_anew_for_each_level_of_layers_not_for_each_layer(
     assert [len(it) for it in written_as_structs] == [0, 1, 9]
 
 
+def test_a_parameter_that_is_a_result_is_read_from_a_struct_not_from_an_option_of_burns(tmp_path: Path) -> None:
+    class Biased(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.layer(x), self.layer.bias
+
+    source = source_of(Biased().eval(), None)
+    export(source, "burn", tmp_path / "model", inputs=[Input((2, 3), "float32", "x")])
+    assert "pub bias: Param<Tensor<1>>" in (tmp_path / "model/src/model.rs").read_text()
+
+
 @pytest.mark.parametrize("setting", ["clip: 0.5", "input_forget: true", "hidden_activation: {type: Relu}"])
 def test_steps_of_texts_are_refused_for_onnx(setting: str, tmp_path: Path) -> None:
     config: Any = ModuleConfig.from_yaml(MASKED.replace("KIND", f"BiLstm, {setting}"))

@@ -14,6 +14,7 @@ from burnlike.train import Interrupted, Interrupter
 from burnlike.train.learner.stopping import EarlySignals
 
 from ..fork_server import ForkServer
+from ..marks import weekly
 from ..processes import HANGS_S
 from .kills import last_whole_step, survive_kills
 from .samples import STEPS, metrics_of, write_config
@@ -32,7 +33,7 @@ def server(fork_server: ForkServer) -> ForkServer:
 
 @pytest.fixture(
     scope="module",
-    params=["quick", pytest.param("plain", marks=pytest.mark.weekly), pytest.param("all", marks=pytest.mark.weekly)],
+    params=["quick", *weekly("plain", "all")],
 )
 def config(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_config(tmp_path_factory.mktemp("config"))

@@ -63,7 +63,7 @@ class Functions:
                 rest += [it for it in node.all_input_nodes if _is_computed(it)]
 
     def write(self) -> "Function":
-        read = {it.name for node in self.live for it in node.all_input_nodes}
+        read = {it.name for node in self.live for it in (node, *node.all_input_nodes)}
         held = (path for name, (path, value) in self.trace.values.items() if name in read and not is_number(value))
         if needed := {leaf.path for leaf, place in map(self.place_of, held) if leaf is not None and place is None}:
             raise NotBurns(needed)
@@ -199,8 +199,9 @@ class Function:
         if is_number(value):
             return Expr(literal(value.item()))
         leaf, place = self.all.place_of(path)
-        if leaf is None or place is None:
+        if leaf is None:
             return Expr(f"{self._part(path)}.val()")
+        assert place is not None  # else `write` has refused the layer
         field_value = Expr(f"{self._part(leaf.path)}.{place[0]}.val()")
         return field_value.dot("transpose()") if place[1] and value.dim() > 1 else field_value
 
