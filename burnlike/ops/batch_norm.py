@@ -168,7 +168,7 @@ def _gradients(
     of_batch: bool,
 ) -> tuple[Tensor, ...]:
     if y is not None:
-        grad, activation = grad * (y > 0), "none"
+        grad, activation = grad.masked_fill(y <= 0, 0), "none"
     result = batch_norm_reference(x, gamma, beta, mean, variance, None, epsilon, activation, of_batch)
     grads = torch.autograd.grad(result, (x, gamma, beta), grad, create_graph=True)
     return *grads, x.flatten()[:0] if y is None else grad

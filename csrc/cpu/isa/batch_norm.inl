@@ -17,64 +17,73 @@ struct CenteredSquare {
   }
 };
 
-// With `kKeepsSlope` the first pass of the gradients leaves what is behind the activation in `grad_x`; in 16 bits it is
-// rounded there, as torch rounds it. `slope_by_value` is the derivative where the activation has this result, for those
-// that a residual comes with.
+// The value, or zero even of an infinite one: by its bits, since of a choice GCC 12 makes branches.
+BURNLIKE_INLINE float value_where(bool is_kept, float value) {
+  return detail::float_of(detail::bits_of(value) & (0u - static_cast<uint32_t>(is_kept)));
+}
+
+BURNLIKE_INLINE double value_where(bool is_kept, double value) {
+  return detail::double_of(detail::bits_of(value) & (uint64_t{0} - static_cast<uint64_t>(is_kept)));
+}
+
+// `gradient` is that of x by the gradient of the result; `gradient_by_value` is the same where the activation has this
+// result, for those that a residual comes with. With `kKeepsGradient` the first pass of the gradients leaves what is
+// behind the activation in `grad_x`; in 16 bits it is rounded there, as torch rounds it.
 struct NoChange {
-  static constexpr bool kKeepsSlope = false;
+  static constexpr bool kKeepsGradient = false;
 
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value(Accumulate x) {
     return x;
   }
   template <class Accumulate>
-  BURNLIKE_INLINE static Accumulate slope(Accumulate) {
-    return 1;
+  BURNLIKE_INLINE static Accumulate gradient(Accumulate grad, Accumulate) {
+    return grad;
   }
   template <class Accumulate>
-  BURNLIKE_INLINE static Accumulate slope_by_value(Accumulate) {
-    return 1;
+  BURNLIKE_INLINE static Accumulate gradient_by_value(Accumulate grad, Accumulate) {
+    return grad;
   }
 };
 
 // NaN stays NaN, as torch has it, and so does its gradient.
 struct Relu {
-  static constexpr bool kKeepsSlope = false;
+  static constexpr bool kKeepsGradient = false;
 
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value(Accumulate x) {
     return x <= Accumulate(0) ? Accumulate(0) : x;
   }
   template <class Accumulate>
-  BURNLIKE_INLINE static Accumulate slope(Accumulate x) {
-    return static_cast<Accumulate>(!(x <= Accumulate(0)));  // of a choice GCC 12 makes branches
+  BURNLIKE_INLINE static Accumulate gradient(Accumulate grad, Accumulate x) {
+    return value_where(!(x <= Accumulate(0)), grad);
   }
   template <class Accumulate>
-  BURNLIKE_INLINE static Accumulate slope_by_value(Accumulate value) {
-    return slope(value);
+  BURNLIKE_INLINE static Accumulate gradient_by_value(Accumulate grad, Accumulate value) {
+    return gradient(grad, value);
   }
 };
 
 struct SiluOfSum {
-  static constexpr bool kKeepsSlope = true;
+  static constexpr bool kKeepsGradient = true;
 
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value(Accumulate x) {
     return Silu::value(x);
   }
   template <class Accumulate>
-  BURNLIKE_INLINE static Accumulate slope(Accumulate x) {
-    return Silu::parts(x).slope;
+  BURNLIKE_INLINE static Accumulate gradient(Accumulate grad, Accumulate x) {
+    return Silu::parts(x).slope * grad;
   }
   template <class Accumulate>
-  BURNLIKE_INLINE static Accumulate slope_by_value(Accumulate) {
+  BURNLIKE_INLINE static Accumulate gradient_by_value(Accumulate, Accumulate) {
     return 0;
   }
 };
 
 // x * min(max(x + 3, 0), 6) / 6 (Howard et al. 2019, section 5.2).
 struct Hardswish {
-  static constexpr bool kKeepsSlope = false;
+  static constexpr bool kKeepsGradient = false;
 
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value(Accumulate x) {
@@ -83,13 +92,13 @@ struct Hardswish {
     return x * (above > Accumulate(6) ? Accumulate(6) : above) / Accumulate(6);
   }
   template <class Accumulate>
-  BURNLIKE_INLINE static Accumulate slope(Accumulate x) {
+  BURNLIKE_INLINE static Accumulate gradient(Accumulate grad, Accumulate x) {
     const Accumulate middle = x / Accumulate(3) + Accumulate(0.5);
-    const Accumulate upper = x < Accumulate(3) ? middle : Accumulate(1);
-    return x <= Accumulate(-3) ? Accumulate(0) : upper;
+    const Accumulate slope = x < Accumulate(3) ? middle : Accumulate(1);
+    return value_where(!(x <= Accumulate(-3)), slope * grad);
   }
   template <class Accumulate>
-  BURNLIKE_INLINE static Accumulate slope_by_value(Accumulate) {
+  BURNLIKE_INLINE static Accumulate gradient_by_value(Accumulate, Accumulate) {
     return 0;
   }
 };
@@ -154,14 +163,14 @@ void batch_norm_forward(
 // The gradient behind the activation: by the result where it has a residual in it, else by the sum computed again.
 template <class Activation, bool kByResult, class Accumulate>
 inline Accumulate slope_of(Accumulate grad, Accumulate centered, Accumulate result, Accumulate scale, Accumulate beta) {
-  if constexpr (kByResult) return Activation::slope_by_value(result) * grad;
-  return Activation::slope(centered * scale + beta) * grad;
+  if constexpr (kByResult) return Activation::gradient_by_value(grad, result);
+  return Activation::gradient(grad, centered * scale + beta);
 }
 
 // Where the first pass of the gradients leaves what is behind the activation for the second: where exp would take
 // longer than memory, and where it is the gradient of a residual, too.
 template <class Activation, bool kByResult>
-constexpr bool kKeeps = kByResult || Activation::kKeepsSlope;
+constexpr bool kKeeps = kByResult || Activation::kKeepsGradient;
 
 // A function of its own, whose parameters GCC 12 knows to be apart: within a loop over rows it vectorizes few of them.
 // The sum over its rows is one number that is added: the sums are read and written once for all of them.
