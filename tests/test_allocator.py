@@ -39,6 +39,7 @@ print(faults_of_a_chain())
     assert after < 100
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are glibc's")
 def test_the_train_command_makes_the_settings() -> None:
     (after,) = run(

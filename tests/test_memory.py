@@ -44,6 +44,7 @@ assert of_loop() is None, "garbage of the program stays"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [PROGRAM, IN_A_PROGRAM], ids=["command", "program"])
 def test_only_a_commands_own_process_never_searches_what_torchs_import_leaves(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

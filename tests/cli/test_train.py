@@ -128,6 +128,7 @@ def test_runs_are_numbered_and_the_newest_is_resumed(config: str, capsys: pytest
     assert sorted(os.listdir("runs")) == ["small", "small-2"]
 
 
+@pytest.mark.slow
 def test_resume_takes_a_directory_before_or_after_the_file_or_alone(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +146,7 @@ def test_resume_takes_a_directory_before_or_after_the_file_or_alone(
     assert "there is no run of small in runs/" in fails(capsys, "--resume", config)
 
 
+@pytest.mark.slow
 def test_a_run_from_a_path_with_spaces_is_the_same(config: str, tmp_path: Path) -> None:
     assert train(config, "--run-dir", "run") == 0
     place = tmp_path / "my own runs"
@@ -376,6 +378,7 @@ def test_a_checkpoint_of_another_model_is_refused(config: str, capsys: pytest.Ca
     assert "was started with another config: model.d_ff: 32 -> 24" in message
 
 
+@pytest.mark.slow
 def test_what_is_removed_is_made_again(config: str) -> None:
     assert train(config, "--run-dir", "whole") == 0
     assert train(config, "--run-dir", "run") == 0

@@ -11,6 +11,8 @@ from torch.library import opcheck
 from burnlike.errors import ArgumentError, DTypeError, ShapeError
 from burnlike.ops import attention, attention_reference, force_cpu_isa, half_products, native_status
 
+from ..marks import slow
+
 HALVES = (torch.bfloat16, torch.float16)
 ISAS = native_status().isas
 # The kernels of processors that multiply bfloat16, where this is one, and those of all others.
@@ -300,7 +302,7 @@ def test_is_cast_by_autocast_as_attention_of_torch() -> None:
 
 # Inductor itself still uses what torch deprecates.
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [True, *slow(False)])
 def test_compiles_as_one_graph(dynamic: bool) -> None:
     torch.compiler.reset()
     compiled = torch.compile(attention, fullgraph=True, dynamic=dynamic, backend="aot_eager")

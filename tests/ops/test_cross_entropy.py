@@ -10,6 +10,8 @@ from torch import Tensor
 from burnlike.errors import ArgumentError, DTypeError, ShapeError, TargetError
 from burnlike.ops import cross_entropy, cross_entropy_reference, native_status
 
+from ..marks import slow
+
 FUNCTIONS = [cross_entropy, cross_entropy_reference]
 
 
@@ -189,7 +191,7 @@ def test_meta_tensors_give_shapes() -> None:
     assert cross_entropy(logits, targets).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [True, *slow(False)])
 def test_compiles_for_changing_shapes_and_within_autocast(dynamic: bool) -> None:
     torch.compiler.reset()
     compiled = torch.compile(cross_entropy, fullgraph=True, dynamic=dynamic, backend="aot_eager")

@@ -13,6 +13,7 @@ from burnlike import ops
 from burnlike.errors import ArgumentError, DTypeError, ShapeError
 from burnlike.ops import force_cpu_isa, native_status
 
+from ..marks import slow
 from .op_case import TOLERANCE
 
 Sizes = tuple[int, int, int, int, int, tuple[int, int], int, int]
@@ -112,7 +113,7 @@ def test_second_derivatives_are_those_of_float64() -> None:
         torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("has_bias", [True, *slow(False)])
 def test_opcheck(has_bias: bool) -> None:
     x, weight, bias = (it.requires_grad_() for it in tensors_of(SIZES[1], torch.float32))
     arguments = (x, weight, bias if has_bias else None, 2, 2)

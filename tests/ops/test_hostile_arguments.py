@@ -67,6 +67,7 @@ WITHOUT_MEMORY: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 def test_random_calls_are_refused_or_right() -> None:
     taken = sum(assert_right(seed) for seed in range(CALLS))
     assert CALLS / 4 < taken < CALLS * 7 / 8

@@ -12,6 +12,8 @@ from torch.profiler import ProfilerActivity, profile
 from burnlike.errors import ArgumentError, AutodiffError, DeviceError, DTypeError, ShapeError, TargetError
 from burnlike.ops import linear_cross_entropy, linear_cross_entropy_reference, native_status
 
+from ..marks import slow
+
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 OPTIONS: dict[str, Any] = {"ignore_index": 3, "label_smoothing": 0.1, "z_loss": 0.01, "soft_cap": 3.0}
 
@@ -259,7 +261,7 @@ def test_opcheck() -> None:
     torch.library.opcheck(torch.ops.burnlike.linear_cross_entropy.default, arguments)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [True, *slow(False)])
 def test_compiles_for_changing_shapes_and_within_autocast(dynamic: bool) -> None:
     torch.compiler.reset()
     compiled = torch.compile(linear_cross_entropy, fullgraph=True, dynamic=dynamic, backend="aot_eager")

@@ -113,6 +113,7 @@ def test_pickles_of_modules_have_values_ids_and_what_is_frozen(release: Path) ->
     assert [it.requires_grad for it in stock.parameters()] == [True, True, False, False]
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_and_ends_as_one_that_was_not_stopped(
     release: Path, tmp_path: Path, fork_server: ForkServer
 ) -> None:

@@ -83,11 +83,13 @@ def run(program: str, folder: Path) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 def test_compiler_left_out(tmp_path: Path) -> None:
     """Shapes need no compiler, and it compiles afterwards."""
     run(SHAPES + COMPILES, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [ASKS_FOR_MORE, ASKS_FOR_PARTS], ids=["names", "parts"])
 def test_code_that_asks_for_more_gets_the_true_modules(program: str, tmp_path: Path) -> None:
     run(program, tmp_path)

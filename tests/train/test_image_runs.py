@@ -13,6 +13,7 @@ from burnlike.train import load_run
 
 from ..data.chat.image_models import FAMILIES, image_model_in, images_in
 from ..data.chat.samples import write_lines
+from ..marks import slow
 
 YAML = """
 data: {type: Chat, path: chat.jsonl, tokenizer: base, max_length: 400}
@@ -46,7 +47,7 @@ def train(name: str, *overrides: str) -> Path:
     return Path(name)
 
 
-@pytest.mark.parametrize("overrides", [[], [WHOLE, "training.num_workers=1"]], ids=["lora", "whole"])
+@pytest.mark.parametrize("overrides", [[], *slow([WHOLE, "training.num_workers=1"])], ids=["lora", "whole"])
 def test_a_resumed_run_ends_in_the_same_bits(overrides: list[str]) -> None:
     whole = train("whole", *overrides)
     part = Path(shutil.copytree(whole, "part"))

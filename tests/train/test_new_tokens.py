@@ -214,7 +214,7 @@ def test_rows_in_other_trainings_are_read_merged_and_exported(folder: Path, over
         torch.testing.assert_close(load_run(run).model(tokens).logits.float(), logits, rtol=rounded, atol=rounded)
 
 
-@pytest.mark.parametrize("target", ["pt2", "onnx"])
+@pytest.mark.parametrize("target", ["pt2", *slow("onnx")])
 def test_other_exports_have_the_rows(folder: Path, target: str) -> None:
     if target == "onnx":
         pytest.importorskip("onnx")

@@ -15,6 +15,7 @@ from burnlike.errors import TensorError
 from burnlike.tensor.core import base
 from tests.vectors.cases import is_program, run
 
+from ...marks import slow
 from ..api.test_api_table import CASES
 from ..test_vectors import GROUPS
 
@@ -109,8 +110,7 @@ def autocast(dtype: torch.dtype | str | None) -> contextlib.AbstractContextManag
     [
         (None, torch.float32),
         (torch.bfloat16, torch.float32),
-        (torch.float16, torch.float32),
-        (torch.bfloat16, torch.bfloat16),
+        *slow((torch.float16, torch.float32), (torch.bfloat16, torch.bfloat16)),
         ("cuda", torch.bfloat16),
     ],
     ids=["plain", "to bfloat16", "to float16", "of bfloat16", "as on cuda"],
