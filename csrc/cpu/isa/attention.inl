@@ -53,20 +53,10 @@ void attention_add(
 }
 
 template <class Element>
-accumulate_t<Element> attention_dot(const Element* __restrict__ x, const Element* __restrict__ y, int64_t count) {
-  using Accumulate = accumulate_t<Element>;
-  constexpr int64_t lanes = kLanes<Accumulate>;
-  const int64_t whole = count - count % lanes;
-  Lanes<Accumulate> sums;
-  for (int64_t index = 0; index < whole; index += lanes) {
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      sums[lane] += Accumulate(load(x[index + lane])) * Accumulate(load(y[index + lane]));
-    }
-  }
-  for (int64_t index = whole; index < count; ++index) {
-    sums[index - whole] += Accumulate(load(x[index])) * Accumulate(load(y[index]));
-  }
-  return sum_of_lanes(sums);
+accumulate_t<Element> attention_dot(const Element* x, const Element* y, int64_t count) {
+  RowSum<accumulate_t<Element>> sum;
+  add_row<accumulate_t<Element>>(sum, ProductRow<Element, Element>{x, y}, count);
+  return sum.total();
 }
 
 template <class Element>

@@ -69,4 +69,86 @@ inline Accumulate largest_of_lanes(const Accumulate* values, int64_t whole) {
   return join_lanes<Larger, lanes>(largest);
 }
 
+// Vectors of what is computed in; a sum over a row has so many, as `Lanes` has.
+template <class Accumulate>
+using RowPart = decltype(load_vector(static_cast<const Accumulate*>(nullptr)));
+template <class Accumulate>
+constexpr int kPart = sizeof(RowPart<Accumulate>) / sizeof(Accumulate);
+template <class Accumulate>
+constexpr int kParts = kLanes<Accumulate> / kPart<Accumulate>;
+
+// A sum whose lanes stay in registers: of lanes in memory the sum takes longer than of the values of a short row.
+template <class Accumulate>
+struct RowSum {
+  static constexpr int kTogether = kParts<Accumulate>;
+  RowPart<Accumulate> parts[kTogether];
+
+  BURNLIKE_INLINE RowSum() {
+#pragma GCC unroll 8
+    for (int part = 0; part < kTogether; ++part) parts[part] = RowPart<Accumulate>{};
+  }
+
+  BURNLIKE_INLINE void add(int part, RowPart<Accumulate> values) { parts[part] += values; }
+
+  BURNLIKE_INLINE Accumulate total() {
+#pragma GCC unroll 4
+    for (int half = kTogether / 2; half > 0; half /= 2) {
+#pragma GCC unroll 4
+      for (int part = 0; part < half; ++part) parts[part] += parts[part + half];
+    }
+    return sum_of(parts[0]);
+  }
+};
+
+// Adds what `row` makes of its columns. `Sums` says how many parts of it registers hold: the others are added in a walk
+// over the row of their own.
+template <class Accumulate, class Sums, class Row>
+BURNLIKE_INLINE void add_row(Sums& sums, const Row& row, int64_t width) {
+  constexpr int parts = kParts<Accumulate>, together = Sums::kTogether;
+  const int64_t whole = width - width % kLanes<Accumulate>;
+#pragma GCC unroll 8
+  for (int first = 0; first < parts; first += together) {
+    for (int64_t column = 0; column < whole; column += kLanes<Accumulate>) {
+#pragma GCC unroll 8
+      for (int part = first; part < first + together; ++part)
+        sums.add(part, row.part(column + part * kPart<Accumulate>));
+    }
+  }
+  if (whole == width) return;
+#pragma GCC unroll 8
+  for (int part = 0; part < parts; ++part) {
+    const int64_t column = whole + part * kPart<Accumulate>;
+    if (column + kPart<Accumulate> <= width) {
+      sums.add(part, row.part(column));
+    } else if (column < width) {
+      sums.add(part, row.rest(column, width));
+    }
+  }
+}
+
+// What a row makes of its last columns, and zeros, which change no sum that began with zero. Not by way of memory, for
+// which a CPU waits, as values are stored one by one there and read as vectors.
+template <class Row>
+BURNLIKE_INLINE RowPart<typename Row::Accumulate> last_part(const Row& row, int64_t begin, int64_t end) {
+  RowPart<typename Row::Accumulate> part{};
+#pragma GCC unroll 16
+  for (int lane = 0; lane < kPart<typename Row::Accumulate>; ++lane) {
+    if (begin + lane >= end) break;
+    part[lane] = row.value(begin + lane);
+  }
+  return part;
+}
+
+// x * y.
+template <class Element, class Other>
+struct ProductRow {
+  using Accumulate = accumulate_t<Element>;
+  const Element* x;
+  const Other* y;
+
+  BURNLIKE_INLINE Accumulate value(int64_t column) const { return Accumulate(load(x[column])) * load(y[column]); }
+  BURNLIKE_INLINE auto part(int64_t column) const { return load_vector(x + column) * load_vector(y + column); }
+  BURNLIKE_INLINE auto rest(int64_t begin, int64_t end) const { return last_part(*this, begin, end); }
+};
+
 }  // namespace

@@ -11,18 +11,60 @@ inline void add_values(
   }
 }
 
+// x - m.
+template <class Element>
+struct CenteredRow {
+  using Accumulate = accumulate_t<Element>;
+  const Element* x;
+  Accumulate mean;
+
+  BURNLIKE_INLINE Accumulate value(int64_t column) const { return load(x[column]) - mean; }
+  BURNLIKE_INLINE auto part(int64_t column) const { return load_vector(x + column) - mean; }
+  BURNLIKE_INLINE auto rest(int64_t begin, int64_t end) const { return last_part(*this, begin, end); }
+};
+
 template <class Element>
 inline accumulate_t<Element> mean_of(const Element* x, int64_t width) {
-  using Accumulate = accumulate_t<Element>;
-  constexpr int64_t lanes = kLanes<Accumulate>;
-  const int64_t whole = width - width % lanes;
-  Lanes<Accumulate> sums;
-  for (int64_t column = 0; column < whole; column += lanes) {
-    for (int64_t lane = 0; lane < lanes; ++lane) sums[lane] += load(x[column + lane]);
-  }
-  for (int64_t column = whole; column < width; ++column) sums[column - whole] += load(x[column]);
-  return sum_of_lanes(sums) / static_cast<Accumulate>(width);
+  RowSum<accumulate_t<Element>> sum;
+  add_row<accumulate_t<Element>>(sum, CenteredRow<Element>{x, 0}, width);
+  return sum.total() / static_cast<accumulate_t<Element>>(width);
 }
+
+// Each step is done for so many rows before the next one is: of a single row it would wait for the sums of the step
+// before, which take longer than to read the row.
+constexpr int64_t kNormRows = 8;
+
+// Those of a block that stays in the nearest cache.
+template <class Element>
+inline int64_t rows_together(int64_t width) {
+  constexpr int64_t kBytes = 8192;
+  const int64_t bytes = width * static_cast<int64_t>(sizeof(Element));
+  if (bytes * kNormRows <= kBytes) return kNormRows;
+  return bytes < kBytes ? kBytes / bytes : 1;
+}
+
+template <class Norm, class Element>
+inline void means_of(const Element* x, accumulate_t<Element>* means, int64_t rows, int64_t width) {
+  for (int64_t row = 0; row < rows; ++row) means[row] = Norm::kCentered ? mean_of(x + row * width, width) : 0;
+}
+
+// The mean as it was summed at first is off by some of its last places; the mean of what it leaves mends that.
+template <class Norm, class Accumulate>
+struct CenteredSums {
+  static constexpr int kTogether = kParts<Accumulate>;
+  RowSum<Accumulate> squares, rests;
+
+  BURNLIKE_INLINE CenteredSums() {}
+
+  BURNLIKE_INLINE void add(int part, RowPart<Accumulate> centered) {
+    squares.add(part, centered * centered);
+    if constexpr (Norm::kCentered) rests.add(part, centered);
+  }
+
+  BURNLIKE_INLINE Accumulate rest(int64_t width) {
+    return Norm::kCentered ? rests.total() / static_cast<Accumulate>(width) : Accumulate(0);
+  }
+};
 
 // A row's m, and the sum of the squares of x - m.
 template <class Accumulate>
@@ -31,50 +73,36 @@ struct Moments {
   Accumulate squares;
 };
 
-// The mean as it was summed at first is off by some of its last places; the mean of what it leaves mends that.
 template <class Norm, class Element>
-inline Moments<accumulate_t<Element>> moments_of(const Element* x, int64_t width) {
-  using Accumulate = accumulate_t<Element>;
-  constexpr int64_t lanes = kLanes<Accumulate>;
-  const int64_t whole = width - width % lanes;
-  Accumulate mean = 0;
-  if constexpr (Norm::kCentered) mean = mean_of(x, width);
-  Lanes<Accumulate> squares;
-  Lanes<Accumulate> rests;
-  for (int64_t column = 0; column < whole; column += lanes) {
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      const Accumulate centered = load(x[column + lane]) - mean;
-      squares[lane] += centered * centered;
-      if constexpr (Norm::kCentered) rests[lane] += centered;
-    }
-  }
-  for (int64_t column = whole; column < width; ++column) {
-    const Accumulate centered = load(x[column]) - mean;
-    squares[column - whole] += centered * centered;
-    if constexpr (Norm::kCentered) rests[column - whole] += centered;
-  }
-  const Accumulate total = sum_of_lanes(squares);
-  if constexpr (!Norm::kCentered) return {0, total};
-  const Accumulate rest = sum_of_lanes(rests) / static_cast<Accumulate>(width);
-  return {mean + rest, total};
+inline Moments<accumulate_t<Element>> moments_of(const Element* x, accumulate_t<Element> mean, int64_t width) {
+  CenteredSums<Norm, accumulate_t<Element>> sums;
+  add_row<accumulate_t<Element>>(sums, CenteredRow<Element>{x, mean}, width);
+  return {mean + sums.rest(width), sums.squares.total()};
 }
 
 template <class Norm, class Element>
-void norm_forward_rows(const CpuNormForward<Element>& pass, int64_t begin, int64_t end) {
+void norm_forward_block(const CpuNormForward<Element>& pass, int64_t begin, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
-  const int64_t width = pass.width;
+  const int64_t width = pass.width, place = begin * width;
   const Accumulate* __restrict__ gamma = pass.gamma;
   const Accumulate* __restrict__ beta = pass.beta;
-  for (int64_t row = begin; row < end; ++row) {
-    const Element* __restrict__ x = pass.x + row * width;
-    Element* __restrict__ y = pass.y + row * width;
-    if (pass.residual != nullptr) {
-      add_values(x, pass.residual + row * width, pass.sum + row * width, width);
-      x = pass.sum + row * width;
-    }
-    const Moments<Accumulate> moments = moments_of<Norm>(x, width);
-    const Accumulate mean = moments.mean;
-    const Accumulate scale = norm_scale(moments.squares, static_cast<Accumulate>(width), pass.epsilon);
+  const Element* block = pass.x + place;
+  if (pass.residual != nullptr) {
+    add_values(block, pass.residual + place, pass.sum + place, rows * width);
+    block = pass.sum + place;
+  }
+  Accumulate means[kNormRows];
+  Accumulate scales[kNormRows];
+  means_of<Norm>(block, means, rows, width);
+  for (int64_t row = 0; row < rows; ++row) {
+    const Moments<Accumulate> moments = moments_of<Norm>(block + row * width, means[row], width);
+    means[row] = moments.mean;
+    scales[row] = norm_scale(moments.squares, static_cast<Accumulate>(width), pass.epsilon);
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    const Element* __restrict__ x = block + row * width;
+    Element* __restrict__ y = pass.y + place + row * width;
+    const Accumulate mean = means[row], scale = scales[row];
     if (beta != nullptr) {
       for (int64_t column = 0; column < width; ++column) {
         const Accumulate output = norm_output(Accumulate(load(x[column])) - mean, gamma[column], scale);
@@ -88,6 +116,14 @@ void norm_forward_rows(const CpuNormForward<Element>& pass, int64_t begin, int64
   }
 }
 
+template <class Norm, class Element>
+void norm_forward_rows(const CpuNormForward<Element>& pass, int64_t begin, int64_t end) {
+  const int64_t together = rows_together<Element>(pass.width);
+  for (int64_t row = begin; row < end; row += together) {
+    norm_forward_block<Norm>(pass, row, end - row < together ? end - row : together);
+  }
+}
+
 // What a row's gradient of x needs of the whole row.
 template <class Accumulate>
 struct RowSums {
@@ -97,83 +133,117 @@ struct RowSums {
   Accumulate mean_slope;
 };
 
+// x - m, and the gradient by gamma.
+template <class Element>
+struct GradientRow {
+  using Accumulate = accumulate_t<Element>;
+  struct Parts {
+    RowPart<Accumulate> centered, slope;
+  };
+  CenteredRow<Element> x;
+  ProductRow<Element, Accumulate> slope;
+
+  BURNLIKE_INLINE Parts part(int64_t column) const { return {x.part(column), slope.part(column)}; }
+  BURNLIKE_INLINE Parts rest(int64_t begin, int64_t end) const { return {x.rest(begin, end), slope.rest(begin, end)}; }
+};
+
+template <class Norm, class Element>
+struct GradientSums {
+  using Accumulate = accumulate_t<Element>;
+  static constexpr int kTogether = 2;  // eight sums
+  CenteredSums<Norm, Accumulate> centered;
+  RowSum<Accumulate> dots, slopes;
+
+  BURNLIKE_INLINE GradientSums() {}
+
+  BURNLIKE_INLINE void add(int part, const typename GradientRow<Element>::Parts& parts) {
+    centered.add(part, parts.centered);
+    dots.add(part, parts.slope * parts.centered);
+    if constexpr (Norm::kCentered) slopes.add(part, parts.slope);
+  }
+};
+
+// One pass for all of them, relative to the mean as it was summed at first.
 template <class Norm, class Element>
 inline RowSums<accumulate_t<Element>> row_sums(
-    const Element* grad, const Element* x, const accumulate_t<Element>* gamma, int64_t width,
-    accumulate_t<Element> epsilon) {
+    const GradientRow<Element>& row, int64_t width, accumulate_t<Element> epsilon) {
   using Accumulate = accumulate_t<Element>;
-  constexpr int64_t lanes = kLanes<Accumulate>;
-  const int64_t whole = width - width % lanes;
-  // One pass for all of them, relative to the mean as it was summed at first; `moments_of` says what `rests` are for.
-  Accumulate mean = 0;
-  if constexpr (Norm::kCentered) mean = mean_of(x, width);
-  Lanes<Accumulate> squares;
-  Lanes<Accumulate> rests;
-  Lanes<Accumulate> dots;
-  Lanes<Accumulate> slopes;
-  for (int64_t column = 0; column < whole; column += lanes) {
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      const Accumulate centered = load(x[column + lane]) - mean;
-      const Accumulate slope = Accumulate(load(grad[column + lane])) * gamma[column + lane];
-      squares[lane] += centered * centered;
-      dots[lane] += slope * centered;
-      if constexpr (Norm::kCentered) {
-        rests[lane] += centered;
-        slopes[lane] += slope;
-      }
-    }
-  }
-  for (int64_t column = whole; column < width; ++column) {
-    const Accumulate centered = load(x[column]) - mean;
-    const Accumulate slope = Accumulate(load(grad[column])) * gamma[column];
-    squares[column - whole] += centered * centered;
-    dots[column - whole] += slope * centered;
-    if constexpr (Norm::kCentered) {
-      rests[column - whole] += centered;
-      slopes[column - whole] += slope;
-    }
-  }
+  GradientSums<Norm, Element> sums;
+  add_row<Accumulate>(sums, row, width);
   const Accumulate count = static_cast<Accumulate>(width);
-  const Accumulate scale = norm_scale(sum_of_lanes(squares), count, epsilon);
-  const Accumulate dot = sum_of_lanes(dots);
+  const Accumulate scale = norm_scale(sums.centered.squares.total(), count, epsilon);
+  const Accumulate dot = sums.dots.total();
   if constexpr (!Norm::kCentered) return {0, scale, norm_pull(scale, dot, count), 0};
-  const Accumulate rest = sum_of_lanes(rests) / count;
-  const Accumulate slope = sum_of_lanes(slopes);
-  return {mean + rest, scale, norm_pull(scale, dot - rest * slope, count), slope / count};
+  const Accumulate rest = sums.centered.rest(width);
+  const Accumulate slope = sums.slopes.total();
+  return {row.x.mean + rest, scale, norm_pull(scale, dot - rest * slope, count), slope / count};
+}
+
+// A function of its own, whose parameters GCC 12 knows to be apart. The sums of the weights are read and written once
+// for all of its rows, to which they are added in their order.
+template <class Norm, bool kAdds, int kRows, class Element>
+__attribute__((noinline)) void norm_gradients_of_rows(
+    const Element* __restrict__ grad, const Element* __restrict__ grad_sum, const Element* __restrict__ x,
+    const accumulate_t<Element>* __restrict__ gamma, const RowSums<accumulate_t<Element>>* __restrict__ sums,
+    Element* __restrict__ grad_x, accumulate_t<Element>* __restrict__ gamma_sums,
+    accumulate_t<Element>* __restrict__ beta_sums, int64_t width) {
+  using Accumulate = accumulate_t<Element>;
+  for (int64_t column = 0; column < width; ++column) {
+    Accumulate gamma_sum = gamma_sums[column];
+    Accumulate beta_sum = 0;
+    if constexpr (Norm::kCentered) beta_sum = beta_sums[column];
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) {
+      const int64_t place = row * width + column;
+      const Accumulate centered = load(x[place]) - sums[row].mean;
+      const Accumulate upper = load(grad[place]);
+      Accumulate slope = upper * gamma[column];
+      if constexpr (Norm::kCentered) slope -= sums[row].mean_slope;
+      Accumulate total = norm_grad_x(slope, centered, sums[row].scale, sums[row].pull);
+      if constexpr (kAdds) total += load(grad_sum[place]);
+      grad_x[place] = store<Element>(total);
+      gamma_sum += norm_grad_gamma(upper, centered, sums[row].scale);
+      beta_sum += upper;
+    }
+    gamma_sums[column] = gamma_sum;
+    if constexpr (Norm::kCentered) beta_sums[column] = beta_sum;
+  }
 }
 
 template <class Norm, bool kAdds, class Element>
-inline void norm_backward_row(
-    const CpuNormBackward<Element>& pass, int64_t row, accumulate_t<Element>* __restrict__ gamma_sums,
-    accumulate_t<Element>* __restrict__ beta_sums) {
+inline void norm_backward_block(
+    const CpuNormBackward<Element>& pass, accumulate_t<Element>* weight_sums, int64_t begin, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
-  const int64_t width = pass.width;
-  const Accumulate* __restrict__ gamma = pass.gamma;
-  const Element* __restrict__ x = pass.x + row * width;
-  const Element* __restrict__ grad = pass.grad + row * width;
-  const Element* __restrict__ grad_sum = pass.grad_sum + (kAdds ? row * width : 0);
-  Element* __restrict__ grad_x = pass.grad_x + row * width;
-  const RowSums<Accumulate> sums = row_sums<Norm>(grad, x, gamma, width, pass.epsilon);
-  for (int64_t column = 0; column < width; ++column) {
-    const Accumulate centered = load(x[column]) - sums.mean;
-    const Accumulate upper = load(grad[column]);
-    Accumulate slope = upper * gamma[column];
-    if constexpr (Norm::kCentered) slope -= sums.mean_slope;
-    Accumulate total = norm_grad_x(slope, centered, sums.scale, sums.pull);
-    if constexpr (kAdds) total += load(grad_sum[column]);
-    grad_x[column] = store<Element>(total);
-    gamma_sums[column] += norm_grad_gamma(upper, centered, sums.scale);
-    if constexpr (Norm::kCentered) beta_sums[column] += upper;
+  const int64_t width = pass.width, place = begin * width;
+  const Element* grad = pass.grad + place;
+  const Element* x = pass.x + place;
+  Accumulate means[kNormRows];
+  RowSums<Accumulate> sums[kNormRows];
+  means_of<Norm>(x, means, rows, width);
+  for (int64_t row = 0; row < rows; ++row) {
+    const GradientRow<Element> values{{x + row * width, means[row]}, {grad + row * width, pass.gamma}};
+    sums[row] = row_sums<Norm>(values, width, pass.epsilon);
   }
+  const auto run = [&](auto function, int64_t row) {
+    const int64_t first = row * width;
+    function(
+        grad + first, kAdds ? pass.grad_sum + place + first : grad, x + first, pass.gamma, sums + row,
+        pass.grad_x + place + first, weight_sums, weight_sums + width, width);
+  };
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) run(norm_gradients_of_rows<Norm, kAdds, 4, Element>, row);
+  for (; row < rows; ++row) run(norm_gradients_of_rows<Norm, kAdds, 1, Element>, row);
 }
 
 template <class Norm, class Element>
 void norm_backward_rows(const CpuNormBackward<Element>& pass, accumulate_t<Element>* sums, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) {
+  const int64_t together = rows_together<Element>(pass.width);
+  for (int64_t row = begin; row < end; row += together) {
+    const int64_t rows = end - row < together ? end - row : together;
     if (pass.grad_sum != nullptr) {
-      norm_backward_row<Norm, true>(pass, row, sums, sums + pass.width);
+      norm_backward_block<Norm, true>(pass, sums, row, rows);
     } else {
-      norm_backward_row<Norm, false>(pass, row, sums, sums + pass.width);
+      norm_backward_block<Norm, false>(pass, sums, row, rows);
     }
   }
 }

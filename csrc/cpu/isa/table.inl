@@ -6,8 +6,9 @@
 
 namespace burnlike::cpu::BURNLIKE_ISA {
 
-#include "lanes.inl"
 #include "vectors.inl"
+
+#include "lanes.inl"
 
 #define BURNLIKE_FILE(op) BURNLIKE_QUOTED(op.inl)
 #include "ops.inc"

@@ -1,4 +1,4 @@
-// Vectors of floats of the instruction set's size, loaded from any type of weights.
+// Vectors of the instruction set's size, loaded from any type of values.
 
 namespace {
 
@@ -11,6 +11,7 @@ constexpr int kVector = 4;
 #endif
 
 typedef float FloatVector __attribute__((vector_size(4 * kVector)));
+typedef double DoubleVector __attribute__((vector_size(4 * kVector)));
 typedef int32_t IntVector __attribute__((vector_size(4 * kVector)));
 typedef uint32_t BitsVector __attribute__((vector_size(4 * kVector)));
 typedef uint16_t HalfVector __attribute__((vector_size(2 * kVector)));
@@ -35,10 +36,34 @@ BURNLIKE_INLINE FloatVector load_vector(const float* values) {
   return vector;
 }
 
-BURNLIKE_INLINE FloatVector load_vector(const BFloat16* values) {
+// 16-bit numbers as those of 32 bits; of a conversion of vectors GCC 12 makes two halves.
+BURNLIKE_INLINE BitsVector load_halves(const void* values) {
+#if defined(BURNLIKE_FMA_512)
+  return BitsVector(_mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(static_cast<const __m256i*>(values))));
+#elif defined(BURNLIKE_FMA_256)
+  return BitsVector(_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(values))));
+#else
   HalfVector halves;
   __builtin_memcpy(&halves, values, sizeof(halves));
-  return FloatVector(__builtin_convertvector(halves, BitsVector) << 16);
+  return __builtin_convertvector(halves, BitsVector);
+#endif
+}
+
+BURNLIKE_INLINE FloatVector load_vector(const BFloat16* values) { return FloatVector(load_halves(values) << 16); }
+
+// As `load`.
+BURNLIKE_INLINE FloatVector load_vector(const Float16* values) {
+  const BitsVector word = load_halves(values) << 16;
+  const BitsVector twice = word + word;
+  const BitsVector normal = BitsVector(FloatVector((twice >> 4) + (0xE0u << 23)) * 0x1.0p-112f);
+  const BitsVector subnormal = BitsVector(FloatVector((twice >> 17) | (126u << 23)) - 0.5f);
+  return FloatVector((word & 0x80000000u) | (twice < (1u << 27) ? subnormal : normal));
+}
+
+BURNLIKE_INLINE DoubleVector load_vector(const double* values) {
+  DoubleVector vector;
+  __builtin_memcpy(&vector, values, sizeof(vector));
+  return vector;
 }
 
 // Not a conversion of vectors, of which GCC 12 makes one of each number by itself.
@@ -133,6 +158,17 @@ BURNLIKE_INLINE float sum_of(FloatVector vector) {
   const FourFloats four = vector;
 #endif
   return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+BURNLIKE_INLINE double sum_of(DoubleVector vector) {
+  double values[kVector / 2];
+  __builtin_memcpy(values, &vector, sizeof(values));
+#pragma GCC unroll 4
+  for (int half = kVector / 4; half > 0; half /= 2) {
+#pragma GCC unroll 4
+    for (int lane = 0; lane < half; ++lane) values[lane] += values[lane + half];
+  }
+  return values[0];
 }
 
 }  // namespace
