@@ -63,6 +63,12 @@ CALL_HOOKS = HOOKS[:4]
 Without them, a layer that computes with the parts of an adapter would pass over those that want to see its sum.
 """
 
+
+def has_call_hooks(module: nn.Module) -> bool:
+    """True if a call of the module runs hooks, its own or those of all modules."""
+    return bool(has_global_hooks()) or any(map(module.__dict__.get, CALL_HOOKS))
+
+
 FORWARD_PRE_HOOKS = "_forward_pre_hooks"
 """As `HOOKS`; tools of torch that replace a tensor before each call have a hook there."""
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from .._torch_compat.modules import CALL_HOOKS, COMPILED_CALL, HOOK_FLAGS, STATE_HOOKS, has_global_hooks
+from .._torch_compat.modules import COMPILED_CALL, HOOK_FLAGS, STATE_HOOKS, has_call_hooks, has_global_hooks
 from ..module.adapters.layers import Dequantized
 from ..module.torch_objects.wrappers import own_class, parametrizations_of
 from ..nn.activation.activation import GatedLinear, SwiGlu
@@ -192,8 +192,8 @@ _CONTAINERS = (nn.ModuleDict, torch.nn.utils.parametrize.ParametrizationList, De
 def is_changed(module: nn.Module) -> bool:
     """True if a call of this module is more, or something else, than its class's `forward`."""
     attributes = module.__dict__
-    hooks = has_global_hooks() or any(attributes.get(name) for name in CALL_HOOKS)
-    return bool(hooks) or "forward" in attributes or DIVIDED in attributes or attributes.get(COMPILED_CALL) is not None
+    is_compiled = attributes.get(COMPILED_CALL) is not None
+    return is_compiled or "forward" in attributes or DIVIDED in attributes or has_call_hooks(module)
 
 
 def activation_of(part: Any) -> int:

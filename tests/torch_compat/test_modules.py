@@ -91,6 +91,24 @@ def test_CALL_HOOKS() -> None:
     assert set(modules.CALL_HOOKS) == {name for name in modules.HOOKS if "forward" in name or "backward" in name}
 
 
+def test_has_call_hooks() -> None:
+    layer = nn.Linear(2, 2)
+    layer.register_load_state_dict_pre_hook(print)
+    assert not modules.has_call_hooks(layer)
+    registrations = (
+        layer.register_forward_pre_hook,
+        layer.register_forward_hook,
+        layer.register_full_backward_pre_hook,
+        layer.register_full_backward_hook,
+        nn.modules.module.register_module_forward_hook,
+    )
+    for register in registrations:
+        handle = register(lambda *_: None)
+        assert modules.has_call_hooks(layer)
+        handle.remove()
+        assert not modules.has_call_hooks(layer)
+
+
 def test_FORWARD_PRE_HOOKS() -> None:
     layer = nn.Linear(2, 2)
     prune.identity(layer, "weight")

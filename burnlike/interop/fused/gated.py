@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
-from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks
+from ..._torch_compat.modules import has_call_hooks
 from ...ops._arguments import for_products
 from .functions import takes
 from .reading import names_of, read_otherwise, reads_only
@@ -63,8 +63,7 @@ def comparable(value: Any) -> Any:
 
 
 def _is_watched(module: nn.Module) -> bool:
-    has_hooks = bool(has_global_hooks()) or any(len(getattr(module, name)) > 0 for name in CALL_HOOKS)
-    return has_hooks or "forward" in module.__dict__
+    return has_call_hooks(module) or "forward" in module.__dict__
 
 
 def is_still(activation: Any, kind: Kind) -> bool:

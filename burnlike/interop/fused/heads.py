@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.fake_tensors import is_fake
-from ..._torch_compat.modules import CALL_HOOKS, COMPILED_CALL
+from ..._torch_compat.modules import COMPILED_CALL, has_call_hooks
 from ...ops._function import is_recorded, is_transformed
 from .forwards import FusedForward, fused_forward, mark, mark_of, stock_forward
 from .functions import takes
@@ -78,7 +78,7 @@ def lazy_head(model: nn.Module) -> Iterator[None]:
     A model with hooks runs as it is: those of FSDP begin the backward pass from the logits.
     """
     head: Any = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # pyright: ignore[reportCallIssue]
-    is_plain = isinstance(head, nn.Module) and not hasattr(head, "parametrizations") and not _is_watched(model)
+    is_plain = isinstance(head, nn.Module) and not hasattr(head, "parametrizations") and not has_call_hooks(model)
     # A head with another forward breaks the guards of torch.compile on layers with adapters.
     is_plain = is_plain and getattr(model, COMPILED_CALL, None) is None
     with _asking(head if is_plain and not is_transformed() and _takes_lazy_forward(head) else None):
@@ -93,10 +93,6 @@ def _asking(head: nn.Module | None) -> Iterator[None]:
         yield
     finally:
         _HEAD.reset(token)
-
-
-def _is_watched(module: nn.Module) -> bool:
-    return any(len(getattr(module, name)) > 0 for name in CALL_HOOKS)
 
 
 def _takes_lazy_forward(head: nn.Module) -> bool:
@@ -119,7 +115,7 @@ def head_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedFor
     def forward(self: Any, input: Tensor) -> Tensor:
         is_asked = not torch.compiler.is_compiling() and _HEAD.get() is self
         # Hooks, such as those by which FSDP frees the weight, would read the logits right away.
-        if is_asked and not _is_watched(self) and takes_head(input, self.weight, self.bias):
+        if is_asked and not has_call_hooks(self) and takes_head(input, self.weight, self.bias):
             return lazy_logits(input, self.weight, self.bias)
         return run(self, input)
 

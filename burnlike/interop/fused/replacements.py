@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
-from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks, recurrent_kernels
+from ..._torch_compat.modules import has_call_hooks, recurrent_kernels
 from ..._torch_compat.tensors import times_written
 from ..._torch_compat.wrappers import as_plain, tensor_without_memory
 from ...errors import AutodiffError
@@ -89,7 +89,7 @@ def _takes(module: Any, query: Any, key: Any, value: Any, mask: Any, keywords: d
         return False
     if query.dtype != torch.bfloat16 or autocast_dtype(query) is not None or cpu_isa() != "avx512_bf16":
         return False
-    if has_global_hooks() or any(len(getattr(module, name)) > 0 for name in CALL_HOOKS):
+    if has_call_hooks(module):
         return False  # which may read the weights
     if query.shape[1] != key.shape[1] * module.num_key_value_groups:
         return False
