@@ -150,7 +150,7 @@ struct GradientRow {
 template <class Norm, class Element>
 struct GradientSums {
   using Accumulate = accumulate_t<Element>;
-  static constexpr int kTogether = 2;  // eight sums
+  static constexpr int kTogether = Norm::kCentered || kParts<Accumulate> < 4 ? 2 : 4;  // eight sums
   CenteredSums<Norm, Accumulate> centered;
   RowSum<Accumulate> dots, slopes;
 
