@@ -11,36 +11,38 @@ inline void add_values(
   }
 }
 
-// x - m.
-template <class Element>
+// x - m, of which m is 0 in RMS normalization.
+template <class Norm, class Element>
 struct CenteredRow {
   using Accumulate = accumulate_t<Element>;
   const Element* x;
   Accumulate mean;
 
-  BURNLIKE_INLINE Accumulate value(int64_t column) const { return load(x[column]) - mean; }
-  BURNLIKE_INLINE auto part(int64_t column) const { return load_vector(x + column) - mean; }
+  BURNLIKE_INLINE Accumulate value(int64_t column) const {
+    return Norm::kCentered ? load(x[column]) - mean : Accumulate(load(x[column]));
+  }
+  BURNLIKE_INLINE auto part(int64_t column) const {
+    const auto part = load_vector(x + column);
+    return Norm::kCentered ? part - mean : part;
+  }
   BURNLIKE_INLINE auto rest(int64_t begin, int64_t end) const { return last_part(*this, begin, end); }
 };
 
 template <class Element>
 inline accumulate_t<Element> mean_of(const Element* x, int64_t width) {
   RowSum<accumulate_t<Element>> sum;
-  add_row<accumulate_t<Element>>(sum, CenteredRow<Element>{x, 0}, width);
+  add_row<accumulate_t<Element>>(sum, CenteredRow<RmsNorm, Element>{x, 0}, width);
   return sum.total() / static_cast<accumulate_t<Element>>(width);
 }
 
-// Each step is done for so many rows before the next one is: of a single row it would wait for the sums of the step
-// before, which take longer than to read the row.
+// Each step is done for so many rows before the next one is: of a single short row it would wait for the sums of the
+// step before, which take longer than to read the row. Of more bytes the rows would not stay in the nearest cache.
 constexpr int64_t kNormRows = 8;
 
-// Those of a block that stays in the nearest cache.
 template <class Element>
 inline int64_t rows_together(int64_t width) {
-  constexpr int64_t kBytes = 8192;
   const int64_t bytes = width * static_cast<int64_t>(sizeof(Element));
-  if (bytes * kNormRows <= kBytes) return kNormRows;
-  return bytes < kBytes ? kBytes / bytes : 1;
+  return bytes <= 1024 ? kNormRows : bytes <= 2048 ? kNormRows / 2 : 1;
 }
 
 template <class Norm, class Element>
@@ -76,7 +78,7 @@ struct Moments {
 template <class Norm, class Element>
 inline Moments<accumulate_t<Element>> moments_of(const Element* x, accumulate_t<Element> mean, int64_t width) {
   CenteredSums<Norm, accumulate_t<Element>> sums;
-  add_row<accumulate_t<Element>>(sums, CenteredRow<Element>{x, mean}, width);
+  add_row<accumulate_t<Element>>(sums, CenteredRow<Norm, Element>{x, mean}, width);
   return {mean + sums.rest(width), sums.squares.total()};
 }
 
@@ -134,13 +136,13 @@ struct RowSums {
 };
 
 // x - m, and the gradient by gamma.
-template <class Element>
+template <class Norm, class Element>
 struct GradientRow {
   using Accumulate = accumulate_t<Element>;
   struct Parts {
     RowPart<Accumulate> centered, slope;
   };
-  CenteredRow<Element> x;
+  CenteredRow<Norm, Element> x;
   ProductRow<Element, Accumulate> slope;
 
   BURNLIKE_INLINE Parts part(int64_t column) const { return {x.part(column), slope.part(column)}; }
@@ -156,7 +158,7 @@ struct GradientSums {
 
   BURNLIKE_INLINE GradientSums() {}
 
-  BURNLIKE_INLINE void add(int part, const typename GradientRow<Element>::Parts& parts) {
+  BURNLIKE_INLINE void add(int part, const typename GradientRow<Norm, Element>::Parts& parts) {
     centered.add(part, parts.centered);
     dots.add(part, parts.slope * parts.centered);
     if constexpr (Norm::kCentered) slopes.add(part, parts.slope);
@@ -166,7 +168,7 @@ struct GradientSums {
 // One pass for all of them, relative to the mean as it was summed at first.
 template <class Norm, class Element>
 inline RowSums<accumulate_t<Element>> row_sums(
-    const GradientRow<Element>& row, int64_t width, accumulate_t<Element> epsilon) {
+    const GradientRow<Norm, Element>& row, int64_t width, accumulate_t<Element> epsilon) {
   using Accumulate = accumulate_t<Element>;
   GradientSums<Norm, Element> sums;
   add_row<Accumulate>(sums, row, width);
@@ -221,7 +223,7 @@ inline void norm_backward_block(
   RowSums<Accumulate> sums[kNormRows];
   means_of<Norm>(x, means, rows, width);
   for (int64_t row = 0; row < rows; ++row) {
-    const GradientRow<Element> values{{x + row * width, means[row]}, {grad + row * width, pass.gamma}};
+    const GradientRow<Norm, Element> values{{x + row * width, means[row]}, {grad + row * width, pass.gamma}};
     sums[row] = row_sums<Norm>(values, width, pass.epsilon);
   }
   const auto run = [&](auto function, int64_t row) {
