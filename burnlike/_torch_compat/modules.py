@@ -63,12 +63,6 @@ CALL_HOOKS = HOOKS[:4]
 Without them, a layer that computes with the parts of an adapter would pass over those that want to see its sum.
 """
 
-
-def has_call_hooks(module: nn.Module) -> bool:
-    """True if a call of the module runs hooks, its own or those of all modules."""
-    return bool(has_global_hooks()) or any(map(module.__dict__.get, CALL_HOOKS))
-
-
 FORWARD_PRE_HOOKS = "_forward_pre_hooks"
 """As `HOOKS`; tools of torch that replace a tensor before each call have a hook there."""
 
@@ -100,6 +94,11 @@ INFIX = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
 
 RNN_NOTES = frozenset({"_flat_weights", "_flat_weight_refs"})
 """What a recurrent layer keeps of its parameters a second time: no fields of its own."""
+
+
+def has_call_hooks(module: nn.Module) -> bool:
+    """True if a call of the module runs hooks, its own or those of all modules."""
+    return bool(has_global_hooks()) or any(map(module.__dict__.get, CALL_HOOKS))
 
 
 def function_of(hook: Any) -> Any:

@@ -108,10 +108,10 @@ def test_a_file_of_torch_with_300_000_tensors_opens_by_default(what: str, zipped
     opens(path, FEW, scaled(OLD_MODULES_SCALE if what == "a whole module" and not zipped else SCALE))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("extension", "count"),
-    [pytest.param(it, 300_000, marks=pytest.mark.weekly) for it in BURNS_OLD]
-    + [pytest.param(".bpk", 100_000, marks=pytest.mark.weekly)],
+    [*((it, 300_000) for it in BURNS_OLD), (".bpk", 100_000)],
 )
 def test_a_real_file_of_burn_opens_by_default(extension: str, count: int, tmp_path: Path) -> None:
     """Burn reads burnpack files of at most 100,000."""

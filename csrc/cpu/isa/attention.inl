@@ -55,7 +55,7 @@ void attention_add(
 template <class Element>
 accumulate_t<Element> attention_dot(const Element* x, const Element* y, int64_t count) {
   RowSum<accumulate_t<Element>> sum;
-  add_row<accumulate_t<Element>>(sum, ProductRow<Element, Element>{x, y}, count);
+  add_row(sum, ProductRow<Element, Element>{x, y}, count);
   return sum.total();
 }
 

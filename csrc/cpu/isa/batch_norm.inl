@@ -162,7 +162,8 @@ void batch_norm_forward(
 
 // The gradient behind the activation: by the result where it has a residual in it, else by the sum computed again.
 template <class Activation, bool kByResult, class Accumulate>
-inline Accumulate slope_of(Accumulate grad, Accumulate centered, Accumulate result, Accumulate scale, Accumulate beta) {
+inline Accumulate gradient_behind(
+    Accumulate grad, Accumulate centered, Accumulate result, Accumulate scale, Accumulate beta) {
   if constexpr (kByResult) return Activation::gradient_by_value(grad, result);
   return Activation::gradient(grad, centered * scale + beta);
 }
@@ -190,8 +191,8 @@ __attribute__((noinline)) void gradient_sums_rows(
       const Accumulate centered = Accumulate(load(x[place])) - mean[column];
       Accumulate result = 0;
       if constexpr (kByResult) result = load(y[place]);
-      const Accumulate slope =
-          slope_of<Activation, kByResult>(Accumulate(load(grad[place])), centered, result, scale[column], beta[column]);
+      const Accumulate slope = gradient_behind<Activation, kByResult>(
+          Accumulate(load(grad[place])), centered, result, scale[column], beta[column]);
       if constexpr (kKeeps<Activation, kByResult>) kept[place] = store<Element>(slope);
       slope_sum += slope;
       product_sum += slope * centered;
@@ -246,7 +247,7 @@ inline void gradient_rows(
       if constexpr (kKeeps<Activation, kByResult>) {
         slope = load(kept[column]);
       } else {
-        slope = slope_of<Activation, false>(
+        slope = gradient_behind<Activation, false>(
             Accumulate(load(grad[column])), centered, Accumulate(0), scale[column], beta[column]);
       }
       grad_x[column] = store<Element>(scale[column] * ((slope - mean_grad[column]) - centered * pull[column]));

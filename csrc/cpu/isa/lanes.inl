@@ -102,8 +102,9 @@ struct RowSum {
 
 // Adds what `row` makes of its columns. `Sums` says how many parts of it registers hold: the others are added in a walk
 // over the row of their own.
-template <class Accumulate, class Sums, class Row>
+template <class Sums, class Row>
 BURNLIKE_INLINE void add_row(Sums& sums, const Row& row, int64_t width) {
+  using Accumulate = typename Row::Accumulate;
   constexpr int parts = kParts<Accumulate>, together = Sums::kTogether;
   const int64_t whole = width - width % kLanes<Accumulate>;
 #pragma GCC unroll 8

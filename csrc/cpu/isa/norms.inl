@@ -31,7 +31,7 @@ struct CenteredRow {
 template <class Element>
 inline accumulate_t<Element> mean_of(const Element* x, int64_t width) {
   RowSum<accumulate_t<Element>> sum;
-  add_row<accumulate_t<Element>>(sum, CenteredRow<RmsNorm, Element>{x, 0}, width);
+  add_row(sum, CenteredRow<RmsNorm, Element>{x, 0}, width);  // of x itself
   return sum.total() / static_cast<accumulate_t<Element>>(width);
 }
 
@@ -78,7 +78,7 @@ struct Moments {
 template <class Norm, class Element>
 inline Moments<accumulate_t<Element>> moments_of(const Element* x, accumulate_t<Element> mean, int64_t width) {
   CenteredSums<Norm, accumulate_t<Element>> sums;
-  add_row<accumulate_t<Element>>(sums, CenteredRow<Norm, Element>{x, mean}, width);
+  add_row(sums, CenteredRow<Norm, Element>{x, mean}, width);
   return {mean + sums.rest(width), sums.squares.total()};
 }
 
@@ -171,7 +171,7 @@ inline RowSums<accumulate_t<Element>> row_sums(
     const GradientRow<Norm, Element>& row, int64_t width, accumulate_t<Element> epsilon) {
   using Accumulate = accumulate_t<Element>;
   GradientSums<Norm, Element> sums;
-  add_row<Accumulate>(sums, row, width);
+  add_row(sums, row, width);
   const Accumulate count = static_cast<Accumulate>(width);
   const Accumulate scale = norm_scale(sums.centered.squares.total(), count, epsilon);
   const Accumulate dot = sums.dots.total();
