@@ -83,9 +83,9 @@ test-burn: build
 	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m "burn and not weekly" tests/burn
 
 # Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time; shipped configs and
-# models of transformers as crates.
+# models of transformers as crates, which are so large that Burn is optimized for them.
 test-burn-train: build
-	BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m "burn_train or (burn and weekly)" tests/burn
+	CARGO_PROFILE_DEV_OPT_LEVEL=1 BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m "burn_train or (burn and weekly)" tests/burn
 
 # GGUF files in llama.cpp, by llama-cpp-python, whose build takes a quarter of an hour the first time.
 test-llama-cpp: build .cache/llama_cpp/.installed

@@ -133,7 +133,7 @@ def main(importer: Path, folder: Path) -> None:
     for name, case in models.items():
         results[f"{name}_onnx"] = imported(name, case, importer, folder)
     written = [name for name, it in results.items() if it.state == "written"]
-    while broken := _built(written, folder, results, lints=False):
+    while broken := _built(written, folder, results, clippy=False):
         written = [it for it in written if it not in broken]
     heads = "largest difference", "inputs that run", "lines", "fields / numbered", "trained", "weights", "forward"
     print(f"| | {' | '.join(heads)} |")

@@ -68,22 +68,30 @@ class Result:
 
 
 def run(
-    cases: Mapping[str, Case], folder: Path, suffix: str, *, processes: int = 1, lints: bool = False, steps: int = STEPS
+    cases: Mapping[str, Case],
+    folder: Path,
+    suffix: str,
+    *,
+    processes: int = 1,
+    clippy: bool = False,
+    steps: int = STEPS,
 ) -> dict[str, Result]:
-    """Export all models, build them as one crate in the folder, whose name ends so, and run each."""
+    """Export all models, build them as one crate in the folder, whose name ends so, and run each.
+
+    With `clippy` its lints are asked for, beside those of rustc and rustfmt; it reads all of Burn anew, for minutes.
+    """
     (folder / "src").mkdir(parents=True)
     name_crate(folder, suffix)
     results = _exported(cases, folder, processes, steps)
     written = [name for name, it in results.items() if it.state == "written"]
     while written:
-        broken = _built(written, folder, results, lints)
+        broken = _built(written, folder, results, clippy)
         written = [it for it in written if it not in broken]
         if not broken:
             break
     for name in written:
         results[name] = _ran(name, cases[name], folder, results[name].lints, steps)
-    if lints:
-        _rustfmt(folder, results)
+    _rustfmt(folder, results)
     return results
 
 
@@ -256,7 +264,7 @@ fn main() {{
 # Cargo
 
 
-def _built(names: Sequence[str], folder: Path, results: dict[str, Result], lints: bool) -> set[str]:
+def _built(names: Sequence[str], folder: Path, results: dict[str, Result], clippy: bool) -> set[str]:
     """Build the models; those that do not compile."""
     mods = "".join(f"mod {it};\n" for it in names)
     arms = "".join(f'        "{it}" => {it}::main(&words[2]),\n' for it in names)
@@ -270,7 +278,7 @@ def _built(names: Sequence[str], folder: Path, results: dict[str, Result], lints
     if not broken:
         assert program(folder).exists(), said[-4000:]
         assert not re.search(r"(^|: )error", said, re.MULTILINE), said[-4000:]
-        said = _cargo("clippy", folder) if lints else said
+        said = _cargo("clippy", folder) if clippy else said
         for name, line, text in set(re.findall(r"src/(\w+)/model\.rs:(\d+):\d+: (?:warning|error)(.*)", said)):
             results[name].lints.append(f"line {line}{text}")
     return {*broken}

@@ -9,6 +9,7 @@ import torch
 
 from burnlike.config import ModuleConfig
 
+from ..marks import weekly
 from .rust_models import run, table
 from .rust_zoo import all_layers, by_hand, case_of, drawn
 
@@ -33,13 +34,14 @@ println!("{numbers:?}");
 """
 
 
-def test_exported_models_compute_and_learn_as_in_python(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clippy", [False, *weekly(True)])
+def test_exported_models_compute_and_learn_as_in_python(clippy: bool, tmp_path: Path) -> None:
     cases = by_hand() | drawn(DRAWN) | (all_layers() if DRAWN >= 100 else {})
     torch.manual_seed(0)
     prompts = torch.randint(50, (2, 8))
     cases["greedy"] = case_of(GPT, prompts)
     cases["greedy"].more, cases["greedy"].learns = GREEDY, False
-    results = run(cases, tmp_path, "models", processes=2, lints=True)
+    results = run(cases, tmp_path, "models", processes=2, clippy=clippy)
     said = table(results)
     for name, reason in REFUSED.items():
         result = results.pop(name)

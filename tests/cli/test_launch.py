@@ -135,7 +135,7 @@ def test_a_hangup_writes_a_checkpoint_and_says_what_an_interrupt_says(config: st
     assert metrics_of(Path("run"))[-1]["step"] <= last
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_hangup_that_is_ignored_stays_so(config: str) -> None:
     command = ["nohup", sys.executable, "-m", "burnlike", "launch", config, "--nproc", "1", "--run-dir", "run"]
     with Path("out").open("w") as out:

@@ -75,7 +75,7 @@ ROWS = {
         ".onnx",
         again=0,
         force=True,
-        marks=SLOW,
+        marks=WEEKLY,
     ),
     "export pt2": Row("export run --to pt2 --out OUT", "rows.csv run/config.yaml", ".pt2", again=0, force=True),
     "merge": Row("merge run --out OUT", "run rows.csv", again=0),

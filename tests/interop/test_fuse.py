@@ -183,7 +183,7 @@ def test_modules_of_one_class_share_what_was_made_for_it() -> None:
     assert all(len(functions) == 1 for functions in made.values())
 
 
-@pytest.mark.parametrize("name", ["llama", pytest.param("gpt2", marks=pytest.mark.slow)])  # seconds each
+@pytest.mark.parametrize("name", ["llama", pytest.param("gpt2", marks=pytest.mark.weekly)])  # seconds each
 def test_a_fused_model_compiles_whole(name: str) -> None:
     torch.manual_seed(0)
     make, inputs, _ = MODELS[name]

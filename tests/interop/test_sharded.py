@@ -31,6 +31,6 @@ def test_two_processes_compute_what_one_does(name: str, parallel: list[dict[str,
     assert_near(parallel, name)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_lightning_shards_by_fsdp2(tmp_path: Path) -> None:
     assert_near(results_of("tests.interop.lightning_worker", tmp_path), "lightning", 1e-6)

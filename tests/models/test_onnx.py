@@ -33,11 +33,10 @@ def source_of(model: torch.nn.Module, config: Any) -> Source:
 
 
 def marks_of(model: str) -> list[pytest.MarkDecorator]:
-    """Options of a model, `DecoderLm/gpt2`, and what is built as another one wait for the weekly run."""
+    """Most models, whose layers these three have, and options of a model (`DecoderLm/gpt2`) wait for the weekly run."""
     if model == Mlp.__name__:
         return []
-    alike = ("BertClassifier", "BertEncoder", "EncoderDecoder", "VisionTransformer")
-    return [pytest.mark.weekly if "/" in model or model in alike else pytest.mark.slow]
+    return [pytest.mark.slow if model in ("DecoderLm", "LstmLm") else pytest.mark.weekly]
 
 
 # The exporter asks torch's pytrees in an old way.
@@ -108,8 +107,8 @@ PADDED = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1,
     [
         ("BiLstm", "onnx"),
         ("BiLstm", "pt2"),
-        *slow(("BiLstm", "burn"), *((it, "onnx") for it in KINDS)),
-        *weekly(*itertools.product(KINDS, ("pt2", "burn"))),
+        *slow(("BiLstm", "burn")),
+        *weekly(*itertools.product(KINDS, ("onnx", "pt2", "burn"))),
     ],
 )
 def test_recurrent_layers_with_a_mask(kind: str, to: Any, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from burnlike.record import open_record, save
 from burnlike.train import load_run
 
 from ..data.chat.samples import tokenizer, tokenizer_in, turns, write_lines
-from ..marks import slow
+from ..marks import weekly
 from ..models.by_path.directories import llama
 
 YAML = """
@@ -72,7 +72,7 @@ def generated(model: Any, tokens: torch.Tensor) -> list[int]:
 
 @pytest.mark.parametrize(
     ("family", "tied"),
-    [("llama", True), ("gpt2", False), ("qwen2", True), *slow(("llama", False), ("gpt2", True), ("qwen2", False))],
+    [("llama", True), ("gpt2", False), ("qwen2", True), *weekly(("llama", False), ("gpt2", True), ("qwen2", False))],
 )
 def test_tokens_are_trained_written_and_read_by_others(
     family: str, tied: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -214,7 +214,7 @@ def test_rows_in_other_trainings_are_read_merged_and_exported(folder: Path, over
         torch.testing.assert_close(load_run(run).model(tokens).logits.float(), logits, rtol=rounded, atol=rounded)
 
 
-@pytest.mark.parametrize("target", ["pt2", *slow("onnx")])
+@pytest.mark.parametrize("target", ["pt2", *weekly("onnx")])
 def test_other_exports_have_the_rows(folder: Path, target: str) -> None:
     if target == "onnx":
         pytest.importorskip("onnx")

@@ -66,7 +66,7 @@ def predictions_of(run: str) -> list[float]:
         return [float(row["y"]) for row in csv.DictReader(file)]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_killed_run_ends_in_the_same_bits_and_predicts_in_the_unit_of_the_table(
     folder: Path, fork_server: ForkServer
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ..marks import slow, weekly
 from ..processes import HANGS_S
 from .every_type import EXPRESSIONS, IMPORTS
 
@@ -145,8 +146,7 @@ def marked_lines(program: Path, checker: str) -> set[int]:
     return {number for number, mark in marks if mark is not None and mark[1] in (None, checker)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("checker", CHECKERS)
+@pytest.mark.parametrize("checker", [*slow("pyright"), *weekly("mypy")])
 def test_exactly_the_marked_lines_are_reported(checker: str, tmp_path: Path) -> None:
     """All programs in one call, as most of a checker's time is for reading torch."""
     reported: dict[Path, list[Finding]] = {program: [] for program in PROGRAMS}

@@ -195,7 +195,7 @@ def test_no_classifier_of_torchvision_is_left_out() -> None:
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(MEMBERS[:7], marks=pytest.mark.slow, id="torchvision"),
+        pytest.param(MEMBERS[:7], marks=pytest.mark.weekly, id="torchvision"),
         pytest.param(MEMBERS[7:], marks=pytest.mark.weekly, id="timm"),
     ],
 )

@@ -55,7 +55,7 @@ def test_two_jobs_draw_different_ids(jobs: dict[str, list[Found]]) -> None:
 
 
 # Processes of their own, whose imports take seconds.
-@pytest.mark.parametrize("method", [*slow("spawn", "fork"), *weekly("forkserver")])
+@pytest.mark.parametrize("method", [*slow("spawn"), *weekly("fork", "forkserver")])
 def test_ranks_agree_on_a_model_that_is_made_while_main_is_imported(method: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert_succeed([started(["-m", "tests.module.tree.spawned_main", method, str(tmp_path)], log, {})], [log])

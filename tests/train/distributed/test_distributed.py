@@ -48,7 +48,11 @@ def lines_of(run: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("strategy", "optimizer"),
-    [case if case in QUICK_CASES else pytest.param(*case, marks=pytest.mark.slow) for case in CASES],
+    [
+        *QUICK_CASES,
+        *slow(*(it for it in CASES if it[1] == "burnlike" and it not in QUICK_CASES)),
+        *weekly(*(it for it in CASES if it[1] != "burnlike")),
+    ],
 )
 def test_two_processes_are_one_with_the_joined_batches(strategy: str, optimizer: str, tmp_path: Path) -> None:
     """With accumulation, batches and last windows of unequal size, clipping, an average, and weighted losses."""
@@ -67,8 +71,8 @@ def test_two_processes_are_one_with_the_joined_batches(strategy: str, optimizer:
 @pytest.mark.parametrize(
     ("strategy", "optimizer"),
     [
-        *slow(*((it, "burnlike") for it in STRATEGIES)),
-        *weekly(*(it for it in CASES if it[1] != "burnlike"), (HSDP, "burnlike")),
+        *slow(("ddp", "burnlike")),
+        *weekly(*(it for it in CASES if it != ("ddp", "burnlike")), (HSDP, "burnlike")),
     ],
 )
 def test_a_stop_of_any_process_is_obeyed_by_all_and_resumed_in_the_same_bits(
@@ -201,6 +205,8 @@ HABITS = [
     ("unused", "ddp"),
     ("loaders_for_one", "ddp"),
     ("loggers", "ddp"),
+]
+LONGER_HABITS = [
     ("used_optimizer", "fsdp2"),
     ("zero_redundancy", "ddp"),
     ("undivided", "fsdp2"),
@@ -208,8 +214,7 @@ HABITS = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("case", "strategy"), HABITS)
+@pytest.mark.parametrize(("case", "strategy"), [*slow(*HABITS), *weekly(*LONGER_HABITS)])
 def test_habits_of_users_work_or_say_why_not(case: str, strategy: str, tmp_path: Path) -> None:
     logs = [tmp_path / f"log-{rank}" for rank in range(2)]
     command = ["-m", "tests.train.distributed.habits", case, strategy, str(tmp_path)]

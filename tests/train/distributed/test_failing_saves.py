@@ -8,7 +8,7 @@ import pytest
 
 from burnlike.train.parallel.watch import ProcessTimes, own_times
 
-from ...marks import slow, weekly
+from ...marks import weekly
 from ...processes import HANGS_S, launched
 from ..samples import write_config
 from .hanging import STEP
@@ -65,7 +65,7 @@ def run(how: str, strategy: str, place: Path) -> tuple[list[str], int]:
     return [log.read_text() for log in logs], workers[2].pid
 
 
-@pytest.mark.parametrize(("how", "strategy"), [*slow(("asleep", "ddp")), *weekly(("stopped", "fsdp2"))])
+@pytest.mark.parametrize(("how", "strategy"), weekly(("asleep", "ddp"), ("stopped", "fsdp2")))
 def test_a_process_that_hangs_is_named_with_its_step_and_prints_its_stack(
     how: str, strategy: str, tmp_path: Path
 ) -> None:

@@ -35,7 +35,7 @@ from burnlike.train.tasks.grpo import Samples, _rows_of, _writer
 from burnlike.train.tasks.rewards import Answers, reward_function, rewards_by
 
 from ...data.chat.samples import CHATML, llama_in, tokenizer_in, write_lines
-from ...marks import slow, weekly
+from ...marks import weekly
 from .test_preferences import VOCAB, adapted, llama
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
@@ -348,8 +348,10 @@ def values_in(run: str, split: str) -> list[dict[str, float]]:
     "changes",
     [
         {},
-        *slow({"task.loss": "rloo", "task.beta": 0.01}),
-        *weekly({"task.loss": "dr_grpo", "task.beta": 0.01, "task.updates": 2}),
+        *weekly(
+            {"task.loss": "rloo", "task.beta": 0.01},
+            {"task.loss": "dr_grpo", "task.beta": 0.01, "task.updates": 2},
+        ),
     ],
     ids=str,
 )
