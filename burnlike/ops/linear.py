@@ -93,8 +93,9 @@ def machine_gains(weight: Tensor | None = None) -> bool:
 
 
 def multiplies_faster(dtype: torch.dtype) -> bool:
-    """True if there may be faster products of weights of this dtype."""
-    return dtype == torch.float32 or dtype in half_products.SLOW
+    """True if there may be faster products of weights of this dtype than torch's, in their dtype or within autocast."""
+    is_faster = dtype in half_products.SLOW or (dtype == torch.float32 and _MACHINE_GAINS)
+    return is_faster or (bool(half_products.SLOW) and torch.is_autocast_enabled("cpu"))
 
 
 # An op of its own, since compilers take oneDNN's with constant weights only (torch 2.13).

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import burnlike as bl
 from burnlike.errors import ModuleTreeError
 from burnlike.interop import fuse, unfuse
+from burnlike.interop.fused import functions
 from burnlike.ops import native_status
 
 LINEAR = importlib.import_module("burnlike.ops.linear")
@@ -77,9 +78,10 @@ MODELS: dict[str, Made] = {
 
 
 @pytest.fixture(autouse=True)
-def _machine_without_faster_products(monkeypatch: pytest.MonkeyPatch) -> None:
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LINEAR, "_MACHINE_GAINS", False)
     monkeypatch.setattr(LINEAR.half_products, "SLOW", frozenset())
+    monkeypatch.setattr(functions, "_HAS_AVX512", True)
 
 
 @pytest.fixture(params=MODELS)

@@ -76,7 +76,8 @@ def grid(**choices: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_norms(dtype: torch.dtype, autocast: bool) -> None:
+def test_norms(dtype: torch.dtype, autocast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "_HAS_AVX512", True)
     shapes = ((2, 3, 4), (4,), (0, 4), (3, 4), (2, 1), ())
     weights = [None, *(leaf(size, dtype=it, seed=1) for size in (4, 1) for it in FLOATS)]
     biases = [None, leaf(4, dtype=dtype, seed=2), leaf(4, seed=2), leaf(1, dtype=dtype, seed=2)]
@@ -86,6 +87,18 @@ def test_norms(dtype: torch.dtype, autocast: bool) -> None:
             assert_same(F.rms_norm, functions.rms_norm, autocast, input=x, eps=eps, **case)
         for bias in biases:
             assert_same(F.layer_norm, functions.layer_norm, autocast, input=x, bias=bias, eps=1e-3, **case)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("has_avx512", [False, True])
+def test_layer_norm_in_float32_is_torchs_without_avx512(
+    dtype: torch.dtype, has_avx512: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(functions, "_HAS_AVX512", has_avx512)
+    before = native_status().calls.get("layer_norm", 0)
+    functions.layer_norm(leaf(3, 4, dtype=dtype), (4,), leaf(4, dtype=dtype))
+    calls = native_status().calls.get("layer_norm", 0) - before
+    assert calls == (has_avx512 or dtype != torch.float32)
 
 
 @pytest.mark.parametrize("autocast", [False, True])

@@ -86,7 +86,8 @@ USUAL = usual_calls()
 
 
 @pytest.fixture(params=USUAL)
-def usual(request: pytest.FixtureRequest) -> Usual:
+def usual(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Usual:
+    monkeypatch.setattr(functions, "_HAS_AVX512", True)
     return USUAL[request.param]
 
 
