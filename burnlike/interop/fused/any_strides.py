@@ -6,7 +6,9 @@ an attribute, is not known.
 """
 
 import builtins
+import dis
 import types
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -51,6 +53,8 @@ _HELPERS = {"_assert", "_log_api_usage_once"}
 """Functions of torch and torchvision that compute nothing."""
 _TENSOR_NAMES, _BUILTIN_NAMES = frozenset(_OF_TENSORS.split()), frozenset(_BUILTINS.split())
 _NAMES = _TENSOR_NAMES | frozenset(_OF_PYTHON.split()) | _CHECKPOINTS | frozenset(FLAGS)
+_WRITING = frozenset(name for name in _TENSOR_NAMES if name.endswith("_"))
+_COPYING, _MOVING = frozenset({"contiguous", "flatten", "reshape"}), frozenset({"permute", "transpose"})
 _OF_STRIDES = frozenset({"view", "view_as", "stride", "as_strided", "data_ptr", "is_contiguous", "data", "numpy"})
 _SIMPLE = (bool, int, float, str, type(None), torch.Size, torch.dtype)
 
@@ -60,6 +64,8 @@ def is_known(module: nn.Module) -> bool:
     if "forward" in vars(module) or isinstance(module, torch.jit.ScriptModule | torch.fx.GraphModule):
         return False
     owner, stock = stock_forward(type(module))
+    if owner is nn.Sequential and any(_writes_to_copy(*pair) for pair in pairwise(module.children())):
+        return False
     if type(module) in _LAYERS:
         return stock is None or is_written_in(owner, stock)
     if type(module) is nn.Dropout:
@@ -83,12 +89,44 @@ def _reads_known(function: types.FunctionType, module: nn.Module | None, seen: s
     instructions = (it.opname for code in codes_of(function.__code__) for it in instructions_of(code))
     if hasattr(function, "__wrapped__") or any(it in ("STORE_ATTR", "STORE_GLOBAL") for it in instructions):
         return False
+    if _depends_on_strides(function, module):
+        return False
     uses = uses_of_globals(function.__code__)
     names = {name for code in codes_of(function.__code__) for name in code.co_names}
     constants = {const for code in codes_of(function.__code__) for const in code.co_consts if isinstance(const, str)}
     if not constants.isdisjoint(_OF_STRIDES) or not all(_is_known_global(function, name, seen) for name in uses):
         return False
     return all(name in _NAMES or _is_own(module, name) for name in names - uses.keys())
+
+
+def _writes_to_copy(one: nn.Module, following: nn.Module) -> bool:
+    return type(one) is nn.Flatten and bool(getattr(following, "inplace", False))
+
+
+def _depends_on_strides(function: types.FunctionType, module: nn.Module | None) -> bool:
+    """True if code writes to what is a view or a copy by its strides, or draws for rows of another order in memory."""
+    for code in codes_of(function.__code__):
+        instructions = instructions_of(code)
+        copies = moves = draws = writes = False
+        # Twice where there is a loop, whose end comes before its begin.
+        for it in instructions * (1 + any("BACKWARD" in it.opname for it in instructions)):
+            name = it.argval if it.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL") else ""
+            child = None if module is None else module._modules.get(name)
+            copies |= name in _COPYING or type(child) is nn.Flatten
+            moves |= name in _MOVING
+            draws |= name == "dropout" or type(child) is nn.Dropout
+            writes |= name in _WRITING or bool(getattr(child, "inplace", False)) or _is_write(code, it)
+            if (copies and writes) or (moves and draws):
+                return True
+            writes = writes and not it.opname.startswith(("STORE_", "POP_"))  # the end of a statement
+    return False
+
+
+def _is_write(code: types.CodeType, instruction: dis.Instruction) -> bool:
+    """True for `x[0] = y`, `x += y` and the keyword of `f(x, inplace=True)`."""
+    keywords = code.co_consts[instruction.arg or 0] if instruction.opname == "KW_NAMES" else instruction.argval
+    is_sum = instruction.opname == "BINARY_OP" and instruction.argrepr.endswith("=")
+    return is_sum or instruction.opname == "STORE_SUBSCR" or (isinstance(keywords, tuple) and "inplace" in keywords)
 
 
 def _is_known_global(function: types.FunctionType, name: str, seen: set[Any]) -> bool:

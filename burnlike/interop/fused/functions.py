@@ -352,6 +352,7 @@ def takes_attention(
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """`F.dropout`."""
-    if (result := drawn(input, lambda it: F.dropout(it, p, training), in_place=inplace)) is not None:
+    draws = training and p != 0.0
+    if draws and (result := drawn(input, lambda it: F.dropout(it, p, training), in_place=inplace)) is not None:
         return result
     return F.dropout(input, p, training, inplace) if inplace else native_dropout(input, p, training)

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._torch_compat.transforms import is_batched_by_autograd
+
 
 def is_channels_last(x: Tensor) -> bool:
     return x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
@@ -20,6 +22,12 @@ def images_of(rows: Tensor) -> Tensor:
     return rows.permute(0, 3, 1, 2)
 
 
+def own_images_of(rows: Tensor) -> Tensor:
+    """As `images_of`, as no view of the rows: autograd lets nobody write to a view that one of its functions gives."""
+    sizes, strides = ([shape[place] for place in (0, 3, 1, 2)] for shape in (rows.shape, rows.stride()))
+    return rows.new_empty(0).set_(rows.untyped_storage(), rows.storage_offset(), sizes, strides)
+
+
 class _Layout(torch.autograd.Function):
     """A copy of an image in a layout, whose gradient is in the layout before.
 
@@ -33,7 +41,8 @@ class _Layout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return grad.contiguous(memory_format=ctx.before), None, None
+        is_many = is_batched_by_autograd(grad)
+        return grad if is_many else grad.contiguous(memory_format=ctx.before), None, None
 
 
 def stock_layout(x: Tensor) -> Tensor:

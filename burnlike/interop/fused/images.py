@@ -228,8 +228,9 @@ def _outward(value: Any, layout: torch.memory_format) -> Any:
     """The result of a part with numbers that are computed, and images in the layout."""
     value = numbers_of(value)
     if isinstance(value, Tensor):
-        is_other = layout is torch.contiguous_format and is_channels_last(value)
-        return stock_layout(value) if is_other else value
+        # Of a slice or rows of an image, too, for which stock code may call `view`.
+        is_other = layout is torch.contiguous_format and not value.is_contiguous() and 0 not in value.stride()
+        return value if not is_other else stock_layout(value) if value.dim() == 4 else value.contiguous()
     if isinstance(value, tuple | list):
         items = [_outward(it, layout) for it in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -245,9 +246,11 @@ def drawn(x: Tensor, draw: Callable[[Tensor], Tensor], *, in_place: bool) -> Ten
     torch draws in the order of memory.
     """
     is_other = in_channels_last() and _COMPUTING.layout is torch.contiguous_format
-    if not is_other or not isinstance(x, Tensor) or not is_channels_last(x) or x.is_contiguous():
+    if not is_other or not isinstance(x, Tensor) or x.dim() != 4 or x.is_contiguous():
         return None
     x = numbers_of(x)
+    if x.stride(1) != min(x.stride()):
+        return None  # no image, nor a slice of one
     result = channels_last(draw(stock_layout(x)))
     return x.copy_(result) if in_place else result
 

@@ -17,10 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import ops
+from ..._torch_compat.transforms import is_batched_by_autograd
 from ...ops._library import op
 from ...ops.convolution_3x3 import CHANNELS
 from ...ops.grouped_convolution import DTYPES, FEWEST_CHANNELS, is_group
-from .image_layouts import channels_last, images_of, rows_of, stock_layout
+from .image_layouts import channels_last, images_of, own_images_of, rows_of, stock_layout
 
 # Bounds measured on an AMD EPYC (Zen 5, 2 cores).
 _VALUES_PER_WEIGHT = 2  # of an image, at most, for a product of 1 x 1
@@ -72,13 +73,16 @@ def way_of(
     border = _border(padding, kernel)
     fits = border is not None and all(size[2 + dim] + 2 * border >= kernel[dim] for dim in (0, 1))
     is_large = weight_size.numel() > _WEIGHTS_PER_VALUE * size.numel()
+    # In channels_last oneDNN writes beyond the gradient of such a weight of some counts of channels (torch 2.13).
+    is_unsafe = kernel == [1, 1] and stride != (1, 1)
+    in_stock_layout = partial(_in_stock_layout, options)
     if border is None or not fits or dilation != (1, 1) or dtype is None or size.numel() == 0:
-        return partial(_in_stock_layout, options) if is_large and groups == 1 and kernel != [1, 1] else None
+        return in_stock_layout if is_unsafe or (is_large and groups == 1 and kernel != [1, 1]) else None
     if groups > 1:
         is_native = len({*stride}) == 1 and are_native_groups(groups, weight_size, dtype, isa)
-        return partial(_in_groups, stride[0], border) if is_native else None
+        return partial(_in_groups, stride[0], border) if is_native else in_stock_layout if is_unsafe else None
     if kernel == [1, 1]:
-        is_product = weight_size.numel() * _VALUES_PER_WEIGHT >= size.numel()
+        is_product = is_unsafe or weight_size.numel() * _VALUES_PER_WEIGHT >= size.numel()
         return partial(_by_product, stride, border) if is_product else None
     is_3x3 = isa not in _WITHOUT_VECTORS and (*kernel, *stride, border) == (3, 3, 1, 1, 1)
     if is_3x3 and _has_tiles(size, weight_size, dtype, isa):
@@ -143,20 +147,23 @@ class _TiledConvolution(torch.autograd.Function):
         ctx.save_for_backward(x, weight)
         if ctx.in_all_passes:
             rows = _tiles(rows_of(x), weight, False)
-            return images_of(rows if bias is None else rows.add_(bias))
+            return own_images_of(rows if bias is None else rows.add_(bias))
         result = F.conv2d(x.contiguous(memory_format=ctx.layout), weight, bias, 1, 1)
         return result.contiguous(memory_format=torch.channels_last)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, weight = ctx.saved_tensors
+        options = (weight.shape[:1], [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+        if is_batched_by_autograd(grad):
+            needed = [*ctx.needs_input_grad[:2], ctx.has_bias]
+            return torch.ops.aten.convolution_backward(grad, x, weight, *options, needed)
         grad, grad_x, grad_weight = grad.contiguous(memory_format=torch.channels_last), None, None
         if ctx.needs_input_grad[0] and ctx.in_all_passes:
             grad_x = images_of(_tiles(rows_of(grad), weight, True))
         elif ctx.needs_input_grad[0]:
             sides = [side.contiguous(memory_format=ctx.layout) for side in (grad, x)]
-            options = (None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, False, False])
-            grad_x = torch.ops.aten.convolution_backward(*sides, weight, *options)[0]
+            grad_x = torch.ops.aten.convolution_backward(*sides, weight, *options, [True, False, False])[0]
             grad_x = grad_x.contiguous(memory_format=torch.channels_last)
         if ctx.needs_input_grad[1]:
             grad_weight = _tiles_backward(rows_of(grad), rows_of(x))
