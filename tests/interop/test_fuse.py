@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations, parametrize
 
 import burnlike as bl
 from burnlike.errors import ModuleTreeError
@@ -285,3 +286,81 @@ def test_a_loss_is_told_by_its_property_and_not_by_where_the_class_is_written() 
         assert any(it.path == "" and "cross_entropy" in it.ops for it in fuse(model).fused) == is_fused
         unfuse(model)
         assert "_loss_function" not in vars(model)
+
+
+class DropConnect(nn.Module):
+    """Values that are another draw at each read."""
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return F.dropout(weight, 0.5)
+
+
+PARAMETRIZED: dict[str, tuple[Callable[[], Any], Callable[[], Tensor]]] = {
+    "linear": (lambda: nn.Linear(8, 8), lambda: torch.randn(4, 8)),
+    "convolution": (lambda: nn.Conv2d(8, 8, 3), lambda: torch.randn(2, 8, 5, 5)),
+    "layer_norm": (lambda: nn.LayerNorm(8), lambda: torch.randn(4, 8)),
+    "rms_norm": (lambda: transformers.models.llama.modeling_llama.LlamaRMSNorm(8), lambda: torch.randn(4, 8)),
+    "conv1d": (lambda: transformers.pytorch_utils.Conv1D(8, 8), lambda: torch.randn(4, 8)),
+}
+
+
+@pytest.mark.parametrize(
+    "slow", [frozenset[torch.dtype](), frozenset((torch.bfloat16, torch.float16))], ids=["", "slow"]
+)
+@pytest.mark.parametrize("fused_first", [True, False], ids=["fused first", "parametrized first"])
+@pytest.mark.parametrize("kind", ["spectral norm", "draws"])
+@pytest.mark.parametrize("name", PARAMETRIZED)
+def test_a_parametrized_weight_is_read_once_in_each_call(
+    name: str, kind: str, fused_first: bool, slow: frozenset[torch.dtype], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LINEAR.half_products, "SLOW", slow)
+    monkeypatch.setattr(LINEAR, "_MACHINE_GAINS", True)
+    make, inputs = PARAMETRIZED[name]
+    torch.manual_seed(0)
+    layers, x, found = [make(), make()], inputs(), []
+    layers[1].load_state_dict(layers[0].state_dict())
+    report = fuse(layers[1]) if fused_first else None
+    for layer in layers:
+        torch.manual_seed(1)
+        if kind == "draws":
+            parametrize.register_parametrization(layer, "weight", DropConnect())
+        else:
+            parametrizations.spectral_norm(layer)
+        with torch.no_grad():
+            layer.parametrizations.weight.original.mul_(torch.rand_like(layer.parametrizations.weight.original))
+    if report is None:
+        before = torch.get_rng_state()
+        report = fuse(layers[1])
+        assert "parametrize" in report.kept[0].reason
+        assert torch.equal(torch.get_rng_state(), before)
+    for layer in layers:
+        torch.manual_seed(2)
+        results = [layer(x) for _ in range(2)]
+        found.append(
+            [*results, *torch.autograd.grad(sum(results).square().sum(), [*layer.parameters()]), torch.rand(1)]
+        )
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-6)
+    assert type(layers[1]).__name__ == f"Parametrized{type(make()).__name__}"
+    assert unfuse(layers[1]) == len(report.fused)
+
+
+def test_a_weight_that_the_class_computes_is_read_once_in_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LINEAR, "_MACHINE_GAINS", True)
+    reads: list[nn.Module] = []
+
+    class Centered(nn.Linear):
+        @property
+        def weight(self) -> Tensor:
+            reads.append(self)
+            return self.raw - self.raw.mean()
+
+        @weight.setter
+        def weight(self, value: nn.Parameter) -> None:
+            self.raw = value
+
+    layer, x = Centered(8, 8), torch.randn(4, 8)
+    expected = layer(x)
+    fuse(layer)
+    reads.clear()
+    torch.testing.assert_close(layer(x), expected)
+    assert len(reads) == 1

@@ -1,12 +1,16 @@
 """Convolutions in parts that compute images in channels_last: which are native, and which are torch's own."""
 
+import copy
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
+from torch.nn.utils.parametrize import register_parametrization
 
 from burnlike import ops
+from burnlike.interop import fuse
 from burnlike.interop.fused import images, native_convolution
 from burnlike.ops import half_products, native_status
 from burnlike.ops._library import cpu_isa
@@ -224,3 +228,25 @@ def test_convolutions_in_16_bits_are_by_float32_where_a_cpu_has_no_others(monkey
     x = torch.randn(SIZE).bfloat16()
     torch.testing.assert_close(fused(x), stock(x), rtol=0.05, atol=0.05)
     assert len(calls) == 2
+
+
+@on_both_kinds_of_cpu
+@pytest.mark.parametrize("fused_first", [True, False])
+@pytest.mark.parametrize(
+    "parametrized", [spectral_norm, lambda it: register_parametrization(it, "weight", nn.Dropout())]
+)
+def test_parametrized_weights_are_read_once_in_each_call(parametrized: Any, fused_first: bool) -> None:
+    model, x = (
+        nn.Sequential(nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, 3, padding=1), nn.Conv2d(16, 16, 1)),
+        torch.randn(SIZE),
+    )
+    others = [model, copy.deepcopy(model)]
+    if fused_first:
+        fuse(others[1])
+    for it in others:
+        torch.manual_seed(1)
+        parametrized(it[1])
+    if not fused_first:
+        fuse(others[1])
+    expected, found = ([*step(it, x), torch.rand(1)] for it in others)
+    assert_same(found, expected)

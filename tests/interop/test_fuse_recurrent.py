@@ -115,6 +115,27 @@ def test_what_the_op_does_not_take_is_left_to_torch() -> None:
     assert calls() == before
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize(
+    "slow", [frozenset[torch.dtype](), frozenset((torch.bfloat16, torch.float16))], ids=["", "slow"]
+)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("packed", [False, True])
+def test_layers_with_projections_are_torchs_within_autocast(
+    packed: bool, dtype: torch.dtype, slow: frozenset[torch.dtype], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(half_products, "SLOW", slow)
+    stock = nn.LSTM(6, 10, proj_size=4, num_layers=2, bidirectional=True)
+    fused = copy.deepcopy(stock)
+    fuse(fused)
+    x: Any = torch.randn(5, 3, 6)
+    x = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 4, 2])) if packed else x
+    with torch.autocast("cpu", dtype):
+        found = [flat(layer(x)) for layer in (fused, stock)]
+    torch.testing.assert_close(*([it[0].data, *it[1:]] for it in found), rtol=0, atol=0)
+    assert found[0][2].dtype == torch.float32
+
+
 def test_second_derivatives_and_unfuse() -> None:
     fused, _ = (it.double() for it in pair())
     x = torch.randn(3, 8, 6, dtype=torch.float64)

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from burnlike.errors import AutodiffError
 from burnlike.interop import fuse, unfuse
@@ -239,3 +240,19 @@ def test_a_head_of_another_class_keeps_its_logits() -> None:
     fuse(model, lazy_logits=True)
     torch.testing.assert_close(model(**batch()).loss, stock)
     assert type(model(**batch()).logits) is Tensor
+
+
+@pytest.mark.parametrize("fused_first", [True, False])
+def test_a_head_that_draws_its_weight_draws_once_for_its_logits(fused_first: bool) -> None:
+    models, given, found = [llama(), llama()], batch(), []
+    if fused_first:
+        fuse(models[1], lazy_logits=True)
+    for model in models:
+        parametrize.register_parametrization(model.lm_head, "weight", nn.Dropout())
+    if not fused_first:
+        fuse(models[1], lazy_logits=True)
+    for model in models:
+        torch.manual_seed(1)
+        output = model(**given)
+        found.append([output.loss, *gradients(model, output.loss).values(), output.logits + 0, torch.rand(1)])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-5)

@@ -70,6 +70,11 @@ def stock_forward(module_class: type[nn.Module]) -> tuple[type[nn.Module], types
     return owner, stock if isinstance(stock, types.FunctionType) and owner is not nn.Module else None
 
 
+def computes_weights(module_class: type[nn.Module]) -> bool:
+    """True for a class that computes its weight or bias at each read, as one made by torch's parametrizations does."""
+    return hasattr(module_class, "weight") or hasattr(module_class, "bias")
+
+
 def is_written_in(owner: type[nn.Module], forward: types.FunctionType) -> bool:
     """True if a forward is code of the module that defines the class: a program may have put another one there."""
     lifted = forward.__globals__ is lift.__globals__

@@ -183,7 +183,10 @@ def lstm(x: Tensor, *arguments: Any, **keywords: Any) -> tuple[Tensor, ...]:
     results = native_lstm(x, *arguments) if is_usual else None
     if results is not None:
         return results
-    return recurrent(torch.lstm, x, *arguments) if half_products.SLOW else torch.lstm(x, *arguments, **keywords)
+    # With projections torch has loops of its own, which within autocast leave the cells in the type of their state.
+    states: Any = next((it for it in arguments if isinstance(it, list | tuple)), ())
+    is_slow = half_products.SLOW and not keywords and len({it.shape[-1:] for it in states}) < 2
+    return recurrent(torch.lstm, x, *arguments) if is_slow else torch.lstm(x, *arguments, **keywords)
 
 
 def causal_lm_loss(

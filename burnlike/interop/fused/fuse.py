@@ -173,7 +173,6 @@ def _fuse_module(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple
         return (), "burnlike's layers call native ops by themselves"
     if ops := _ops_of(module):
         return ops, ""
-    loss_ops: tuple[str, ...] = ()
     if "forward" in vars(module):
         return (), "something else has replaced its forward"
     if reason := _refused(module):
@@ -181,9 +180,8 @@ def _fuse_module(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple
     forward, reason = fuse_layer(module, proven)
     if forward is None and reason and type(module) in torch_layers():
         return (), reason
-    if forward is None:
-        loss_ops = _replace_loss(module)
-        forward = code_forward(stock_forward(type(module))[0], replacement)
+    loss_ops = () if forward else _replace_loss(module)
+    forward = forward or code_forward(stock_forward(type(module))[0], replacement)
     if forward is not None:
         mark(module, forward)
     return (*(forward.ops if forward else ()), *loss_ops), reason or _reason(module)
@@ -197,6 +195,8 @@ def _ops_of(module: nn.Module) -> tuple[str, ...]:
 
 
 def _refused(module: nn.Module) -> str:
+    if "parametrizations" in module._modules:
+        return "torch.nn.utils.parametrize computes its tensors, at each read"
     if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) != 1:
         return f"it normalizes {len(module.normalized_shape)} dimensions, the native op the last one"
     if isinstance(module, nn.LayerNorm | nn.RMSNorm) and module.weight is None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..._torch_compat.fake_tensors import is_fake
 from ..._torch_compat.modules import COMPILED_CALL, has_call_hooks
 from ...ops._function import is_recorded, is_transformed
-from .forwards import FusedForward, fused_forward, mark, mark_of, stock_forward
+from .forwards import FusedForward, computes_weights, fused_forward, mark, mark_of, stock_forward
 from .functions import takes
 from .lazy_logits import lazy_logits
 
@@ -78,9 +78,8 @@ def lazy_head(model: nn.Module) -> Iterator[None]:
     A model with hooks runs as it is: those of FSDP begin the backward pass from the logits.
     """
     head: Any = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # pyright: ignore[reportCallIssue]
-    is_plain = isinstance(head, nn.Module) and not hasattr(head, "parametrizations") and not has_call_hooks(model)
     # A head with another forward breaks the guards of torch.compile on layers with adapters.
-    is_plain = is_plain and getattr(model, COMPILED_CALL, None) is None
+    is_plain = isinstance(head, nn.Module) and getattr(model, COMPILED_CALL, None) is None and not has_call_hooks(model)
     with _asking(head if is_plain and not is_transformed() and _takes_lazy_forward(head) else None):
         yield
 
@@ -99,7 +98,7 @@ def _takes_lazy_forward(head: nn.Module) -> bool:
     """Give a head that computes as torch's linear layer the forward that asks `_HEAD`; False for another kind."""
     owner, stock = stock_forward(type(head))
     head_mark = mark_of(head)
-    if owner is not nn.Linear or stock is None or "forward" in vars(head):
+    if owner is not nn.Linear or stock is None or "forward" in vars(head) or computes_weights(type(head)):
         return False
     if head_mark is None or OP not in head_mark.ops:
         mark(head, head_forward(owner, head_mark))
@@ -113,7 +112,7 @@ def head_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedFor
     run: Callable[..., Any] = stock if inner is None else inner.function
 
     def forward(self: Any, input: Tensor) -> Tensor:
-        is_asked = not torch.compiler.is_compiling() and _HEAD.get() is self
+        is_asked = not torch.compiler.is_compiling() and _HEAD.get() is self and not computes_weights(type(self))
         # Hooks, such as those by which FSDP frees the weight, would read the logits right away.
         if is_asked and not has_call_hooks(self) and takes_head(input, self.weight, self.bias):
             return lazy_logits(input, self.weight, self.bias)

@@ -20,7 +20,7 @@ from ...ops.bias_gelu import approximate_gelu
 from ...ops.linear import machine_gains
 from ..torch_counterparts import torch_layers
 from .experts import experts_forward, is_experts, prove_experts
-from .forwards import FusedForward, fused_forward, stock_forward
+from .forwards import FusedForward, computes_weights, fused_forward, stock_forward
 from .functions import dropout, takes, takes_linear, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, comparable, gated_forward, is_gated, kind_of, prove_gated
 from .images import IN_CHANNELS_LAST, convolved
@@ -63,7 +63,7 @@ def fuse_layer(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple[F
     owner, stock = stock_forward(type(module))
     reason = ""
     for rule in LAYER_RULES.values():
-        if stock is None or not rule.concerns(module):
+        if stock is None or computes_weights(type(module)) or not rule.concerns(module):
             continue
         if rule.arguments == 1 and one_argument(stock) is None:
             return None, "its forward requires several arguments"
@@ -105,11 +105,13 @@ def layer_forward(owner: type[nn.Module], name: str, methods: Methods, details: 
 
 def _with_op(stock: types.FunctionType, count: int, methods: Methods, compute: Compute) -> Callable[..., Any]:
     """The stock forward with another way for `count` arguments, while its methods are what they were."""
-    name = one_argument(stock) or ""
+    name, reads_anew = one_argument(stock) or "", computes_weights
 
     def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
         inputs = arguments if arguments or count > 1 else (keywords.get(name),)
         is_proven = len(inputs) == count and len(arguments) + len(keywords) == count and inputs[0] is not None
+        # Parametrized since it was fused: the op's forward reads a weight twice, by which some draw or iterate twice.
+        is_proven = is_proven and not ("parametrizations" in module._modules and reads_anew(type(module)))
         for method, function in methods:
             is_proven = is_proven and getattr(type(module), method, None) is function and method not in module.__dict__
         result = compute(module, *inputs) if is_proven else None
@@ -130,8 +132,7 @@ def conv1d_forward(module: Any, x: Any) -> Tensor | None:
 
 
 def _is_linear(module: Any) -> bool:
-    is_linear = isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
-    return is_linear and machine_gains(module.weight)
+    return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward and machine_gains(module.weight)
 
 
 def _dropout(module: Any, x: Any) -> Tensor | None:
@@ -144,8 +145,7 @@ def _is_conv1d(module: Any) -> bool:
 
 
 def _is_slow_convolution(module: Any) -> bool:
-    slow = half_products.SLOW
-    return is_stock_convolution(module) and (torch.bfloat16 in slow or module.weight.dtype in slow)
+    return is_stock_convolution(module) and not half_products.SLOW.isdisjoint((torch.bfloat16, module.weight.dtype))
 
 
 def _convolution(module: Any, x: Any) -> Tensor | None:
