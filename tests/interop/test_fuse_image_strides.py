@@ -105,7 +105,16 @@ class DroppedRows(Part):
         return self.dropout(self.conv2(self.conv1(x)).permute(0, 2, 3, 1))
 
 
-KEPT = [Tokens, Flat, Item, Function, Child, Children, Loop, DroppedTokens, DroppedRows]
+class ChildOfNew(Part):
+    """A write to what a layer has computed, but of rows that the same statement makes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv2(self.conv1(x))
+        x.flatten(1).add_(self.conv2(x * 1.0).sum())
+        return x * 1.0
+
+
+KEPT = [Tokens, Flat, Item, Function, Child, Children, Loop, ChildOfNew, DroppedTokens, DroppedRows]
 """Modules whose code depends on strides."""
 
 
@@ -122,6 +131,18 @@ class Halves(Part):
 class Groups(Part):
     def forward(self, x: Tensor) -> Tensor:
         return self.conv2(self.conv1(x)).reshape(2, 4, 4, 16, 16)
+
+
+class WritesToNew(Part):
+    """A write to what a layer has computed of such rows, as in GoogLeNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4096, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.flatten(self.conv2(self.conv1(x)), 1)
+        return F.relu(self.linear(x), inplace=True)
 
 
 class FlatAtTheEnd(Part):
@@ -145,6 +166,7 @@ COMPUTED = [
     Halves,
     Groups,
     FlatAtTheEnd,
+    WritesToNew,
     lambda: nn.Sequential(conv(3), relu(), conv(16), relu()),
     lambda: nn.Sequential(nn.Conv2d(3, 8, 1), relu(), nn.Dropout(0.0, inplace=True), nn.Conv2d(8, 8, 1)),
     lambda: nn.Sequential(nn.Conv2d(3, 8, 1), relu(), nn.Dropout(0.5, inplace=True), nn.Conv2d(8, 8, 1)).eval(),

@@ -107,26 +107,31 @@ def _depends_on_strides(function: types.FunctionType, module: nn.Module | None) 
     """True if code writes to what is a view or a copy by its strides, or draws for rows of another order in memory."""
     for code in codes_of(function.__code__):
         instructions = instructions_of(code)
-        copies = moves = draws = writes = False
+        copies = moves = draws = writes = in_place = is_new = False
         # Twice where there is a loop, whose end comes before its begin.
         for it in instructions * (1 + any("BACKWARD" in it.opname for it in instructions)):
             name = it.argval if it.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL") else ""
             child = None if module is None else module._modules.get(name)
             copies |= name in _COPYING or type(child) is nn.Flatten
             moves |= name in _MOVING
-            draws |= name == "dropout" or type(child) is nn.Dropout
-            writes |= name in _WRITING or bool(getattr(child, "inplace", False)) or _is_write(code, it)
-            if (copies and writes) or (moves and draws):
-                return True
-            writes = writes and not it.opname.startswith(("STORE_", "POP_"))  # the end of a statement
+            draws |= name == "dropout" or (type(child) is nn.Dropout and child.p > 0)
+            is_new |= type(child) in (nn.Conv2d, nn.Linear)  # `F.relu(self.linear(x), inplace=True)`
+            writes |= name in _WRITING or it.opname == "STORE_SUBSCR"
+            writes |= it.opname == "BINARY_OP" and it.argrepr.endswith("=")
+            in_place |= bool(getattr(child, "inplace", False)) or "inplace" in _keywords(code, it)
+            if it.opname.startswith(("STORE_", "POP_", "RETURN_")):  # the end of a statement
+                if copies and (writes or (in_place and not is_new)):
+                    return True
+                writes = in_place = is_new = False
+        if moves and draws:
+            return True
     return False
 
 
-def _is_write(code: types.CodeType, instruction: dis.Instruction) -> bool:
-    """True for `x[0] = y`, `x += y` and the keyword of `f(x, inplace=True)`."""
-    keywords = code.co_consts[instruction.arg or 0] if instruction.opname == "KW_NAMES" else instruction.argval
-    is_sum = instruction.opname == "BINARY_OP" and instruction.argrepr.endswith("=")
-    return is_sum or instruction.opname == "STORE_SUBSCR" or (isinstance(keywords, tuple) and "inplace" in keywords)
+def _keywords(code: types.CodeType, instruction: dis.Instruction) -> tuple[Any, ...]:
+    """The names of a call's keywords, where the instruction has them."""
+    names = code.co_consts[instruction.arg or 0] if instruction.opname == "KW_NAMES" else instruction.argval
+    return names if isinstance(names, tuple) else ()
 
 
 def _is_known_global(function: types.FunctionType, name: str, seen: set[Any]) -> bool:
