@@ -1,6 +1,8 @@
 """What of a tensor's strides a program can see or feel: parts in channels_last do as the stock model does."""
 
 import copy
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,9 @@ from torch import Tensor, nn
 from burnlike.interop import fuse
 from burnlike.interop.fused import images
 from burnlike.interop.fused.native_convolution import way_of
+from burnlike.ops import half_products
+
+from ..processes import HANGS_S
 
 IMAGES = (2, 3, 16, 16)
 
@@ -209,6 +214,29 @@ def test_no_strided_convolution_of_1_x_1_is_onednns_in_channels_last(
     """Its gradient of the weight overruns memory, at 3 or 6 channels and others."""
     options = ((2, 2), padding, (1, 1), groups)
     assert way_of(torch.Size(size), torch.Size((*weight, 1, 1)), dtype, options, "avx2") is not None
+
+
+PROGRAM = """
+import torch; from torch import nn; import burnlike as bl
+from burnlike.interop.fused import images
+images.gains = lambda: True
+torch.set_num_threads(1)
+model = nn.Sequential(*(nn.Conv2d(3, 48, 1, stride=2, bias=False), nn.Conv2d(48, 48, 1))[:{count}]).to(torch.{dtype})
+assert bl.interop.fuse(model).fused
+for _ in range(20):
+    x = torch.randn(2, 3, 64, 64).to(torch.{dtype})
+    model(x if {count} == 2 else x.contiguous(memory_format=torch.channels_last)).sum().backward()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "dtype"), [(2, "float32"), (2, "bfloat16"), (1, "bfloat16")])
+def test_strided_convolutions_of_1_x_1_write_to_no_other_memory(count: int, dtype: str) -> None:
+    """A process of its own, which would end."""
+    if count == 1 and torch.bfloat16 not in half_products.SLOW:
+        pytest.skip("this CPU multiplies bfloat16: one convolution is torch's own")
+    program = PROGRAM.format(count=count, dtype=dtype)
+    assert subprocess.run([sys.executable, "-c", program], timeout=HANGS_S, check=False).returncode == 0
 
 
 def test_many_gradients_at_once() -> None:
