@@ -109,17 +109,17 @@ def _depends_on_strides(function: types.FunctionType, module: nn.Module | None) 
         instructions = instructions_of(code)
         copies = moves = draws = writes = in_place = is_new = False
         # Twice where there is a loop, whose end comes before its begin.
-        for it in instructions * (1 + any("BACKWARD" in it.opname for it in instructions)):
-            name = it.argval if it.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL") else ""
+        for step in instructions * (1 + any("BACKWARD" in it.opname for it in instructions)):
+            name = step.argval if step.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL") else ""
             child = None if module is None else module._modules.get(name)
             copies |= name in _COPYING or type(child) is nn.Flatten
             moves |= name in _MOVING
             draws |= name == "dropout" or (type(child) is nn.Dropout and child.p > 0)
             is_new |= type(child) in (nn.Conv2d, nn.Linear)  # `F.relu(self.linear(x), inplace=True)`
-            writes |= name in _WRITING or it.opname == "STORE_SUBSCR"
-            writes |= it.opname == "BINARY_OP" and it.argrepr.endswith("=")
-            in_place |= bool(getattr(child, "inplace", False)) or "inplace" in _keywords(code, it)
-            if it.opname.startswith(("STORE_", "POP_", "RETURN_")):  # the end of a statement
+            writes |= name in _WRITING or step.opname == "STORE_SUBSCR"
+            writes |= step.opname == "BINARY_OP" and step.argrepr.endswith("=")
+            in_place |= bool(getattr(child, "inplace", False)) or "inplace" in _keywords(code, step)
+            if step.opname.startswith(("STORE_", "POP_", "RETURN_")):  # the end of a statement
                 if copies and (writes or (in_place and not is_new)):
                     return True
                 writes = in_place = is_new = False
