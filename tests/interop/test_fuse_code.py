@@ -16,6 +16,7 @@ from torch.nn import CrossEntropyLoss as Loss
 from torch.nn.functional import cross_entropy
 
 from burnlike.interop import fuse, unfuse
+from burnlike.interop.fused import functions
 from burnlike.ops import native_status
 
 LINEAR = importlib.import_module("burnlike.ops.linear")
@@ -24,9 +25,10 @@ HERE = sys.modules[__name__]
 
 
 @pytest.fixture(autouse=True)
-def _machine_without_faster_products(monkeypatch: pytest.MonkeyPatch) -> None:
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LINEAR, "_MACHINE_GAINS", False)
     monkeypatch.setattr(LINEAR.half_products, "SLOW", frozenset())
+    monkeypatch.setattr(functions, "_HAS_AVX512", True)
 
 
 class NanoNorm(nn.Module):
