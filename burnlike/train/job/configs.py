@@ -307,7 +307,7 @@ class TrainConfig(Config):
         return [metric.name or snake_tag(type(metric)) for metric in self.metrics]
 
     def directed(self) -> TrainingConfig:
-        """The training with the directions that its metrics say; a ConfigError where one says none."""
+        """The training with the directions that its metrics say."""
         return self.training.directed(dict(zip(self.metric_names(), self.metrics, strict=True)))
 
     @property
@@ -343,7 +343,7 @@ class TrainConfig(Config):
                     f"there is no metric '{chosen.metric}' among `metrics`; the validation has {', '.join(available)}"
                     f"{nearest(chosen.metric, available)}",
                 )
-            elif problem := chosen.contradiction(self.metrics[names.index(owner)].higher_is_better):
+            elif problem := chosen.direction_problem(self.metrics[names.index(owner)].higher_is_better):
                 yield f"training.{best}.direction", problem
 
     def schedule_problems(self, steps: int, reason: str) -> Iterable[tuple[str, str]]:

@@ -53,10 +53,12 @@ class BestMetricConfig(Config):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.metric == "loss" and self.direction == "highest":
-            yield "direction", self.contradiction(False)
+            yield "direction", self.direction_problem(False)
 
-    def contradiction(self, higher_is_better: bool | None) -> str:
-        """The problem of a direction that the metric says otherwise; empty if there is none."""
+    def direction_problem(self, higher_is_better: bool | None) -> str:
+        """The problem of a direction that the metric says otherwise, or that nothing says; empty if there is none."""
+        if higher_is_better is None and self.direction is None:
+            return f"expected lowest or highest, as nothing says whether high values of {self.metric} are good"
         if higher_is_better is None or self.direction in (None, _direction(higher_is_better)):
             return ""
         right, good = ("highest", "high") if higher_is_better else ("lowest", "low")
@@ -68,12 +70,8 @@ class BestMetricConfig(Config):
     def directed(self, higher_is_better: bool | None = None) -> Self:
         """The same with a direction, of the metric if it says one; a ConfigError if none says it or they differ."""
         higher = False if self.metric == "loss" else higher_is_better
-        if problem := self.contradiction(higher):
+        if problem := self.direction_problem(higher):
             raise ConfigError(f"direction: {problem}")
-        if self.direction is None and higher is None:
-            raise ConfigError(
-                f"direction: expected lowest or highest, as nothing says whether high values of {self.metric} are good"
-            )
         return self if self.direction is not None else self.replace(direction=_direction(bool(higher)))
 
 
