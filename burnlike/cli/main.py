@@ -111,8 +111,10 @@ def _unknown(command: str, options: dict[str, argparse.ArgumentParser], words: S
     if "--set" in flags and word.startswith("--") and not value:
         value = words[1] if len(words) > 1 and not words[1].startswith("-") else "VALUE"
     if "--set" in flags and word.startswith("--") and (path := _path_of(word.removeprefix("--").replace("-", "_"))):
-        more = ", of a constant rate `--set lr_scheduler.lr`" if path == "lr_scheduler.initial_lr" else ""
-        remedy = f"; did you mean `--set {path}={value}`{more}?"
+        remedy = f"; did you mean `--set {path}={value}`?"
+        if path == "lr_scheduler.initial_lr":
+            whole = f"`--set 'lr_scheduler={{type: ConstantLr, lr: {value}}}'`"
+            remedy = f"{remedy[:-1]}, of a constant rate `lr_scheduler.lr`, or of a job without lr_scheduler {whole}?"
     return f"{command}: unknown argument {word}{remedy or f'; `burnlike {command} --help` lists the options'}"
 
 

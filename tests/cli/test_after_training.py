@@ -1,8 +1,11 @@
 """Runs after their training: found by name, measured on other files, with the user's own classes, and exported."""
 
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -85,6 +88,23 @@ def test_another_file_is_measured_whole_and_named(capsys: pytest.CaptureFixture[
     assert "<td>other.csv</td>" in Path("report.html").read_text()
     assert main(["evaluate", "points", "--data", "nowhere.csv"]) == 2
     assert "--data: there is no file or directory nowhere.csv" in capsys.readouterr().err
+
+
+def test_what_was_measured_of_a_run_that_is_only_readable_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree("runs/points", "runs/fixed", ignore=shutil.ignore_patterns("evaluations"))
+    monkeypatch.setattr("burnlike.train.runs.logs.replace_file", Mock(side_effect=OSError(30, "Read-only file system")))
+    assert main(["evaluate", "fixed"]) == 0
+    captured = capsys.readouterr()
+    assert re.search(r"^loss +\d", captured.out, re.MULTILINE)
+    assert "kept" not in captured.out
+    assert re.fullmatch(r"burnlike: the values are not kept: \S+json can't be written: Read-only .*\n", captured.err)
+    assert main(["evaluate", "fixed", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["file"] is None
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert main(["export", "fixed", "--to", "pt2"]) == 2
+    assert "by --out PATH" in capsys.readouterr().err
 
 
 def test_an_empty_folder_says_what_to_do(

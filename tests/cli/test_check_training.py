@@ -412,3 +412,14 @@ training: {epochs: 1, batch_size: 4}
     status, lines = check(capsys, "n.yaml")
     assert status == 2
     assert "metrics.0: Auroc tells two classes apart, and the data has only 'x'; look at data.target" in lines[0]
+
+
+def test_a_training_tells_a_warm_up_as_long_as_the_run_as_the_check_does(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("d.yaml").write_text(
+        DIGITS.replace("{type: ConstantLr, lr: 1e-3}", "{type: CosineAnnealing, initial_lr: 1e-2, warmup_steps: 82}")
+    )
+    _, (line,) = check(capsys, "d.yaml")
+    assert main(["train", "d.yaml"]) == 2
+    _, _, message = line.partition("lr_scheduler.warmup_steps: ")
+    assert capsys.readouterr().err == f"burnlike: error: lr_scheduler.warmup_steps: {message}\n"
+    assert not Path("runs").exists()

@@ -2,8 +2,10 @@
 
 import argparse
 import math
+import sys
 from pathlib import Path
 
+from burnlike._terminal import harmless
 from burnlike.errors import ArgumentError
 
 from ..options import add_run_options, add_shared, data_config, opened, say, say_json
@@ -33,9 +35,11 @@ def run(args: argparse.Namespace) -> int:
     given_options = {"data": None if data is None else data.to_dict(), "data_name": name}
     given_options["set"] = [str(override) for override in args.overrides]
     evaluation = evaluate_run(loaded, split, data, notes=given_options)
+    if evaluation.problem:
+        print(harmless(f"burnlike: the values are not kept: {evaluation.problem}"), file=sys.stderr)
     if args.json:
         about = {"run": str(loaded.path), "step": loaded.step, "weights": loaded.weights}
-        say_json({**about, **evaluation._asdict(), "file": str(evaluation.file)})
+        say_json({**about, **evaluation._asdict(), "file": None if evaluation.problem else str(evaluation.file)})
         return 0
     part = f"{evaluation.split} of {name}" if name else evaluation.split
     say(f"{loaded.path}: {loaded.weights} weights, step {loaded.step}, {evaluation.items:,} items of {part}")
@@ -43,5 +47,6 @@ def run(args: argparse.Namespace) -> int:
         say(f"left out: {reason}")
     for name, value in evaluation.values.items():
         say(f"{name:<16} {'-' if math.isnan(value) else f'{value:.4f}'}")
-    say(f"kept in {evaluation.file}")
+    if not evaluation.problem:
+        say(f"kept in {evaluation.file}")
     return 0

@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         config, folder, read = source.run.config, source.run.path, [source.run.path]
     path = folder / "exports" / NAMES[args.to] if args.out is None else args.out
+    if args.out is None and not os.access(path.parent if path.parent.exists() else folder, os.W_OK):
+        raise ArgumentError(f"{folder}: nothing can be written there; give the export a place by --out PATH")
     read += [] if config is None else paths_in(config.to_dict())
     out = Output(path, "export", inputs=read, force=args.force, mark=MARKS.get(args.to))
     options = {"dtype": args.dtype, "quantize": args.quantize, "normalize": args.with_normalize, "inputs": args.inputs}

@@ -20,7 +20,6 @@ from burnlike.train.view.formats import (
     format_elapsed,
     format_value,
     is_quality,
-    lower_is_better,
 )
 
 from ..options import RUNS, place_of, say, say_json, shortened
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             f"there are no runs in {root}{os.sep} yet; `burnlike train CONFIG` writes one to runs/, such as `burnlike"
             " train digits`. `burnlike runs DIR` lists those of another folder"
         )
-    summaries = [LearnerSummary.of(it.lines) for it in runs]
+    summaries = [LearnerSummary.of(it.lines, it.directions) for it in runs]
     qualities = sorted({metric.name for summary in summaries for metric in summary.metrics if is_quality(metric.name)})
     if qualities and args.metric not in qualities:
         hint = f"expected one of {', '.join(qualities)}{nearest(args.metric, qualities)}"
@@ -137,7 +136,7 @@ def _remove(places: list[Path], *, is_sure: bool) -> int:
 def _comparison(places: list[Path]) -> list[str]:
     runs = [read_run(place) for place in places]
     names = [it.name if len({run.name for run in runs}) == len(runs) else str(it.path) for it in runs]
-    summaries = [LearnerSummary.of(it.lines) for it in runs]
+    summaries = [LearnerSummary.of(it.lines, it.directions) for it in runs]
     rows = [["state", *(it.state for it in runs)], ["steps", *(f"{it.steps:,}" for it in runs)]]
     rows.append(["time", *("-" if it.seconds is None else format_elapsed(it.seconds) for it in runs)])
     metrics = dict.fromkeys((metric.split, metric.name) for summary in summaries for metric in summary.metrics)
@@ -156,7 +155,7 @@ def _comparison(places: list[Path]) -> list[str]:
 def _sort_key(row: Row, key: str) -> Any:
     """Good values come first; runs without one come last."""
     run, metric = row.run, row.metric
-    sign = 1 if metric is not None and lower_is_better(metric.name) else -1
+    sign = 1 if metric is not None and metric.low_is_good else -1
     match key:
         case "best" | "last":
             value = None if metric is None else metric.best.value if key == "best" else metric.last

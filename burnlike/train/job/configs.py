@@ -22,7 +22,7 @@ from ...config import (
 from ...config.bounds import at_most
 from ...config.file_paths import FilePath
 from ...config.registry import snake_tag, tag_of
-from ...errors import nearest
+from ...errors import ConfigError, nearest
 from ...interop.parallel_words import undivided_heads
 from ...optim.lbfgs.configs import LbfgsConfig
 from ...optim.schedules.configs import CosineAnnealingConfig
@@ -285,8 +285,13 @@ class TrainConfig(Config):
                 " adapters off. Set task.reference: kept to train the whole model; Orpo and SimPo have no reference",
             )
 
-    def schedule(self, steps: int) -> LrSchedulerConfig:
-        """The learning rates of a run of so many steps: `lr_scheduler`, or its default."""
+    def schedule(self, steps: int, items: int = 0) -> LrSchedulerConfig:
+        """The learning rates of a run of so many steps: `lr_scheduler`, or its default.
+
+        A ConfigError if a warm-up is as long as the run, whose epochs have so many items.
+        """
+        for path, message in self.schedule_problems(steps, f"training.epochs times the batches of {items} items"):
+            raise ConfigError(f"{path}: {message}")
         rate = _RATES.get(tag_of(type(self.optimizer)) or "", 1e-3)
         return self.lr_scheduler or CosineAnnealingConfig(initial_lr=rate, warmup_steps=min(100, steps // 20))
 
@@ -307,7 +312,7 @@ class TrainConfig(Config):
         return [metric.name or snake_tag(type(metric)) for metric in self.metrics]
 
     def directed(self) -> TrainingConfig:
-        """The training with the directions that its metrics say; a ConfigError where one says none."""
+        """The training with the directions that its metrics say."""
         return self.training.directed(dict(zip(self.metric_names(), self.metrics, strict=True)))
 
     @property
@@ -343,7 +348,7 @@ class TrainConfig(Config):
                     f"there is no metric '{chosen.metric}' among `metrics`; the validation has {', '.join(available)}"
                     f"{nearest(chosen.metric, available)}",
                 )
-            elif problem := chosen.contradiction(self.metrics[names.index(owner)].higher_is_better):
+            elif problem := chosen.direction_problem(self.metrics[names.index(owner)].higher_is_better):
                 yield f"training.{best}.direction", problem
 
     def schedule_problems(self, steps: int, reason: str) -> Iterable[tuple[str, str]]:

@@ -118,7 +118,7 @@ class Job:
         self.learner = Learner(
             self.model,
             config.optimizer.init(),
-            config.schedule(self.total_steps).init(num_iters=self.total_steps),
+            config.schedule(self.total_steps, len(self.data.train)).init(num_iters=self.total_steps),
             task=self.task,
             metrics=config.init_metrics(read.outputs),
             device=self.device,

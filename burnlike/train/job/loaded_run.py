@@ -290,7 +290,7 @@ def _listed(steps: Mapping[int, Any]) -> str:
 
 class Evaluation(NamedTuple):
     """The loss and the metrics of a part of the data, and where they are kept; `left_out` says why the first of the
-    items that can't be read were left out.
+    items that can't be read were left out. `problem` says why `file` is not there, as of a run that is only readable.
     """
 
     split: str
@@ -298,6 +298,7 @@ class Evaluation(NamedTuple):
     values: Mapping[str, float]
     file: Path
     left_out: Sequence[str] = ()
+    problem: str = ""
 
 
 def data_at(run: LoadedRun, path: str) -> Any:
@@ -358,9 +359,13 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     file = next(it for it in numbered if not os.path.lexists(it))
     facts = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "seconds": time.perf_counter() - started}
     about = {"step": run.step, "weights": run.weights, "split": name, "items": items, "left_out": left_out, **notes}
-    Output(file, "evaluate", "the evaluation").check_file()
-    write_json(file, {**facts, **about, "values": values})
-    return Evaluation(name, items, values, file, left_out)
+    problem = ""
+    try:
+        Output(file, "evaluate", "the evaluation").check_file()
+        write_json(file, {**facts, **about, "values": values})
+    except (ArgumentError, RunDirError) as error:  # what was measured is worth more
+        problem = str(error)
+    return Evaluation(name, items, values, file, left_out, problem)
 
 
 @torch.no_grad()

@@ -215,9 +215,7 @@ def _is_one_file(one: str, other: str) -> bool:
 
 def _plain(config: TrainConfig) -> dict[str, Any]:
     """The config as plain data, with the directions that its metrics say."""
-    with suppress(ConfigError):  # of a metric that says none until it is made
-        config = config.replace(training=config.directed())
-    return config.to_dict()
+    return config.replace(training=config.directed()).to_dict()
 
 
 def _changes(before: Any, now: Any, path: str) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from ...config import Config, Meta
 from ...config.bounds import Count, NotNegative, Positive, at_most
 from ...errors import ConfigError, nearest
+from ..metrics.directions import Directions, directions_of, high_is_good, metric_of
 
 _BATCH = at_most(2**20, "larger batches are made of several by training.accumulation_steps")
 
@@ -21,11 +22,6 @@ ComputePrecision = Literal["float32", "bfloat16", "float16", "int8_mixed"]
 
 def _direction(higher_is_better: bool) -> Direction:
     return "highest" if higher_is_better else "lowest"
-
-
-def metric_of(value: str, metrics: Iterable[str]) -> str | None:
-    """The metric that has a value of this name, among the names of metrics: `mae` has `mae` and `mae.price`."""
-    return max((it for it in metrics if value == it or value.startswith(f"{it}.")), key=len, default=None)
 
 
 class EmaConfig(Config):
@@ -57,10 +53,12 @@ class BestMetricConfig(Config):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.metric == "loss" and self.direction == "highest":
-            yield "direction", self.contradiction(False)
+            yield "direction", self.direction_problem(False)
 
-    def contradiction(self, higher_is_better: bool | None) -> str:
-        """The problem of a direction that the metric says otherwise; empty if there is none."""
+    def direction_problem(self, higher_is_better: bool | None) -> str:
+        """The problem of a direction that the metric says otherwise, or that nothing says; empty if there is none."""
+        if higher_is_better is None and self.direction is None:
+            return f"expected lowest or highest, as nothing says whether high values of {self.metric} are good"
         if higher_is_better is None or self.direction in (None, _direction(higher_is_better)):
             return ""
         right, good = ("highest", "high") if higher_is_better else ("lowest", "low")
@@ -72,12 +70,8 @@ class BestMetricConfig(Config):
     def directed(self, higher_is_better: bool | None = None) -> Self:
         """The same with a direction, of the metric if it says one; a ConfigError if none says it or they differ."""
         higher = False if self.metric == "loss" else higher_is_better
-        if problem := self.contradiction(higher):
+        if problem := self.direction_problem(higher):
             raise ConfigError(f"direction: {problem}")
-        if self.direction is None and higher is None:
-            raise ConfigError(
-                f"direction: expected lowest or highest, as nothing says whether high values of {self.metric} are good"
-            )
         return self if self.direction is not None else self.replace(direction=_direction(bool(higher)))
 
 
@@ -266,10 +260,15 @@ class TrainingConfig(Config):
             owner = metric_of(config.metric, metrics) or config.metric
             self.expect_metric(name, owner, ["loss", *metrics])
             try:
-                completed[name] = config.directed(getattr(metrics.get(owner), "higher_is_better", None))
+                completed[name] = config.directed(high_is_good(config.metric, directions_of(metrics)))
             except ConfigError as error:
                 raise ConfigError(f"training.{name}.{error}") from error
         return self.replace(**completed)
+
+    def directions(self, metrics: Mapping[str, Any]) -> Directions:
+        """Directions of metrics, as they or their configs, `keep_best` and `early_stopping` say."""
+        chosen = filter(None, (self.early_stopping, self.keep_best))
+        return directions_of(metrics, [(config.metric, config.direction) for config in chosen])
 
     def expect_metric(self, name: str, wanted: str, available: Collection[str]) -> None:
         """Refuse a metric of `keep_best` or `early_stopping` that the validation lacks."""

@@ -68,6 +68,7 @@ class FitLoop:
     ) -> None:
         self.learner = learner
         self.training = training = training.directed(learner.metrics)
+        learner.directions = training.directions(learner.metrics)
         is_main = learner.parallel.is_main
         first = [renderer_of(renderer, is_main), *([RunLog()] if is_main else [])]
         self.callbacks = Callbacks([*first, *learner.parallel.callbacks(), *callbacks])

@@ -13,6 +13,7 @@ from ..._torch_compat.modules import is_compiled
 from ...errors import ArgumentError
 from ...optim import GradientClipping, Optimizer
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..metrics.directions import Directions
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import items_of
 from ..runs.logs import MetricsLog
@@ -71,6 +72,7 @@ class Learner(Generic[Batch]):
         epoch: the epoch that is trained, from 0.
         epochs: how many there are.
         run: the directory of the run, if it has one.
+        directions: whether high values of its metrics are good, by name, once it has begun.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class Learner(Generic[Batch]):
         self.scaler = torch.amp.GradScaler(self.device.type) if precision == "float16" else None
         self.step = self.total_steps = self.epoch = self.epochs = 0
         self.run: Any = None
+        self.directions: Directions = {}
         self.window = LossWindow(self.device)
         self.last: dict[str, float | None] = {"train": None, "valid": None, "best_valid": None}
         self.loaded_fit: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..._regular_file import open_regular, read_regular
 from ...config.document import parse_plain
 from ...errors import ConfigError, RunDirError
+from ..metrics.directions import Directions, directions_in
 from .environment import ENVIRONMENT_NAME
 from .logs import DONE, FAILED, LOG_NAME, RANKS_NAME, RESULTS_NAME, STOPPED, MetricLines, read_log, read_metrics
 from .run_dir import CONFIG_NAME, LOCK_NAME, checkpoint_step
@@ -67,6 +68,11 @@ class RunFiles(NamedTuple):
     def said(self) -> dict[str, Any]:
         """The `task_notes`, by their name of release 0.1.0 and of `results.json`."""
         return self.task_notes
+
+    @property
+    def directions(self) -> Directions:
+        """Directions of its metrics, as its config says."""
+        return directions_in(self.config)
 
     @property
     def steps(self) -> int:
@@ -195,6 +201,11 @@ def _state(path: Path, ending: str | None) -> str:
         return ending
     has_result = any((path / it).exists() for it in ("model.safetensors", "adapter/base.json"))
     return DONE if ending is None and has_result else STOPPED
+
+
+def config_values(path: Path) -> dict[str, Any]:
+    """The values of the config of a run by their paths; none where it can't be read."""
+    return flattened(_config(path / CONFIG_NAME, [])[1])
 
 
 def _config(path: Path, problems: list[str]) -> tuple[str, Any]:

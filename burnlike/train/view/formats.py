@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, Self
 
 from ..._terminal import one_line, table
 from ...errors import RunDirError
+from ..metrics.directions import Directions, directions_in, low_is_good
 from ..runs.logs import read_metrics
+from ..runs.run_files import config_values
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -76,9 +78,6 @@ NO_VALUES = ("step", "epoch", "split", "time")
 """What a line has beside its values."""
 RATE = "_per_s"
 """How the names of rates end."""
-_LOWER_IS_BETTER = (
-    "loss", "error", "perplexity", "mae", "mse", "rmse", "nll", "wer", "cer", "hamming", "distance", "fid", "lpips"
-)  # fmt: skip
 
 
 def values_of_line(line: Mapping[str, Any]) -> dict[str, float | None]:
@@ -88,11 +87,6 @@ def values_of_line(line: Mapping[str, Any]) -> dict[str, float | None]:
 def is_quality(name: str) -> bool:
     """True if a value says how good the model is: rates of work and learning rates do not."""
     return name != "lr" and not name.endswith(RATE)
-
-
-def lower_is_better(name: str) -> bool:
-    """True if low values of a metric are the good ones, by its name."""
-    return any(word in name.lower() for word in _LOWER_IS_BETTER)
 
 
 def describe(metrics: Mapping[str, Any], total_steps: int) -> str:
@@ -127,6 +121,7 @@ class MetricSummary(NamedTuple):
     split: str
     name: str
     epochs: list[EpochValue]
+    low_is_good: bool
 
     @property
     def first(self) -> float:
@@ -146,8 +141,8 @@ class MetricSummary(NamedTuple):
 
     @property
     def best(self) -> EpochValue:
-        """The lowest or the highest, by the metric's name; of equals the first."""
-        return self.lowest if lower_is_better(self.name) else self.highest
+        """The lowest or the highest, as is good; of equals the first."""
+        return self.lowest if self.low_is_good else self.highest
 
 
 class LearnerSummary(NamedTuple):
@@ -166,7 +161,7 @@ class LearnerSummary(NamedTuple):
     metrics: list[MetricSummary]
 
     @classmethod
-    def of(cls, lines: Iterable[Mapping[str, Any]]) -> Self:
+    def of(cls, lines: Iterable[Mapping[str, Any]], directions: Directions | None = None) -> Self:
         sums: dict[tuple[str, str], dict[int, tuple[float, int]]] = {}  # by split and name, then by epoch
         last_step: dict[str, int] = {}
         for line in lines:
@@ -183,10 +178,10 @@ class LearnerSummary(NamedTuple):
                 else:
                     epochs[line["epoch"]] = value, 1
         order = {"train": 0, "valid": 1}  # then others as they came
-        metrics = [
-            MetricSummary(*key, [EpochValue(epoch + 1, total / count) for epoch, (total, count) in sorted(it.items())])
-            for key, it in sorted(sums.items(), key=lambda pair: order.get(pair[0][0], 2))
-        ]
+        metrics = []
+        for (split, name), of_epochs in sorted(sums.items(), key=lambda pair: order.get(pair[0][0], 2)):
+            epochs = [EpochValue(epoch + 1, total / count) for epoch, (total, count) in sorted(of_epochs.items())]
+            metrics.append(MetricSummary(split, name, epochs, low_is_good(name, directions or {})))
         return cls(metrics)
 
     @classmethod
@@ -196,7 +191,7 @@ class LearnerSummary(NamedTuple):
         lines = read_metrics(file).lines
         if not lines:
             raise RunDirError(f"{file} has no lines of metrics; expected the directory of a run")
-        return cls.of(lines)
+        return cls.of(lines, directions_in(config_values(Path(path))))
 
     def find(self, split: str, name: str) -> MetricSummary | None:
         return next((metric for metric in self.metrics if (metric.split, metric.name) == (split, name)), None)

@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions
 from rich.live import Live
@@ -12,6 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from ..._terminal import harmless, one_line
+from ..metrics.directions import Directions, low_is_good
 from .formats import (
     RATE,
     EpochValue,
@@ -21,11 +22,13 @@ from .formats import (
     format_eta,
     format_value,
     is_quality,
-    lower_is_better,
     values_of_line,
 )
 from .plot import FRAME, FullHistory, Piece, RecentHistory, plot
 from .renderers import Clock, Renderer, Usage, memory_in_use
+
+if TYPE_CHECKING:
+    from ..learner.learner import Learner
 
 MAX_PLOT_ROWS, MIN_PLOT_ROWS, MIN_PLOT_COLUMNS = 14, 6, 36
 _POINTS, _RECENT_POINTS = 250, 100
@@ -65,6 +68,7 @@ class Board:
     def __init__(self) -> None:
         self.clock = Clock()
         self.step = self.total_steps = 0
+        self.directions: Directions = {}
         # `take` is called by the training, `rows` by the thread that draws.
         self._lock = threading.Lock()
         self._epoch = 0
@@ -102,7 +106,7 @@ class Board:
                 elif line["split"] == "valid":
                     self._measured[name] = value
                     best = self._best.get(name)
-                    sign = -1 if lower_is_better(name) else 1
+                    sign = -1 if low_is_good(name, self.directions) else 1
                     if value is not None and (best is None or sign * value > sign * best.value):
                         self._best[name] = EpochValue(self._epoch + 1, value)
                 if is_quality(name):
@@ -179,6 +183,10 @@ class RichRenderer(Renderer):
         self._usage: tuple[float, Usage] = (-_USAGE_S, Usage(0, None))
         self._live = Live(self, console=self._console, refresh_per_second=REFRESHES_PER_S, vertical_overflow="crop")
         self._is_started = False
+
+    def on_fit_start(self, learner: "Learner[Any]") -> None:
+        self._board.directions = learner.directions
+        super().on_fit_start(learner)
 
     def start(self, step: int, total_steps: int) -> None:
         self._board.start(step, total_steps)

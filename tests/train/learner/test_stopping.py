@@ -148,6 +148,16 @@ def test_a_contradiction_is_refused(tag: str, field: str) -> None:
         config_of(tag, {"direction": wrong}, field)
 
 
+@pytest.mark.parametrize("field", ["keep_best", "early_stopping"])
+def test_a_job_says_the_direction_that_a_config_of_a_metric_does_not_say(field: str) -> None:
+    """Only the metric might say it, and what reads a run does not make its metrics."""
+    with pytest.raises(ConfigError, match=rf"training\.{field}\.direction: expected lowest or highest"):
+        config_of("ConfusionStats", {}, field)
+    assert (
+        getattr(config_of("ConfusionStats", {"direction": "highest"}, field).directed(), field).direction == "highest"
+    )
+
+
 def test_the_loss_is_best_at_its_lowest() -> None:
     assert BestMetricConfig().directed().direction == "lowest"
     with pytest.raises(ConfigError, match="direction: expected lowest"):

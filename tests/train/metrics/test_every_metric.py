@@ -14,13 +14,16 @@ import torch
 
 from burnlike.config import MetricConfig, registry
 from burnlike.errors import ConfigError, ShapeError
-from burnlike.train import metrics
+from burnlike.train import LearnerSummary, TrainingConfig, metrics, read_run
 from burnlike.train.metrics import EpochMetric, metric_state, restore_metric
+from burnlike.train.metrics.directions import directions_in, low_is_good
+from burnlike.train.view.report.chart import curves_of
 from tests.burn.train_cases import METRICS, VECTORS, difference
 from tests.vectors.compare import Tolerance
 from tests.vectors.files import read
 
 from ...processes import results_of
+from ..runs.test_run_files import make_run
 from .samples import CASES, SYSTEM, Case, fed, values, whole
 from .worker import SHARES, SIZES
 
@@ -425,3 +428,47 @@ def test_two_processes_have_the_value_of_one(found: list[dict[str, list[list[flo
             expected = torch.zeros_like(first)
         torch.testing.assert_close(first, expected, rtol=1e-12, atol=0, equal_nan=True)
         torch.testing.assert_close(later, values(fed(case.config, [*together, *batches[:2]])), rtol=1e-12, atol=0)
+
+
+def test_the_direction_shown_of_every_metric_is_that_of_its_config(tmp_path: Path) -> None:
+    """Under its own name, a name that says otherwise, and of its single values."""
+    types: dict[str, Any] = {
+        tag: cls
+        for tag, cls in registry.imported(MetricConfig).items()
+        if cls.__module__.startswith("burnlike.") and tag not in ("Loss", "LearningRate", "ConfusionStats")
+    }
+    rows = [(tag, name) for tag in types for name in (None, f"{tag}_error", f"{tag}_power")]
+    config = {"metrics": [{"type": tag, "name": name} for tag, name in rows]}
+    names = {name or registry.snake_tag(types[tag]): types[tag].higher_is_better for tag, name in rows}
+    assert {*names.values()} == {True, False}
+    epochs = [{f"{name}{end}": value for name in names for end in ("", ".price")} for value in (1.0, 2.0)]
+    lines = [
+        {"step": epoch + 1, "epoch": epoch, "split": "valid", "loss": 1.0, **it} for epoch, it in enumerate(epochs)
+    ]
+    run = read_run(make_run(tmp_path / "run", lines, json.dumps(config)))
+    for summary in (LearnerSummary.of_run(run.path), LearnerSummary.of(run.lines, run.directions)):
+        shown = {it.name: it.best.value == 2.0 for it in summary.metrics if it.name != "loss"}
+        assert shown == {f"{name}{end}": high for name, high in names.items() for end in ("", ".price")}
+    assert {it.name: not it.may_be_log for it in curves_of([run]) if it.name != "loss"} == shown
+    assert (
+        TrainingConfig().directions({name: types[tag] for tag, name in rows if name}).items() <= run.directions.items()
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["cancer_recall", "answer_accuracy", "power_f1", "reward.answer", "soccer", "closeness"]
+)
+def test_a_name_that_no_config_explains_is_of_high_values(name: str) -> None:
+    assert not low_is_good(name, {})
+
+
+@pytest.mark.parametrize("name", ["loss", "val_loss", "Word_Error_Rate", "mape.price", "cer", "log loss", "gan.loss"])
+def test_words_of_a_name_tell_low_values(name: str) -> None:
+    assert low_is_good(name, {})
+
+
+def test_keep_best_says_the_direction_of_a_metric_that_says_none() -> None:
+    config = {"training.keep_best.metric": "mine.error", "training.keep_best.direction": "highest"}
+    directions = directions_in(config)
+    assert not low_is_good("mine.error", directions)
+    assert low_is_good("mine.other error", directions)

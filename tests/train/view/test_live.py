@@ -8,13 +8,15 @@ import mmap
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from burnlike.errors import RunDirError
-from burnlike.train import LearnerSummary, PlainRenderer, RichRenderer, choose_renderer
+from burnlike.train import LearnerSummary, PlainRenderer, RichRenderer, TrainingConfig, choose_renderer
+from burnlike.train.metrics import HammingConfig, MapeConfig
 from burnlike.train.view.formats import format_eta
 from burnlike.train.view.live import Board, NumericMetricState
 from burnlike.train.view.plot import FullHistory, RecentHistory, plot
@@ -74,6 +76,19 @@ def test_the_mean_of_an_epoch_is_weighted_by_steps() -> None:
     board.take({"step": 40, "epoch": 0, "split": "train", "loss": 2.0})
     (row,) = [row for row in text_of(board, 79, 23) if row.startswith("loss") and "━" not in row]
     assert row.split() == ["loss", "2.0000", "2.5000"]
+
+
+def test_the_best_is_as_the_learner_says() -> None:
+    renderer = RichRenderer(Console(file=io.StringIO()))
+    metrics: Any = {"hamming_loss": MapeConfig, "answer": MapeConfig, "mine": HammingConfig}
+    learner: Any = SimpleNamespace(step=0, total_steps=2, directions=TrainingConfig().directions(metrics))
+    renderer.on_fit_start(learner)
+    for step in (1, 2):
+        renderer.show({"step": step, "epoch": step - 1, "split": "valid", "answer": step, "mine": step})
+    rows = [row.split() for row in text_of(renderer._board, 79, 23)]
+    renderer.close()
+    assert ["answer", "2.0000", "1.0000", "(epoch", "1)"] in rows
+    assert ["mine", "2.0000", "2.0000", "(epoch", "2)"] in rows
 
 
 def test_names_of_metrics_cannot_control_the_terminal() -> None:

@@ -8,8 +8,9 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ...._terminal import harmless
+from ...metrics.directions import low_is_good
 from ...runs.run_files import RunFiles
-from ..formats import RATE, format_value, is_quality, lower_is_better, values_of_line
+from ..formats import RATE, format_value, is_quality, values_of_line
 
 _EMPTY = ("meta", "img", "path", "line")
 """Elements without content."""
@@ -76,10 +77,11 @@ class Series(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """A metric with its curves."""
+    """A metric with its curves; `may_be_log`: small values of it, the good ones, are worth telling apart."""
 
     name: str
     series: list[Series]
+    may_be_log: bool
 
     @property
     def title(self) -> str:
@@ -96,11 +98,6 @@ class Curves(NamedTuple):
         return self.name.endswith(RATE)
 
     @property
-    def may_be_log(self) -> bool:
-        """True if small values of it are worth telling apart."""
-        return lower_is_better(self.name)
-
-    @property
     def has_splits(self) -> bool:
         return len({it.split for it in self.series}) > 1
 
@@ -115,6 +112,7 @@ def curves_of(runs: list[RunFiles]) -> list[Curves]:
                     points = by_metric.setdefault(name, {}).setdefault((place, line["split"]), [])
                     points.append((line["step"], value))
     names = sorted(by_metric, key=lambda name: (name != "loss", not is_quality(name), name != "lr"))
+    directions = [run.directions for run in runs]
     curves = []
     for name in names:
         series = []
@@ -123,7 +121,7 @@ def curves_of(runs: list[RunFiles]) -> list[Curves]:
             is_noisy = split == "train" and name != "lr" and len(ordered) >= _SMOOTH_FROM
             series.append(Series(run, split, thinned(ordered), thinned(_averaged(ordered)) if is_noisy else []))
         series.sort(key=lambda it: (it.run, {"train": 0, "valid": 1}.get(it.split, 2), it.split))
-        curves.append(Curves(name, series))
+        curves.append(Curves(name, series, low_is_good(name, directions[series[0].run])))
     return curves
 
 

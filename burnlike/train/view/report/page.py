@@ -15,16 +15,7 @@ from typing import Any, NamedTuple
 from .... import __version__
 from ...._regular_file import read_regular
 from ...runs.run_files import RunFiles, config_differences, evaluated_on
-from ..formats import (
-    RATE,
-    LearnerSummary,
-    MetricSummary,
-    format_bytes,
-    format_elapsed,
-    format_value,
-    is_quality,
-    lower_is_better,
-)
+from ..formats import RATE, LearnerSummary, MetricSummary, format_bytes, format_elapsed, format_value, is_quality
 from .chart import COLORS, Axis, Html, Names, chart, chart_data, curves_of, grid, split_name, tag
 
 _PEAKS = {
@@ -162,8 +153,8 @@ def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSu
     metrics = [*dict.fromkeys(it.name for summary in summaries for it in summary.metrics if is_quality(it.name))]
     best: dict[str, float] = {}
     for name in metrics:
-        values = [metric.best.value for it in summaries if (metric := _shown(it, name)) is not None]
-        best[name] = (min if lower_is_better(name) else max)(values)
+        shown = [metric for it in summaries if (metric := _shown(it, name)) is not None]
+        best[name] = (min if shown[0].low_is_good else max)(metric.best.value for metric in shown)
     rows: list[list[object]] = []
     for place, (run, summary) in enumerate(zip(runs, summaries, strict=True)):
         time = "-" if run.seconds is None else format_elapsed(run.seconds)
@@ -327,7 +318,7 @@ def report_page(runs: list[RunFiles], works: Sequence[Work | None] = ()) -> str:
     """
     names = [run.name for run in runs]  # of the directories, or the paths where two have the same name
     names = [name if names.count(name) == 1 else str(run.path) for name, run in zip(names, runs, strict=True)]
-    summaries = [LearnerSummary.of(run.lines) for run in runs]
+    summaries = [LearnerSummary.of(run.lines, run.directions) for run in runs]
     is_single = len(runs) == 1
     title = names[0] if is_single else f"{len(runs)} runs"
     header = tag("header", tag("h1", title))
