@@ -182,6 +182,7 @@ def own() -> tuple[str, ...]:
             "model: 1: Linear: expected float32, as its parameters are, got float64[4, 64]; return x.to(torch.float32)"
             " from the dataset",
         ),
+        ("data.gives=pair", "data: expected Splits(train, valid) from init() of the data's config, got tuple"),
         (
             "data.gives=nothing",
             "data: expected at least one item in each part of the data, got none in train and",
