@@ -183,6 +183,7 @@ def own() -> tuple[str, ...]:
             " from the dataset",
         ),
         ("data.gives=pair", "data: expected Splits(train, valid) from init() of the data's config, got tuple"),
+        ("model.fails=true", "model: ValueError: no such thing"),
         (
             "data.gives=nothing",
             "data: expected at least one item in each part of the data, got none in train and",

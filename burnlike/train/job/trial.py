@@ -265,9 +265,8 @@ def _model_problems(
         return
     try:
         module = build_on_meta(completed)
-    except (BurnlikeError, RuntimeError, NotImplementedError) as error:
-        if not needs_values(error):
-            yield "model", error_text(error)
+    except Exception as error:  # of a class of one's own, anything
+        yield from _problem_of(error, "model")
         return
     yield from unmatched_groups(config, module)
     yield from division_problems(config.distributed, config.optimizer, module)
