@@ -188,6 +188,7 @@ def own() -> tuple[str, ...]:
             "data.gives=nothing",
             "data: expected at least one item in each part of the data, got none in train and",
         ),
+        ("data.gives=training", "data: expected at least one item in each part of the data, got none in valid"),
     ],
 )
 def test_a_mistake_in_own_code_is_a_line(
