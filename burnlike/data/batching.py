@@ -47,8 +47,8 @@ class Made(NamedTuple):
     Attributes:
         batch: on the CPU, if a worker made it.
         skipped: the indices of items that could not be read, each with the reason.
-        error: a message, with the traceback where a worker met it.
-        cause: the exception, where this process met it.
+        error: a message.
+        cause: the exception; of a worker, one with the text of its traceback.
         is_whole: whether the error is not one of an item, but of all together.
     """
 
@@ -74,12 +74,12 @@ class BatchMaker:
         self.on_bad_item: OnBadItem = on_bad_item
 
     def __getitem__(self, request: Request) -> Made:
-        """The batch on the CPU, as a worker makes it; an error travels as text."""
+        """The batch on the CPU, as a worker makes it; the cause of an error travels as text."""
         made_batch = self.make(request, _CPU)
         if made_batch.cause is None:
             return made_batch
         text = "".join(traceback.format_exception(made_batch.cause))
-        return made_batch._replace(error=f"{made_batch.error}\n\nin a worker process:\n{text}", cause=None)
+        return made_batch._replace(cause=RuntimeError(f"in a worker process:\n{text}"))
 
     def make(self, request: Request, device: torch.device) -> Made:
         if self.seed is None or not getattr(self.dataset, "draws", True):
@@ -215,13 +215,11 @@ def bad_batch(batch: Made) -> DataError:
         if batch.is_whole
         else MEND
     )
-    return DataError(
-        f"{batch.error.rstrip()}. {remedy}" if "\n" not in batch.error else f"{batch.error.rstrip()}\n{remedy}"
-    )
+    return DataError(f"{batch.error}. {remedy}")
 
 
 def _said(error: BaseException) -> str:
-    return str(error) if isinstance(error, BurnlikeError) else f"{type(error).__name__}: {error}"
+    return (str(error) if isinstance(error, BurnlikeError) else f"{type(error).__name__}: {error}").rstrip(": \n")
 
 
 def _shown(indices: Sequence[int]) -> str:

@@ -141,6 +141,69 @@ def test_tokens_for_a_layer_of_floats(capsys: pytest.CaptureFixture[str]) -> Non
     assert not Path("runs").exists()
 
 
+OWN = """\
+import torch
+from burnlike.config import DatasetConfig, ModuleConfig
+from burnlike.data import Splits
+
+class OwnDataConfig(DatasetConfig[Splits], tag="OwnData"):
+    gives: str = "float32"
+
+    def init(self):
+        items = [(torch.ones(64, dtype=getattr(torch, self.gives, None)), 0)] * 8
+        if self.gives == "pair":
+            return items, items
+        return Splits(items if self.gives != "nothing" else [], [] if self.gives in ("nothing", "training") else items)
+
+class OwnNetConfig(ModuleConfig, tag="OwnNet"):
+    fails: bool = False
+
+    def init(self, device=None):
+        if self.fails:
+            raise ValueError("no such thing")
+        return torch.nn.Sequential(torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10)).to(device)
+"""
+
+
+@pytest.fixture
+def own() -> tuple[str, ...]:
+    """The arguments of a command for a job of data and a model of one's own."""
+    Path("own_parts.py").write_text(OWN)
+    rest = "task: {type: Classification}\noptimizer: {type: AdamW}\ntraining: {epochs: 1, batch_size: 4}\n"
+    Path("o.yaml").write_text(f"data: {{type: OwnData}}\nmodel: {{type: OwnNet}}\n{rest}")
+    return "o.yaml", "--import", "own_parts"
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            "data.gives=float64",
+            "model: 1: Linear: expected float32, as its parameters are, got float64[4, 64]; return x.to(torch.float32)"
+            " from the dataset",
+        ),
+        ("data.gives=pair", "data: expected Splits(train, valid) from init() of the data's config, got tuple"),
+        ("model.fails=true", "model: ValueError: no such thing"),
+        (
+            "data.gives=nothing",
+            "data: expected at least one item in each part of the data, got none in train and",
+        ),
+        ("data.gives=training", "data: expected at least one item in each part of the data, got none in valid"),
+    ],
+)
+def test_a_mistake_in_own_code_is_a_line(
+    own: tuple[str, ...], option: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(capsys, *own)[0] == 0
+    status, (line, *more) = check(capsys, *own, "--set", option)
+    assert (status, more) == (2, [])
+    assert line.startswith(f"--set {option}: {message}")
+    if option.startswith("data"):
+        assert main(["train", *own, "--set", option]) == 2
+        assert message.removeprefix("data: ") in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
 def test_what_an_option_breaks_stands_at_the_option(capsys: pytest.CaptureFixture[str]) -> None:
     _, lines = check(capsys, "d.yaml", "--set", "model.layers[2].d_output=9")
     assert lines == ["--set model.layers[2].d_output=9: model: gives logits of 9 classes, and the data has 10 at least"]

@@ -33,8 +33,7 @@ def described(data: Any, targets: Sequence[int] | None = None) -> list[str]:
     Args:
         targets: all labels of the items to train on, where these have not one class each.
     """
-    parts = {"train": data.train, "valid": data.valid, **getattr(data, "splits", {})}
-    lines = ["items     " + ", ".join(f"{len(part):,} {name}" for name, part in parts.items())]
+    lines = ["items     " + ", ".join(f"{len(part):,} {name}" for name, part in parts_of(data).items())]
     if (size := getattr(data, "vocab_size", None)) is not None:
         lines.append(f"tokens    {size:,} different ones")
     if (names := getattr(data, "classes", None)) is not None:
@@ -44,6 +43,13 @@ def described(data: Any, targets: Sequence[int] | None = None) -> list[str]:
         more = f", ... ({len(names)} in all)" if len(names) > _SHOWN_NAMES else ""
         lines.append(f"classes   {', '.join(shown_names[:_SHOWN_NAMES])}{more}")
     return lines
+
+
+def parts_of(data: Any) -> dict[str, Any]:
+    """The parts of the data of a config by their names; a DataError if it has none, as a class of one's own made it."""
+    if not (hasattr(data, "train") and hasattr(data, "valid")):
+        raise DataError(f"expected Splits(train, valid) from init() of the data's config, got {type(data).__name__}")
+    return {"train": data.train, "valid": data.valid, **getattr(data, "splits", {})}
 
 
 def targets_of(dataset: Any) -> list[int] | None:
@@ -273,12 +279,11 @@ class TransformedData:
     """
 
     def __init__(self, data: Any, transforms: Sequence[TransformConfig]) -> None:
-        self._data = data
-        self.train = _changed(data.train, transforms, "train")
+        self._data, parts = data, parts_of(data)
+        self.train = _changed(parts.pop("train"), transforms, "train")
         if isinstance(self.train, MixedDataset):
             self.train.expect(classes_of(data), data.batcher)
-        self.valid = measured(data.valid, transforms)
-        parts: Mapping[str, Dataset[Any]] = getattr(data, "splits", {})
+        self.valid = measured(parts.pop("valid"), transforms)
         self.splits = {name: measured(part, transforms) for name, part in parts.items()}
 
     def __getattr__(self, name: str) -> Any:
@@ -295,7 +300,7 @@ def transformed(data: Any, transforms: Sequence[TransformConfig]) -> Any:
         transforms: each for the parts that it names.
 
     Raises:
-        BurnlikeError: one does not fit the data.
+        BurnlikeError: one does not fit the data, or the data has no parts.
     """
     return TransformedData(data, transforms) if transforms else data
 

@@ -16,8 +16,8 @@ from ..._patterns import compiled
 from ...config import ModuleConfig
 from ...data import DataLoader, transformed
 from ...data.configs import NO_TARGET
-from ...data.sources.splits import classes_of, outputs_of
-from ...errors import ArgumentError, BurnlikeError, ConfigError, RecordError, nearest
+from ...data.sources.splits import classes_of, outputs_of, parts_of
+from ...errors import ArgumentError, BurnlikeError, ConfigError, DataError, RecordError, nearest
 from ...interop import start_by_eva
 from ...interop.adapters.layers import has_adapters
 from ...models.by_path.configs import FROM_TOKENIZER
@@ -111,8 +111,11 @@ class JobData(NamedTuple):
 
     @classmethod
     def read(cls, config: TrainConfig) -> "JobData":
-        """Read the data of a config, with its transforms."""
-        return cls.of(transformed(training_data(config).init(), config.transforms))
+        """Read the data of a config, with its transforms; a DataError if a part of it is empty."""
+        data = transformed(training_data(config).init(), config.transforms)
+        if empty := [name for name, part in parts_of(data).items() if len(part) == 0]:
+            raise DataError(f"expected at least one item in each part of the data, got none in {' and '.join(empty)}")
+        return cls.of(data)
 
     @property
     def outputs(self) -> Sequence[str] | None:

@@ -165,18 +165,24 @@ def _problem_of(error: Exception, path: str, before: str = "", after: str = "") 
 def _note_running(module: nn.Module, path: str, running: list[str]) -> list[Any]:
     """Hooks that keep the paths of the modules whose forward goes on, the innermost last.
 
-    They refuse integers for a layer whose weights are multiplied with them, which the meta device lets pass.
+    They refuse what the meta device lets pass for a layer of floats: integers, and float64 beside other weights.
     """
-    package = type(module).__module__.split(".")[:3]
-    needs_floats = package[:2] == ["burnlike", "nn"] and package[2] in _OF_FLOATS and module._parameters
+    package = type(module).__module__.replace("torch.nn.modules", "burnlike.nn").split(".")[:3]
+    needs_floats = package[:2] == ["burnlike", "nn"] and package[2] in _OF_FLOATS
 
     def begins(_: nn.Module, inputs: tuple[Any, ...]) -> None:
         running.append(path)
-        first = inputs[0] if inputs and needs_floats else None
-        if isinstance(first, Tensor) and not (first.is_floating_point() or first.is_complex()):
-            raise DTypeError(
-                f"{type(module).__name__}: expected floats, got {_shapes(first)}; tokens go through an Embedding first"
-            )
+        first, weight = inputs[0] if inputs and needs_floats else None, next(module.parameters(), None)
+        if not isinstance(first, Tensor) or weight is None:
+            return
+        if not (first.is_floating_point() or first.is_complex()):
+            expected, remedy = "floats", "tokens go through an Embedding first"
+        elif first.dtype != weight.dtype and torch.float64 in (first.dtype, weight.dtype) and package[2] != "norm":
+            expected = f"{str(weight.dtype).removeprefix('torch.')}, as its parameters are"
+            remedy = f"return x.to({weight.dtype}) from the dataset"
+        else:
+            return
+        raise DTypeError(f"{type(module).__name__}: expected {expected}, got {_shapes(first)}; {remedy}")
 
     def ended(*_: Any) -> None:
         running.pop()
@@ -259,9 +265,8 @@ def _model_problems(
         return
     try:
         module = build_on_meta(completed)
-    except (BurnlikeError, RuntimeError, NotImplementedError) as error:
-        if not needs_values(error):
-            yield "model", error_text(error)
+    except Exception as error:  # of a class of one's own, anything
+        yield from _problem_of(error, "model")
         return
     yield from unmatched_groups(config, module)
     yield from division_problems(config.distributed, config.optimizer, module)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.pytree import tree_leaves
-from ...errors import AutodiffError, ConfigError, ShapeError, TableIndexError, TargetError
+from ...errors import AutodiffError, BurnlikeError, ConfigError, ShapeError, TableIndexError, TargetError
 from ...ops._divided import whole
 from ..parallel.step_output import StepOutput as StepOutput, items_of
 from .configs import ComputePrecision
@@ -289,8 +289,13 @@ def values_of(metrics: Mapping[str, Metric], parallel: "SingleProcess") -> dict[
     """
     values: dict[str, float] = {}
     for name, metric in metrics.items() if parallel.has_predictions else ():
-        with _counted_over(parallel.data_group, metric):
-            value = metric.compute()
+        try:
+            with _counted_over(parallel.data_group, metric):
+                value = metric.compute()
+        except Exception as error:
+            if isinstance(error, BurnlikeError) or parallel.world_size > 1:  # that of a lost process is explained
+                raise
+            raise ConfigError(f"metrics: {name}: compute() failed: {type(error).__name__}: {error}") from error
         for names, numbers in named_numbers(name, value):
             values |= zip(names, numbers.tolist(), strict=True)
     return parallel.with_predictions(values) if metrics else values
@@ -299,7 +304,13 @@ def values_of(metrics: Mapping[str, Metric], parallel: "SingleProcess") -> dict[
 def named_numbers(name: str, value: Any) -> Iterator[tuple[list[str], Tensor]]:
     """The names and the numbers of each part of the value of the metric `name`, those of a list by their places."""
     for part, numbers in value.items() if isinstance(value, Mapping) else [("", value)]:
-        key, flat = f"{name}.{part}" if part else name, torch.as_tensor(numbers).double().flatten()
+        key = f"{name}.{part}" if part else name
+        try:
+            flat = torch.as_tensor(numbers).double().flatten()
+        except (RuntimeError, TypeError, ValueError) as error:
+            got = f"{type(numbers).__name__}, {numbers!r:.40}"
+            wanted = "a number, a tensor of numbers, or several by name"
+            raise ConfigError(f"metrics: {key}: expected {wanted} from compute(), got {got}") from error
         yield [key] if len(flat) == 1 else [f"{key}.{place}" for place in range(len(flat))], flat
 
 

@@ -19,8 +19,11 @@ from burnlike.data import (
     HuggingFaceDataset,
     ImageFolderConfig,
     JsonLinesConfig,
+    ShuffledConfig,
     TokensConfig,
+    transformed,
 )
+from burnlike.data.sources.splits import described
 from burnlike.errors import ConfigError, DataError
 
 
@@ -43,6 +46,12 @@ def test_csv_has_features_and_classes_in_the_order_of_their_names(tmp_path: Path
     assert rows == list(range(10))
     assert torch.equal(features[:, 1], features[:, 0] / 2)
     assert torch.equal(targets, features[:, 0].long() % 3)
+
+
+def test_data_without_parts_is_refused() -> None:
+    for read in (described, lambda data: transformed(data, [ShuffledConfig()])):
+        with pytest.raises(DataError, match=r"expected Splits\(train, valid\) from init\(\) of .*, got list"):
+            read([1, 2])
 
 
 def test_numbers_to_predict_and_a_file_for_validation(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -40,6 +41,8 @@ from burnlike.train import (
     metrics as m,
     next_token_loss,
 )
+from burnlike.train.learner.steps import values_of
+from burnlike.train.parallel.single_process import SingleProcess
 from burnlike.train.view.callback import Callback
 from tests.processes import HANGS_S
 from tests.train.samples import load_config, metrics_of
@@ -196,6 +199,22 @@ def test_what_is_no_loss(arguments: tuple[Any, ...]) -> None:
 def test_what_is_no_learning_rate() -> None:
     with pytest.raises(ShapeError, match=r"LearningRate: expected the rate of a step, a number, got \[4, 3\]"):
         m.LearningRate().update(floats(4, 3), ints(4))
+
+
+@pytest.mark.parametrize(
+    ("computed", "message"),
+    [
+        (None, r"expected a number, a tensor of numbers, or several by name from compute\(\), got NoneType, None"),
+        ("x", r"expected a number.*got str, 'x'"),
+        ({"part": [None]}, r".*"),
+        (ZeroDivisionError("no items"), r"compute\(\) failed: ZeroDivisionError: no items"),
+    ],
+)
+def test_what_is_no_value(computed: Any, message: str) -> None:
+    name = "mine.part" if isinstance(computed, dict) else "mine"
+    metric = Mock(compute=Mock(side_effect=[computed]))
+    with pytest.raises(ConfigError, match=f"^metrics: {name}: {message}"):
+        values_of({"mine": metric}, SingleProcess())
 
 
 def test_states_of_other_metrics() -> None:
