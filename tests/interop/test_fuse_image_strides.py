@@ -150,6 +150,17 @@ class WritesToNew(Part):
         return F.relu(self.linear(x), inplace=True)
 
 
+class StridedSlice(Part):
+    """A convolution of 1 x 1 of some channels, which are not one behind the other in channels_last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.strided = nn.Conv2d(6, 48, 1, stride=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.strided(self.conv2(self.conv1(x))[:, :6])
+
+
 class FlatAtTheEnd(Part):
     """A write before the rows are made, as in most models."""
 
@@ -172,6 +183,7 @@ COMPUTED = [
     Groups,
     FlatAtTheEnd,
     WritesToNew,
+    StridedSlice,
     lambda: nn.Sequential(conv(3), relu(), conv(16), relu()),
     lambda: nn.Sequential(nn.Conv2d(3, 8, 1), relu(), nn.Dropout(0.0, inplace=True), nn.Conv2d(8, 8, 1)),
     lambda: nn.Sequential(nn.Conv2d(3, 8, 1), relu(), nn.Dropout(0.5, inplace=True), nn.Conv2d(8, 8, 1)).eval(),

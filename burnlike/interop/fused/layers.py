@@ -23,6 +23,7 @@ from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, computes_weights, fused_forward, stock_forward
 from .functions import dropout, takes, takes_linear, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, comparable, gated_forward, is_gated, kind_of, prove_gated
+from .image_layouts import stock_layout
 from .images import IN_CHANNELS_LAST, convolved
 from .lazy_norm import numbers_of
 from .native_convolution import options_of
@@ -159,11 +160,12 @@ def _convolution(module: Any, x: Any) -> Tensor | None:
 
 def _convolution_in_a_part(module: Any, x: Any) -> Tensor | None:
     result = convolved(module, x)
-    if result is not None or not half_products.SLOW:
+    is_unsafe = module.kernel_size == (1, 1) != module.stride  # see `way_of`
+    if result is not None or not (half_products.SLOW or is_unsafe):
         return result
     with without_overrides():
         x = numbers_of(x)
-    return _convolution(module, x)
+        return _convolution(module, stock_layout(x) if is_unsafe and isinstance(x, Tensor) else x)
 
 
 def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
