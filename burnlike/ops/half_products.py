@@ -250,7 +250,7 @@ def _compute_gradients(grad: Tensor, x: Tensor, weight: Tensor, *options: Any) -
     with torch.autocast("cpu", enabled=False):
         for some in _images(x, math.prod(x.shape[1:])):
             wide = (grad[some].float(), x[some].float(), wide_weight)
-            if set(weight.shape[2:]) == {1}:  # oneDNN's in channels_last overrun memory by some strides (torch 2.13)
+            if set(weight.shape[2:]) == {1} != set(how[0]):  # oneDNN's in channels_last overrun memory (torch 2.13)
                 wide = tuple(it.contiguous() for it in wide)
             of_x, of_weight, of_bias = torch.ops.aten.convolution_backward(*wide, [channels], *how, needed)
             if x_needed:

@@ -1,4 +1,4 @@
-"""What of a tensor's strides a program can see or feel: parts in channels_last do as the stock model does."""
+"""Strides that a program can see: parts in channels_last do as the stock model does."""
 
 import copy
 import subprocess
@@ -28,7 +28,7 @@ def gains(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Part(nn.Module):
-    """Two convolutions, and what `then` does with their result."""
+    """Two convolutions, whose results the forward passes below copy, slice or write to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -253,8 +253,8 @@ def test_strided_convolutions_of_1_x_1_write_to_no_other_memory(count: int, dtyp
 
 def test_many_gradients_at_once() -> None:
     torch.manual_seed(0)
-    convolutions, x = Part(), torch.randn(2, 3, 4, 4)
-    model = nn.Sequential(convolutions.conv1, nn.Tanh(), convolutions.conv2, nn.Flatten())
+    x = torch.randn(2, 3, 4, 4)
+    model = nn.Sequential(conv(3), nn.Tanh(), conv(16), nn.Flatten())
     fused = copy.deepcopy(model)
     assert "channels_last" in fuse(fused).fused[0].ops
     y, z = fused(x.requires_grad_())[:, :5], model(x)[:, :5]
