@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..._atomic import replace_file
 from ..._regular_file import read_regular
-from ...config.document import parse_plain
 from ...errors import ConfigError
 from ..runs.logs import DONE, FAILED, STOPPED, Ending
-from ..runs.run_files import flattened
+from ..runs.run_files import config_values
 from .callback import Callback
 from .formats import values_of_line
 from .logger_configs import MLflowConfig, TensorBoardConfig, WandBConfig
@@ -131,13 +130,6 @@ class SentLines:
         replace_file(self._file, json.dumps({"id": self.id, "steps": self._steps}).encode())
 
 
-def config_values(run: Path | None) -> dict[str, Any]:
-    """The values of a run's config by their paths; nothing where there is none."""
-    if run is None or not (run / "config.yaml").is_file():
-        return {}
-    return flattened(parse_plain(read_regular(run / "config.yaml").decode(), "config.yaml"))
-
-
 _FLUSH_S = 10
 
 
@@ -214,7 +206,7 @@ class WandB(Logger):
                 dir=None if run is None else str(run),
                 id=self._sent.id or None,
                 resume="allow" if self._sent.id else None,
-                config=config_values(run),
+                config={} if run is None else config_values(run),
                 settings=wandb.Settings(console="off"),
             )
         except Error as error:
@@ -274,7 +266,8 @@ class MLflow(Logger):
                     experiment = existing.experiment_id
                 name = config.name or (None if run is None else os.path.basename(os.path.abspath(run)))
                 self._sent.id = self._client.create_run(experiment, run_name=name).info.run_id
-                params = [Param(_name(key), str(value)[:_LONGEST_PARAM]) for key, value in config_values(run).items()]
+                values = {} if run is None else config_values(run)
+                params = [Param(_name(key), str(value)[:_LONGEST_PARAM]) for key, value in values.items()]
                 for place in range(0, len(params), _MOST_PARAMS):
                     self._client.log_batch(self._sent.id, params=params[place : place + _MOST_PARAMS])
         except MlflowException as error:
