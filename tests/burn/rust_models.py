@@ -113,7 +113,9 @@ def _exported(cases: Mapping[str, Case], folder: Path, processes: int, steps: in
     _jobs = cases, folder, steps
     if processes == 1:
         return {name: _export(name) for name in cases}
-    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+    # The threads of a process are not forked: what waits for them would wait for good.
+    single = {"initializer": torch.set_num_threads, "initargs": (1,)}
+    with ProcessPoolExecutor(processes, mp_context=get_context("fork"), **single) as pool:
         return dict(zip(cases, pool.map(_export, cases), strict=True))
 
 
