@@ -49,7 +49,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     is_plain = type(x) in _TYPES and type(weight) in _TYPES and (bias is None or type(bias) in _TYPES)
     if not is_plain and are_divided(x, weight, bias):
         return _divided(*all_divided(x, weight, bias))
-    if half_products.are_slow(x, weight, bias) and half_products.gains(x, weight):
+    if half_products.gains(x, weight) and half_products.are_slow(x, weight, bias):
         return half_products.linear(x, weight, bias)
     if not is_faster(x, weight) or (bias is not None and bias.dtype != torch.float32):
         return functional.linear(x, weight, bias)

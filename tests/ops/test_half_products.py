@@ -24,6 +24,7 @@ HALVES = (torch.bfloat16, torch.float16)
 def _slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MODULE, "SLOW", frozenset(HALVES))
     monkeypatch.setattr(MODULE, "_SIDE", 16)  # of several parts along each side
+    monkeypatch.setattr(MODULE, "_FEWEST_PRODUCTS", 1)
 
 
 def values(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
@@ -196,3 +197,12 @@ def test_products_of_few_rows_are_torchs_where_no_backward_pass_follows() -> Non
     expect_exact(ops.linear, functional.linear, x, weight, None)
     with torch.no_grad():
         assert calls(lambda: ops.linear(x, weight)) == set()
+
+
+@pytest.mark.parametrize(("rows", "op"), [(31, set()), (32, {"burnlike::half_product"})])
+def test_small_products_are_torchs(rows: int, op: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "_FEWEST_PRODUCTS", 2**19)  # 32 x 128 x 128
+    x, weight = values(rows, 128), values(128, 128)
+    assert calls(lambda: ops.linear(x, weight)) == op
+    assert calls(lambda: ops.matmul(x, weight)) == op
+    assert calls(lambda: ops.matmul(x.expand(1, *x.shape), weight)) == op
