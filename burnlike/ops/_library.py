@@ -18,7 +18,7 @@ from .. import __version__, _env
 from .._torch_compat.cuda_start import when_cuda_starts
 from .._torch_compat.dispatch import any_requires_grad, below_autograd
 from .._torch_compat.flop_counter import register_flop_formula
-from ..errors import ArgumentError, NativeError
+from ..errors import ArgumentError, AutodiffError, NativeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +223,27 @@ DERIVATIVES: dict[str, tuple[Callable[..., Any], Callable[..., None] | None]] = 
 def autograd(name: str, backward: Any, setup_context: Any = None, library: torch.library.Library | None = None) -> None:
     """Give an op its derivative; see `torch.library.register_autograd`. One of a `library` is there without kernels."""
     DERIVATIVES[name] = (backward, setup_context)
+    backward = _explained(name, backward)
     if CPU.loaded or library is not None:
         torch.library.register_autograd(f"burnlike::{name}", backward, setup_context=setup_context, lib=library)
         _RECORDED[name] = _recorded(name, backward, setup_context)
+
+
+def _explained(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
+    """The backward pass with an error that names the op for a tensor that was written to before it."""
+
+    def explained(ctx: Any, *grads: Any) -> Any:
+        try:
+            return backward(ctx, *grads)
+        except RuntimeError as error:
+            if "modified by an inplace operation" not in str(error):
+                raise
+            raise AutodiffError(
+                f"{name}: a tensor that its gradient is computed from was written to in place after the call; make a"
+                " new one (`x = x + y`, not `x += y`), or write to a clone"
+            ) from error
+
+    return explained
 
 
 def flops(name: str) -> Callable[[Callable[..., int]], Callable[..., int]]:

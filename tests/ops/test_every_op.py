@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
+from burnlike.errors import AutodiffError
 from burnlike.ops import force_cpu_isa, native_status
 
 from ..marks import weekly
@@ -213,3 +214,25 @@ def test_opcheck_on_cuda(case: OpCase) -> None:
     inputs = [on_device(tensor, "cuda:0") for tensor in case.inputs()]
     inputs = leaves_of(inputs)[0] if case.differentiable else inputs
     torch.library.opcheck(case.raw, case.raw_arguments(inputs))
+
+
+@pytest.mark.parametrize("case", [it for it in COMPILED if it.differentiable], ids=str)
+def test_a_gradient_of_inputs_that_were_written_to_is_exact_or_an_error_that_names_the_op(case: OpCase) -> None:
+    inputs, leaves = leaves_of(case.inputs())
+
+    def gradients(written: int | None) -> Sequence[Tensor]:
+        copies = [it.clone() if it.requires_grad else it for it in inputs]
+        results = [it for it in case.native(*copies) if it.requires_grad]
+        if written is not None:
+            copies[written].detach().mul_(2)
+        return torch.autograd.grad(results, leaves, [torch.ones_like(it) for it in results])
+
+    expected, errors = gradients(None), list[str]()
+    for place in (place for place, it in enumerate(inputs) if it.requires_grad):
+        try:
+            found = gradients(place)
+        except AutodiffError as error:
+            errors.append(str(error))
+        else:
+            torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert all("written to in place" in it for it in errors)
