@@ -16,9 +16,11 @@ import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, Problem
 
-from .node import Entries, Location, MappingEntry, Node, Tree
+from .emit import to_plain
+from .hiding import escaped
+from .node import Entries, Location, MappingEntry, Node, Tree, child
 from .plain import string_options
-from .registry import TAG_FIELD, ConfigType, default_of, fields_of, is_role, lookup, tag_of, types_in
+from .registry import TAG_FIELD, ConfigType, default_of, fields_of, inlined_in, is_role, lookup, members_of, tag_of
 
 SUFFIX = ".json"
 
@@ -68,6 +70,8 @@ _VARIANTS: Mapping[str, Mapping[str, str]] = {
 _OF_ONE_VALUE = ("ClipByNorm", "ClipByValue", "ConstantLr")
 """Tags of variants that have the value of their only field: `{"Norm": 1.0}`."""
 _PADDINGS = {"Valid", "Same"}
+_NOT_IN_YAML = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters of JSON that YAML, as which files are read, forbids or takes for line breaks."""
 _SIZES = ("kernel_size", "stride", "strides", "dilation", "output_size", "scale_factor", "padding", "padding_out")
 """Fields of layers for several dimensions that are arrays in Burn."""
 
@@ -78,7 +82,10 @@ def to_burn_json(config: msgspec.Struct) -> str:
     Raises:
         ConfigError: it has an option that Burn's config of this name lacks, or a number that JSON can't hold.
     """
-    return json.dumps(_written(config, type(config).__name__), indent=2, ensure_ascii=False) + "\n"
+    to_plain(config)  # raises if it holds what no file can
+    plain = escaped(_written(config, type(config).__name__))
+    text = json.dumps(plain, indent=2, ensure_ascii=False, default=lambda member: member.value)  # of an Enum
+    return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def from_burn(tree: Tree, cls: ConfigType) -> Tree:
@@ -89,6 +96,7 @@ def from_burn(tree: Tree, cls: ConfigType) -> Tree:
 
 def _written(config: msgspec.Struct, path: str) -> Any:
     cls = type(config)
+    inlined, is_own = inlined_in(cls), not cls.__module__.startswith("burnlike.")
     match = re.search(r"(\d)dConfig$", cls.__name__)
     # The number of dimensions that sizes of a layer have; Fold4d has images, of two.
     dims = 0 if match is None else {"4": 2}.get(match[1], int(match[1]))
@@ -97,6 +105,13 @@ def _written(config: msgspec.Struct, path: str) -> Any:
     written: dict[str, Any] = {}
     for key, field in fields_of(cls).items():
         value, here = getattr(config, field.name), f"{path}.{key}"
+        if key == inlined and value is not None:
+            written |= {TAG_FIELD: tag_of(type(value)), **_written(value, path)}
+            continue
+        if is_own or inlined:
+            if not inlined or value != default_of(field):
+                written[key] = _value(value, field.type, here)
+            continue
         if key in missing:
             if value != default_of(field):
                 raise _refusal(here, f"Burn's {cls.__name__} has no such option, and would pass over it")
@@ -118,29 +133,31 @@ def _written(config: msgspec.Struct, path: str) -> Any:
     return written | {key: value for key, value in _ALWAYS.get(cls.__name__, {}).items() if key not in written}
 
 
-def _value(value: Any, wanted: mi.Type | None, path: str) -> Any:
-    role = None if wanted is None else _role_of(wanted)
+def _value(value: Any, wanted: mi.Type, path: str) -> Any:
     match value:
         case msgspec.Struct():
-            return _chosen(value, role, path) if role is not None else _written(value, path)
+            return _chosen(value, wanted, path)
         case dict():
-            return {key: _value(it, wanted, f"{path}.{key}") for key, it in value.items()}
+            return {key: _value(it, _part_of(wanted), f"{path}.{key}") for key, it in value.items()}
         case list() | tuple():
-            return [_value(it, wanted, f"{path}.{place}") for place, it in enumerate(value)]
+            return [_value(it, _part_of(wanted, place), f"{path}.{place}") for place, it in enumerate(value)]
         case float() if not math.isfinite(value):
             raise _refusal(path, f"JSON has no {value}")
-        case str() if wanted is not None and value in string_options(wanted):
+        case str() if value in string_options(wanted):
             return _camel(value)
     return value
 
 
-def _chosen(config: msgspec.Struct, role: ConfigType, path: str) -> Any:
+def _chosen(config: msgspec.Struct, wanted: mi.Type, path: str) -> Any:
     """A config where any of its role may stand: a variant, or with its `type` where Burn has no such enum."""
     tag = tag_of(type(config))
     fields = _written(config, path)
-    if tag is None or role.__name__ not in _VARIANTS:
-        return fields if tag is None else {TAG_FIELD: tag, **fields}
-    name = _VARIANTS[role.__name__].get(tag, tag)
+    names = [it.cls.__name__ for it in _kinds(wanted) if isinstance(it, mi.StructType)]
+    if tag is None or names == [type(config).__name__]:
+        return fields
+    if len(names) > 1 or names[0] not in _VARIANTS:
+        return {TAG_FIELD: tag, **fields}
+    name = _VARIANTS[names[0]].get(tag, tag)
     if tag == "Gelu":
         return "GeluApproximate" if fields["approximate"] else "Gelu"
     if tag in _OF_ONE_VALUE:
@@ -167,6 +184,8 @@ def _struct(node: Node, cls: ConfigType) -> Node:
     ours = {theirs: key for key, theirs in _FIELDS.get(cls.__name__, {}).items()}
     always = _ALWAYS.get(cls.__name__, {})
     fields = fields_of(cls)
+    if inlined := inlined_in(cls):
+        node = _read(node, fields[inlined].type)
     entries = Entries()
     for key, entry in node.value.items():
         name = str(ours.get(key, key))
@@ -193,17 +212,16 @@ def _field(node: Node, field: mi.Field, cls: ConfigType, name: str) -> Node:
 
 def _read(node: Node, wanted: mi.Type) -> Node:
     if node.is_list:
-        return node.with_value([_read(it, wanted) for it in node.value])
-    role = _role_of(wanted)
-    if role is not None:
-        return _variant(node, role)
-    if isinstance(node.value, str):
-        options = {_camel(option): option for option in string_options(wanted)}
-        return Node(options.get(node.value, node.value), node.place)
-    structs = [it.cls for it in types_in(wanted) if isinstance(it, mi.StructType)]
-    if node.is_map and len(structs) == 1:
-        return _struct(node, structs[0])
-    return node
+        return node.with_value([_read(it, _part_of(wanted, place)) for place, it in enumerate(node.value)])
+    if structs := [it.cls for it in _kinds(wanted) if isinstance(it, mi.StructType)]:
+        tag = child(node, TAG_FIELD)
+        node = _variant(node, next((it for it in structs[:-1] if tag and lookup(it, str(tag.value))), structs[-1]))
+    elif node.is_map:
+        parts = {key: entry._replace(value=_read(entry.value, _part_of(wanted))) for key, entry in node.value.items()}
+        return node.with_value(Entries(parts))
+    if not isinstance(node.value, str):
+        return node
+    return Node({_camel(it): it for it in string_options(wanted)}.get(node.value, node.value), node.place)
 
 
 def _variant(node: Node, role: ConfigType) -> Node:
@@ -230,9 +248,23 @@ def _tagged(tag: str, place: Location, fields: Mapping[str, MappingEntry]) -> No
     return Node(Entries({TAG_FIELD: MappingEntry(place, Node(tag, place)), **fields}), place)
 
 
-def _role_of(wanted: mi.Type) -> ConfigType | None:
-    """The role of which a field takes any config; None for another field."""
-    return next((it.cls for it in types_in(wanted) if isinstance(it, mi.StructType) and is_role(it.cls)), None)
+def _kinds(wanted: mi.Type) -> list[Any]:
+    """The types of values that a field takes, without their bounds."""
+    bare = wanted.type if isinstance(wanted, mi.Metadata) else wanted
+    return [it.type if isinstance(it, mi.Metadata) else it for it in members_of(bare)]
+
+
+def _part_of(wanted: mi.Type, place: int | None = None) -> mi.Type:
+    """The type of the item at a place of a list, or of the values of a mapping."""
+    for kind in _kinds(wanted):
+        match kind:
+            case mi.DictType() if place is None:
+                return kind.value_type
+            case mi.ListType() | mi.VarTupleType() if place is not None:
+                return kind.item_type
+            case mi.TupleType() if place is not None and place < len(kind.item_types):
+                return kind.item_types[place]
+    return mi.AnyType()
 
 
 def _is_padding(wanted: mi.Type) -> bool:

@@ -242,16 +242,18 @@ def _beside(name: str) -> str:
     folder, base = os.path.split(name)
     stem, suffix = os.path.splitext(base)
     try:
-        files = [other for other in os.listdir(folder or ".") if other.endswith((".yaml", ".yml", suffix or ".yaml"))]
+        endings = (".yaml", ".yml", suffix or ".yaml")
+        files = [other for other in os.listdir(folder or ".") if other != base and other.endswith(endings)]
     except OSError:
         return f"; the directory {folder} does not exist either"
     stems = {os.path.splitext(other)[0]: other for other in files}
     if near := nearest_name(stem, set(stems)):
         return f"; did you mean '{stems[near]}'?"
-    if base == name and not suffix:
-        shipped = [*shipped_configs()]
-        return nearest(name, shipped) or f"; shipped configs are {', '.join(shipped)}"
-    return "; check the path"
+    shipped = shipped_configs() if not suffix else {}
+    if base in shipped:
+        return f"; expected a path: the shipped config of this name is {shipped[base]}"
+    listed = f"; shipped configs are {', '.join(shipped)}" if base == name and shipped else "; check the path"
+    return nearest(base, [*shipped]) or listed
 
 
 _NO_COLON = "this line is neither `key: value` nor `- item`"

@@ -122,11 +122,11 @@ def plain_value(node: Node, wanted: mi.Type) -> Any:
 
 
 def string_options(wanted: mi.Type) -> list[str]:
-    """The strings that a Literal, an Enum or a union with such allows; empty for other types."""
+    """The strings that a Literal, an Enum or a union with such, but without others, allows; empty for other types."""
     match wanted:
         case mi.Metadata():
             return string_options(wanted.type)
-        case mi.UnionType():
+        case mi.UnionType() if not any(isinstance(it, mi.StrType) for it in wanted.types):
             return [option for member in wanted.types for option in string_options(member)]
         case mi.LiteralType():
             return [value for value in wanted.values if isinstance(value, str)]

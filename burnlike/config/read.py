@@ -138,7 +138,9 @@ class NodeReader:
         if not is_role(cls) and (entry is None or tag_of(cls) is None):
             return cls
         if entry is None:
-            self.report(node.place, path, words.missing_type(node, cls))
+            is_burns = not path and node.place.source.lower().endswith(".json")
+            remedy = "; Burn's form has none here: load it by its class, such as LinearConfig.load" if is_burns else ""
+            self.report(node.place, path, words.missing_type(node, cls) + remedy)
             return None
         tag: Node = entry.value
         if tag.value is INVALID:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from burnlike._lazy import resolve
-from burnlike.errors import ConfigError, ConfigIOError, Problem, nearest
+from burnlike.errors import ConfigError, ConfigIOError, Problem
 
 from .document import MAX_BYTES, parse, read_text
 from .interpolation import interpolate
@@ -116,14 +116,7 @@ class _Files:
         try:
             text = read_text(file)
         except ConfigIOError as error:
-            reason = error.problems[0].message
-            if os.path.basename(item.value) == item.value and not os.path.lexists(file):  # a bare name
-                with_ending = os.path.lexists(f"{file}.yaml")
-                hint = (
-                    f"; did you mean '{item.value}.yaml'?" if with_ending else nearest(item.value, [*shipped_configs()])
-                )
-                reason = f"no such file{hint}" if hint else reason
-            return self._refuse(item, path, f"{_shown(file)}: {reason}")
+            return self._refuse(item, path, f"{_shown(file)}: {error.problems[0].message}")
         self.characters -= len(text)
         if self.characters < 0:
             self._stop(item.place, f"the files are larger than {MAX_BYTES // 2**20} MiB together")

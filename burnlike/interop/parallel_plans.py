@@ -170,9 +170,10 @@ def _expect_plans(modules: Mapping[str, nn.Module], plan: Plan, covered: list[st
         unsaid = [path for path in unsaid if not modules[path].__module__.startswith(("torch.nn.", "burnlike."))]
     if (divides and has_own) or (divides and not unsaid):
         return
+    unsaid = unsaid or holders  # each says that every process has all of it
     some = ", ".join(it or "the model itself" for it in unsaid[:20]) + (", ..." if len(unsaid) > 20 else "")
     raise ConfigError(
-        f"distributed.tensor: nothing says how processes share these modules: {some}; say it by `distributed.plan:"
+        f"distributed.tensor: nothing says how processes divide these modules: {some}; say it by `distributed.plan:"
         " {PATH: WORD}` (such as colwise for a linear layer, rowwise for the one after it, replicated), or by a"
         " `parallel_plan()` of the model"
     )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from .._dtypes import DTYPES
 from .._lazy import resolve
-from ..errors import RecordError, RecordFormatError
+from ..errors import ArgumentError, RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
 from .bytes.source import Source
 
@@ -197,10 +197,20 @@ def format_of_path(path: str | os.PathLike[str]) -> Format:
     raise RecordError(f"{text}: expected a name that ends in one of {', '.join(_FORMATS)}")
 
 
-def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse the name of a file that is to be written if it stands for something that burnlike does not write."""
-    text = os.fspath(path)
+def path_text(path: Any, arguments: str = "") -> str:
+    """The text of a path; ArgumentError for anything else, with the `arguments` in their order."""
+    if not isinstance(text := os.fspath(path) if isinstance(path, os.PathLike) else path, str):
+        remedy = f"; the arguments are {arguments}" if arguments else ""
+        raise ArgumentError(f"expected a path, a text or a pathlib.Path, got {type(path).__name__}{remedy}")
+    return text
+
+
+def check_name(path: str | os.PathLike[str]) -> str:
+    """The path of a file to write; refuses a name that stands for something that burnlike does not write."""
+    text = path_text(path, "save(object, path)")
     name = os.path.basename(text)
+    if name in ("", ".", ".."):
+        raise RecordError(f"'{text}': expected the name of a file, such as {os.path.join(text, 'model')}.safetensors")
     if _OF_TORCH.search(name.lower()):
         raise RecordError(
             f"{text}: files of this name are read by torch.load, and burnlike writes no pickles; choose a name that"
@@ -210,6 +220,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
         raise RecordError(
             f"{text}: is the name of the index of a set of files; write one by SafetensorsRecorder(shard_bytes=...)"
         )
+    return text
 
 
 def directory_reader(path: str | os.PathLike[str]) -> Callable[[str, str | None], tuple[Source, Outline]] | None:

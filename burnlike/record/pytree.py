@@ -13,7 +13,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -174,6 +174,7 @@ def layout_of_type(kind: Any) -> Layout | None:
     return None if below is None else {tag: below}
 
 
+@lru_cache(maxsize=256)  # reading the hints of a type takes most of saving an optimizer's small state
 def field_hints(kind: type) -> dict[str, Any] | None:
     """Name -> declared type of the fields of a dataclass or NamedTuple; None for another type."""
     if dataclasses.is_dataclass(kind):

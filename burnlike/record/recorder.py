@@ -155,8 +155,7 @@ def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None =
 
     RecordError refuses the names of files of torch.save (`pytorch_model.bin`), and other extensions.
     """
-    recorder = FileRecorder(precision)
-    text = os.fspath(path)
+    recorder, text = FileRecorder(precision), check_name(path)
     is_bare = not text.endswith(EXTENSIONS) and not os.path.splitext(text)[1]
     recorder.format = format_of_path(f"{text}{DEFAULT_EXTENSION}" if is_bare else text)
     return recorder

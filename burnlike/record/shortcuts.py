@@ -10,6 +10,7 @@ from torch import nn
 from ..errors import ArgumentError, RecordError
 from .files.reading import read_outline, verify_outline
 from .files.stored_tensors import LazyTensors
+from .formats import path_text
 from .layout import LayoutOf
 from .loading.load_into import load_own
 from .loading.load_options import LoadReport
@@ -155,6 +156,7 @@ def open_for(
         raise ArgumentError("expected the path of a record, got a record; load it by record.load_into(target)")
     record_layout = _layout_for(target) if layout is None else layout
     if recorder is None:
+        path_text(path, "load(object, path)")
         opener: Any = None if isinstance(target, type | nn.Module) else getattr(target, "open_record", None)
         return Record.of(opener(path)) if callable(opener) else open_record(path, record_layout, top_level_key)
     if top_level_key is not None:

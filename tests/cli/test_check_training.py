@@ -100,6 +100,12 @@ def test_shipped_trainings_are_ok(name: str, capsys: pytest.CaptureFixture[str])
         ),
         (
             "device: cpu",
+            "distributed: {strategy: fsdp2, tensor: 2, plan: {'0': replicated, '2': replicated}}",
+            "12:40: distributed.tensor: ",
+            "nothing says how processes divide these modules: 0, 2; say it by",
+        ),
+        (
+            "device: cpu",
             "distributed: {strategy: fsdp2, tensor: 3, plan: {'0': colwise}}",
             "12:40: distributed.tensor: ",
             "3 processes can't share 0.weight, [64, 8], equally",
@@ -127,6 +133,18 @@ def test_what_can_not_be_trained_is_told_at_its_place(
     assert lines[0].startswith(f"d.yaml:{place}")
     assert message in lines[0]
     assert check(capsys, "d.yaml", "--fast")[0] == 0
+
+
+def test_a_layer_that_gets_a_part_of_what_it_takes_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    text = DIGITS.replace("{type: Relu}", "{type: LayerNorm, d_model: 8}") + "distributed: {strategy: fsdp2, tensor: 2"
+    Path("d.yaml").write_text(text + ", plan: {'0': colwise, '1': replicated, '2': rowwise}}")
+    status, lines = check(capsys, "d.yaml", "--world-size", "2")
+    assert status == 2
+    assert lines[0].startswith("d.yaml:6:7: model.layers.1: LayerNorm: expected [..., 8], got [32, 4] (with a batch of")
+    assert "; layers are divided among 2 processes" in lines[0]
+    whole = "{'0': colwise_gather_output, '1': replicated, '2': rowwise_split_input}"
+    Path("d.yaml").write_text(text + f", plan: {whole}}}")
+    assert check(capsys, "d.yaml", "--world-size", "2")[0] == 0
 
 
 def test_tokens_for_a_layer_of_floats(capsys: pytest.CaptureFixture[str]) -> None:

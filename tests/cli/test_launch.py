@@ -289,6 +289,7 @@ def test_a_killed_process_is_named_and_the_job_goes_on_where_it_may(config: str)
         text = ends(launcher, status)
         if restarts == 0:
             assert f"rank 1 (process {victim}) was ended by SIGKILL" in text
+            assert "The last checkpoint is whole: launch the job again with --resume runs/small." in text
             assert "runs/small/logs/rank-1.log" in text
     assert metrics_of(run) == metrics_of(Path("whole"))
     assert (run / "model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()

@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from burnlike.config import document
 from burnlike.config.document import MAX_BYTES, parse, read_text
 from burnlike.config.plain import ScalarError, number_hint, resolve
+from burnlike.config.shipped import shipped_configs
 from burnlike.errors import ConfigError, ConfigIOError
 
 MALFORMED = {
@@ -347,11 +348,15 @@ def test_a_record_given_by_mistake_is_not_read_whole(tmp_path):
 def test_missing_files_name_the_nearest_one(tmp_path):
     (tmp_path / "char_gpt.yaml").write_text("")
     (tmp_path / "char_gtp.txt").write_text("")
+    (tmp_path / "gone.yaml").symlink_to("nowhere")
+    digits = shipped_configs()["digits"]
     cases = {
         tmp_path / "char_gtp.yaml": "no such file; did you mean 'char_gpt.yaml'?",
         tmp_path / "char_gpt": "no such file; did you mean 'char_gpt.yaml'?",
         tmp_path / "char_gpt.yml": "no such file; did you mean 'char_gpt.yaml'?",
         tmp_path / "zzzz.yaml": "no such file; check the path",
+        tmp_path / "gone.yaml": "no such file; check the path",
+        tmp_path / "digits": f"no such file; expected a path: the shipped config of this name is {digits}",
         tmp_path / "no" / "c.yaml": f"no such file; the directory {tmp_path / 'no'} does not exist either",
         tmp_path: "is a directory; give the path of a YAML file",
         tmp_path / "char_gpt.yaml" / "x": "can't be read: Not a directory",

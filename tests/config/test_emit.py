@@ -2,8 +2,11 @@
 
 import math
 import random
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
 
 import pytest
 import torch
@@ -12,15 +15,21 @@ from hypothesis import example, given, settings, strategies as st
 
 import burnlike as bl
 from burnlike import nn, optim
-from burnlike.config import Config
+from burnlike.config import Config, Meta, ModuleConfig
+from burnlike.config.burn_json import to_burn_json
 from burnlike.config.document import parse
 from burnlike.config.emit import to_yaml
+from burnlike.config.registry import fields_of, is_role, load_built_in, parts_below
+from burnlike.config.shipped import shipped_configs, shipped_jobs
 from burnlike.errors import ArgumentError, ConfigError, DeviceError
 from burnlike.nn.initializers.configs import Initializer, KaimingUniform, Zeros
-from burnlike.nn.roles import ActivationConfig
+from burnlike.nn.roles import ActivationConfig, NormalizationConfig
+from burnlike.train import TrainConfig
 
+from ..nn.cases import CASES
 from .samples import Box, Circle, Color, Dot, Everything, Group, Sound
 from .test_document import plain
+from .test_shipped import descendants
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=30) | st.sampled_from(
     [
@@ -241,6 +250,127 @@ def test_a_program_s_own_config_has_burns_in_it(tmp_path: Path) -> None:
     assert NetConfig.load(path, ["layers.0.bias=false"]).layers[0].bias is False
     path.write_text('{"layers": [], "activation": {"type": "Relu"}}')  # as YAML has it
     assert NetConfig.load(path).activation == nn.ReluConfig()
+
+
+class FieldsConfig(Config):
+    """Configs in every kind of field."""
+
+    by_name: dict[str, nn.LinearConfig]
+    activations: dict[str, ActivationConfig]
+    lists: dict[str, list[nn.LinearConfig]]
+    pair: tuple[nn.LinearConfig, Literal["first_of", "last"], Initializer]
+    nested: list[list[Initializer]]
+    rows: Annotated[tuple[ActivationConfig, ...], Meta(min_length=1)]
+    models: list[ModuleConfig] | dict[str, ModuleConfig]
+    maybe: NormalizationConfig | None = None
+    either: Box | Circle = Circle(radius=0.5)
+    colors: tuple[Color, ...] = (Color.RED,)
+    mode: Literal["auto"] | str = "Auto"
+    num_iters: int | None = None
+    text: str = "\x7f\x85\u2028${a.b}"
+
+
+class Block2dConfig(Config):
+    stride: int | None = None
+    kernel_size: int = 3
+
+
+FIELDS = FieldsConfig(
+    by_name={"a": nn.LinearConfig(2, 2, layout="col")},
+    activations={"a": nn.GeluConfig(approximate=True), "b": nn.ReluConfig(), "type": nn.EluConfig(alpha=0.5)},
+    lists={"a": [nn.LinearConfig(2, 2)], "b": []},
+    pair=(nn.LinearConfig(2, 2), "first_of", KaimingUniform(gain=1.0)),
+    nested=[[Zeros()], [], [KaimingUniform()]],
+    rows=(nn.SwiGluConfig(2, 2),),
+    models={"layer": nn.LinearConfig(2, 2), "graph": nn.GraphConfig(nodes={"a": nn.ReluConfig()})},  # pyright: ignore
+    maybe=nn.RmsNormConfig(d_model=4),
+    either=Circle(radius=1.0),
+)
+LINEAR = nn.LinearConfig(2, 2)
+OWN: list[Config] = [
+    FIELDS,
+    FIELDS.replace(models=[nn.SequentialConfig(layers={"a": LINEAR, "b": nn.ReluConfig()})], maybe=None, either=Box(3)),
+    Block2dConfig(),
+    nn.GraphConfig(
+        inputs=("x", "y"),
+        nodes={
+            "a": nn.NodeConfig(layer=LINEAR, sources="x"),
+            "b": nn.NodeConfig(use="a", sources="y"),
+            "c": nn.NodeConfig(layer=nn.AddConfig(), sources=["a", "b"]),
+        },
+        outputs=("a", "c"),
+    ),
+]
+
+
+SIZES = ("kernel_size", "output_size", "scale_factor")
+
+
+def with_defaults() -> Iterator[Config]:
+    load_built_in()
+    for cls in descendants(Config):
+        is_ours = cls.__module__.startswith("burnlike.") and not (is_role(cls) or cls.__name__.startswith("_"))
+        if is_ours and not any(field.required for field in fields_of(cls).values()):
+            with suppress(ConfigError):  # of two fields one has to be given
+                yield cls()
+
+
+def test_every_config_that_is_saved_as_json_is_read_again(tmp_path: Path) -> None:
+    shipped = [
+        (TrainConfig if name in shipped_jobs() else ModuleConfig).load(path) for name, path in shipped_configs().items()
+    ]
+    path, read, refused = tmp_path / "config.json", 0, set[str]()
+    for config in [*OWN, *(case.config for case in CASES), *with_defaults(), *shipped]:
+        kind: Any = type(config)
+        try:
+            text = to_burn_json(config)
+        except ConfigError as error:
+            refused.add(str(error).partition("; ")[0].partition(": ")[2])
+            continue
+        path.write_text(text)
+        again = kind.load(path)
+        # Burn has the sizes of some layers once for each dimension.
+        assert again == config or any(f'"{name}":' in text for name in SIZES), kind
+        assert to_burn_json(again) == text
+        read += 1
+    assert read > 400
+    assert refused == {
+        "p: JSON has no inf",
+        "lr_scheduler.num_iters: Burn's needs the number of steps",
+        "optimizer.groups: Burn's OptimizerGroupsConfig has no such option, and would pass over it",
+    }
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(everything)
+def test_any_values_survive_in_json(config: Any) -> None:
+    if any(not math.isfinite(part) for _, _, part in parts_below(config) if isinstance(part, float)):
+        with pytest.raises(ConfigError, match="JSON has no"):
+            to_burn_json(config)
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "config.json")
+        path.write_text(to_burn_json(config), "utf-8")
+        again = Everything.load(path)
+    assert again == config
+    assert types_of(again) == types_of(config)
+
+
+def test_what_an_environment_variable_gave_is_written_as_its_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAME_OF_IT", "secret")
+    (tmp_path / "c.yaml").write_text("text: ${env:NAME_OF_IT}")
+    config = Everything.load(tmp_path / "c.yaml")
+    config.save(tmp_path / "c.json")
+    assert "secret" not in (tmp_path / "c.json").read_text()
+    assert Everything.load(tmp_path / "c.json") == config
+
+
+def test_a_role_says_which_class_reads_burns_form(tmp_path: Path) -> None:
+    nn.SequentialConfig(layers=[LINEAR]).save(tmp_path / "n.json")
+    with pytest.raises(ConfigError, match=r"missing key 'type'.*; Burn's form has none here: load it by its class"):
+        ModuleConfig.load(tmp_path / "n.json")
 
 
 @pytest.mark.parametrize(

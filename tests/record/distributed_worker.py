@@ -14,11 +14,12 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, distribute_tensor
 
-from burnlike.errors import RecordError, RecordIOError
+from burnlike.errors import CheckpointError, RecordError, RecordIOError
 from burnlike.module import agree_ids, params
 from burnlike.optim import AdamWConfig, GradientsParams
 from burnlike.record import BFloat16Precision, DistributedRecorder, Record, load, open_record, save
 from burnlike.record.distributed import recorder, together as shared_directory
+from burnlike.train import TrainingState
 
 from .own_modules import Extra, OwnEntries, Transposed, filled, is_same
 
@@ -64,10 +65,10 @@ def refused(message: str, call: object) -> bool:
 
 
 def error_of(call: object) -> str:
-    """The text of the RecordError that `call()` raises; empty if it raises none."""
+    """The text of the error that `call()` raises; empty if it raises none."""
     try:
         call()  # pyright: ignore[reportCallIssue]
-    except RecordError as error:
+    except (RecordError, CheckpointError) as error:
         return str(error)
     return ""
 
@@ -136,6 +137,10 @@ def main(folder: Path) -> None:
 
     named = Record({f"of rank {rank}": torch.ones(2)})
     found["other names"] = refused("missing on rank 1", lambda: DistributedRecorder().save(named, folder / "no"))
+    several = "rank 0 gives the name 'run 0', rank 1 'run 1'; let all save under the name that rank 0 sends them"
+    found["several names"] = refused(several, lambda: DistributedRecorder().save(record, folder / f"run {rank}"))
+    state = TrainingState(model=model)
+    found["several states"] = refused(several, lambda: state.save(folder / f"run {rank}"))
     found["full disk on one"] = refused("rank 1: OSError", lambda: save_on_full_disk(model, folder / "no", rank == 1))
     found |= not_shared(record, folder)
     wrong = "'0.weight' is a DTensor, of which each process has a part; let all processes save it to a directory"

@@ -26,7 +26,7 @@ from torch import nn
 import burnlike as bl
 from burnlike import _atomic as atomic
 from burnlike.cli.main import main
-from burnlike.errors import CheckpointError, RecordFormatError, RecordIOError
+from burnlike.errors import ArgumentError, CheckpointError, RecordError, RecordFormatError, RecordIOError
 from burnlike.record import BFloat16Precision, DcpRecorder, Record, SafetensorsRecorder, open_record, verify
 from burnlike.record.bytes.source import combined
 from burnlike.record.saving import writing
@@ -219,6 +219,43 @@ def test_places_that_can_not_be_written_are_named(tmp_path: Path) -> None:
     with pytest.raises(RecordIOError, match="directory or a device"):
         SafetensorsRecorder().save(record(), tmp_path / "x.link")
     assert not Path("/dev/null").is_file()
+    (tmp_path / "ahead.safetensors").symlink_to(tmp_path / "gone" / "x.safetensors")
+    with pytest.raises(RecordIOError, match=r"the directory .*/gone does not exist; create it"):
+        SafetensorsRecorder().save(record(), tmp_path / "ahead")
+
+
+@pytest.mark.parametrize("extension", [".json", ".mpk.gz", ".safetensors"])
+def test_a_full_disk_says_sizes_only_where_they_are_known(
+    extension: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", failing(os.fsync, 1, OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(RecordIOError, match="the disk or quota is full") as caught:
+        bl.record.save(nn.Linear(2, 2), tmp_path / f"x{extension}")
+    assert ("are free" in str(caught.value)) == (extension == ".safetensors")
+
+
+def test_a_path_without_the_name_of_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    for path in ("", ".", "..", "runs/", "new/", "runs/."):
+        for save in (bl.record.save, bl.record.save_async):
+            with pytest.raises(RecordError, match=r"expected the name of a file, such as .*model\.safetensors"):
+                save(nn.Linear(2, 2), path)
+    assert [str(it) for it in Path().rglob("*")] == ["runs"]
+
+
+def test_what_is_no_path_is_refused_with_the_order_of_the_arguments() -> None:
+    net: Any = nn.Linear(2, 2)
+    wrong: Any = b"x.mpk"
+    for call, message in (
+        (lambda: bl.record.save(net, wrong), r"got bytes; the arguments are save\(object, path\)"),
+        (lambda: bl.record.save("x.mpk", net), r"got Linear; the arguments are save\(object, path\)"),
+        (lambda: bl.record.load(net, wrong), r"got bytes; the arguments are load\(object, path\)"),
+        (lambda: bl.record.load("x.mpk", net), r"got Linear; the arguments are load\(object, path\)"),
+        (lambda: open_record(net), "expected a path, a text or a pathlib.Path, got Linear"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            call()
 
 
 def test_directory_without_permission_is_named() -> None:

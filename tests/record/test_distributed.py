@@ -92,6 +92,9 @@ def test_both_processes_raise_where_one_fails_and_nothing_is_left(job: Job) -> N
         assert each["other names"]
         assert each["full disk on one"]
         assert each["file"]
+        assert each["several names"]
+        assert each["several states"]
+    assert not [*folder.glob("run *")]
     assert not (folder / "no").exists()
     assert not list(folder.glob(".*"))
 

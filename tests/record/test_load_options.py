@@ -69,9 +69,12 @@ def test_filtered_parameters_are_skipped_and_neither_missing_nor_unexpected(chos
     assert torch.equal(module[0].weight, before["0.weight"])
 
 
-def test_a_group_that_names_a_path_the_module_lacks_is_an_error() -> None:
+def test_a_filter_that_matches_nothing_of_the_module_is_an_error() -> None:
     with pytest.raises(ParamPathError):
         Record(values(net())).load_into(net(), filter=ParamGroup.from_path("2.weight"))
+    with pytest.raises(ParamPathError, match=r"filter: Sequential has no tensor at '\^2'; it has '0\.weight"):
+        Record(values(net())).load_into(net(), filter="^2")
+    assert not Record(values(net())).load_into(net(), filter=lambda path: False).applied
 
 
 def test_names_are_remapped_one_pattern_after_the_other(tmp_path: Path) -> None:
@@ -243,7 +246,7 @@ def test_by_ids_a_name_is_listed_once_and_is_no_hint_for_itself() -> None:
     report = record.load_into(moved, match="id", strict=False)
     assert report.missing == ["0.weight", "0.bias", "1.bias"]
     assert "did you mean '0.bias'" not in str(report)
-    report = record.load_into(moved, match="id", filter="none")
+    report = record.load_into(moved, match="id", filter=lambda path: False)
     assert sorted(report.skipped) == ["0.bias", "0.weight", "1.bias", "1.weight"]
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import burnlike as bl
 from burnlike.errors import RecordError, RecordFormatError, RecordMismatchError
-from burnlike.record import Record, SafetensorsRecorder, open_record
+from burnlike.record import Record, SafetensorsRecorder, open_record, pytree
 from burnlike.record.metadata import dump_values, load_values
 from burnlike.record.pytree import from_leaves, layout_of_type, to_leaves
 from burnlike.record.state_dict.module_state import decode_tree, encode_tree
@@ -515,3 +515,18 @@ def test_time_grows_with_the_number_of_tensors_alone() -> None:
     encode_tree([torch.ones(1) for _ in range(10)], "it", tensors)
     assert len(tensors) == 10
     assert not tensors.listed, "all names were gone through for a single one"
+
+
+def test_hints_of_a_type_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass
+    class State:
+        moment: Tensor
+        step: int | None
+
+    reads = Counter[Any]()
+    read = pytree.get_type_hints
+    monkeypatch.setattr(pytree, "get_type_hints", lambda kind: reads.update([kind]) or read(kind))
+    states = {str(number): State(torch.ones(1), None) for number in range(20)}
+    to_leaves(states, keeps_none=False)
+    assert reads[State] == 1
+    assert pytree.field_hints.cache_info().maxsize  # classes that functions define don't stay for good

@@ -214,6 +214,19 @@ def test_error_of_any_step_leaves_the_old_set_or_the_new_one(
     assert at > 12
 
 
+def test_a_save_that_fails_leaves_no_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", failing(os.pwrite, [0], 1))
+        for name in ("new", "there"):
+            with pytest.raises(RecordIOError):
+                save(tmp_path / name, 1.0)
+            patch.setattr(os, "pwrite", failing(os.pwrite, [0], 0))
+            patch.setattr(os, "fsync", failing(os.fsync, [0], 1))
+    assert names(tmp_path) == ["there"]
+    assert names(tmp_path / "there") == []
+
+
 def test_value_that_does_not_fit_leaves_the_old_set(tmp_path: Path) -> None:
     save(tmp_path, 1.0)
     before = names(tmp_path)

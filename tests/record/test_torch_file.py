@@ -19,7 +19,7 @@ from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig, I
 from burnlike import HalfPrecision
 from burnlike.errors import ArgumentError, DTypeError, RecordError, RecordFormatError, RecordMismatchError
 from burnlike.optim import AdamWConfig
-from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, load, open_record, save
+from burnlike.record import BFloat16Precision, DcpRecorder, Record, SafetensorsRecorder, load, open_record, save
 from burnlike.train import TrainingState
 
 TENSORS = {
@@ -314,3 +314,24 @@ def test_parts_on_the_meta_device_are_refused(tmp_path: Path) -> None:
     path = save(model, tmp_path / "m.safetensors")
     with pytest.raises(RecordError, match=r"'0\.weight' is a Int8Tensor on the meta device"):
         load(copy.deepcopy(model).to("meta"), path)
+
+
+@pytest.mark.parametrize("kind", ["pt", "dcp"])
+def test_a_damaged_tensor_leaves_the_whole_module_as_it_was(kind: str, tmp_path: Path) -> None:
+    net = nn.Sequential(*[nn.Linear(30, 30) for _ in range(5)])
+    path = tmp_path / f"net.{kind}"
+    if kind == "pt":
+        torch.save(net.state_dict(), path)
+    else:
+        DcpRecorder().save(Record.of(net), path)
+    damaged = path if kind == "pt" else next(path.glob("*.distcp"))
+    data = damaged.read_bytes()
+    last = net[4].weight.detach().numpy().tobytes()
+    at = data.index(last)
+    damaged.write_bytes(data[:at] + bytes(len(last)) + data[at + len(last) :])
+    module = nn.Sequential(*[nn.Linear(30, 30) for _ in range(5)])
+    before = copy.deepcopy(module.state_dict())
+    with pytest.raises(RecordFormatError, match="CRC-32 differs"):
+        load(module, path)
+    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
+    assert load(module[:4], path, filter=r"[0-3]\..*").applied

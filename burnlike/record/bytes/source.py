@@ -18,7 +18,7 @@ import threading
 import weakref
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
 
@@ -37,11 +37,13 @@ class Source(ABC):
         path: what messages call it.
         stored_bytes: how many bytes are stored, compressed or not: what a reader may take memory for.
         sequential: whether reading backwards is costly; several threads then only get in each other's way.
+        parts: the sources that its bytes come from.
     """
 
     path: str
     stored_bytes: int
     sequential: bool = False
+    parts: "Collection[Source]" = ()
 
     @cached_property
     def budget(self) -> Budget:
@@ -73,11 +75,17 @@ class Source(ABC):
 
     def check_length(self) -> None:
         """Raise RecordIOError if what the bytes come from was cut since it was opened."""
-        return
+        for part in self.parts:
+            part.check_length()
+
+    def check(self) -> None:
+        """Compare the checksums without which no byte is handed out, unless that was done."""
+        for part in self.parts:
+            part.check()
 
     def verify(self) -> bool:
         """Compare the bytes with the checksum that they have, beside those of tensors; whether they have one."""
-        return False
+        return {True} == {part.verify() for part in self.parts}
 
     def require(self, offset: int, count: int) -> None:
         """Check that there are `count` bytes from `offset` on."""
@@ -264,7 +272,7 @@ class GzipSource(Source):
         self.path, self.stored_bytes, self.budget = packed.path, packed.stored_bytes, packed.budget
         self.budget.compressed(packed.stored_bytes)
         self.restarts = 0
-        self._packed = packed
+        self._packed, self.parts = packed, (packed,)
         self._lock = threading.RLock()
         self._seen = 0
         self._length: int | None = None  # of what is unpacked, once the end was seen
@@ -288,9 +296,6 @@ class GzipSource(Source):
         stop = offset + count
         with self._lock:
             return stop <= self._seen or (self._length is None and self._reach(stop - 1))
-
-    def check_length(self) -> None:
-        self._packed.check_length()
 
     def verify(self) -> bool:
         with self._lock:
@@ -435,18 +440,19 @@ class CheckedSource(Source):
     def __init__(self, source: Source, start: int, size: int, crc32: int | None, name: str) -> None:
         self.path, self.stored_bytes, self.budget = source.path, size, source.budget
         self._source, self._start, self._crc32, self._name = source, start, crc32, name
+        self.parts = (source,)
         self._lock = threading.Lock()
         self._is_checked = crc32 is None
 
     def read_into(self, offset: int, into: memoryview) -> None:
-        with self._lock:
-            if not self._is_checked:
-                self._check()
+        self.check()
         self.require(offset, len(into))
         self._source.read_into(self._start + offset, into)
 
-    def check_length(self) -> None:
-        self._source.check_length()
+    def check(self) -> None:
+        with self._lock:
+            if not self._is_checked:
+                self._check()
 
     def verify(self) -> bool:
         if self._crc32 is None:

@@ -72,6 +72,7 @@ class DistributedRecorder(Recorder):
         """
         target = Path(path)
         together = Together(f"{target}: not saved", self._group)
+        together.expect_one_name(target)
         with ExitStack() as stack:
             with together:
                 record = record_to_save(record)

@@ -25,6 +25,7 @@ class ChunkedSource(Source):
         self.path = path
         self.stored_bytes = prod(shape) * item_bytes
         self._item_bytes, self._shape, self._chunks = item_bytes, tuple(shape), chunks
+        self.parts = {id(chunk.source): chunk.source for chunk in chunks}.values()
 
     def read_into(self, offset: int, into: memoryview) -> None:
         self.require(offset, len(into))
@@ -101,14 +102,6 @@ class ChunkedSource(Source):
         for dim, (offset, length) in enumerate(zip(chunk.offsets[1:], chunk.sizes[1:], strict=True), 1):
             target = target.narrow(dim, offset, length)
         target.copy_(torch.frombuffer(values, dtype=dtype).view(target.shape))
-
-    def check_length(self) -> None:
-        for source in {id(chunk.source): chunk.source for chunk in self._chunks}.values():
-            source.check_length()
-
-    def verify(self) -> bool:
-        sources = {id(chunk.source): chunk.source for chunk in self._chunks}
-        return {True} == {source.verify() for source in sources.values()}
 
 
 def stored_in_chunks(name: str, dtype: str, shape: tuple[int, ...], chunks: Sequence[Chunk], path: str) -> StoredTensor:

@@ -32,6 +32,7 @@ from ..formats import (
     TensorEntry,
     detect,
     directory_reader,
+    path_text,
 )
 
 _TRIES = 5
@@ -226,7 +227,7 @@ def read_outline(
     path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None
 ) -> tuple[Source, Outline]:
     """The source without what compresses it, and all that the file holds but the values; see `open_record`."""
-    place = os.fspath(path)
+    place = path_text(path)
     if not os.path.isfile(place):
         if (reader := directory_reader(place)) is not None:
             return reader(place, top_level_key)

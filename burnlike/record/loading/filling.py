@@ -110,6 +110,8 @@ def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: 
         inference = inference or target.into.is_inference()
     if not isinstance(tensors, LazyTensors):
         targets = _apart(targets, tensors)
+    else:
+        _check(targets, tensors)
     reshard(match.param.tensor for match in matches)
     try:
         with torch.inference_mode(inference):
@@ -150,6 +152,13 @@ def _apart(targets: list[Destination], tensors: Mapping[str, Tensor]) -> list[De
         return Destination(match, into, is_new)
 
     return [apart(*target) for target in targets]
+
+
+def _check(targets: Sequence[Destination], tensors: LazyTensors) -> None:
+    """Compare the checksums that reading whole tensors does, so that a damaged file changes nothing."""
+    read = [it for it in targets if it.match.values is None and not is_distributed(it.into)]
+    sources = {*(tensors.values_of(it.match.name).entry.source for it in read)}
+    run_steps([*sources], lambda source, _: source.check(), 1)
 
 
 def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None:

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ..._patterns import compiled
-from ...errors import ArgumentError, ModuleTreeError, RecordError, RecordMismatchError, nearest
+from ...errors import ArgumentError, ModuleTreeError, ParamPathError, RecordError, RecordMismatchError, nearest
 from ...module import Param, ParamGroup, ParamId
 from ...module.groups.param_group import selected
 from ...module.identity.field_metadata import meta_of
 from ...module.torch_objects.wrappers import bare_name, elsewhere, is_distributed
+from ...module.tree.paths import listed
 from ..bytes.values import can_lose, check_kept, in_dtype
 from ..files.stored_tensors import LazyTensors, dtype_in, shape_in
 from ..precision import kind_of, plain, shown
@@ -109,6 +110,9 @@ def match(params: Sequence[Param], record: Record, module: nn.Module, options: L
                 matching.unmatched[name] = new_name
             else:
                 matching.skipped.append(new_name)
+    if isinstance(options.filter, str) and params and not (matching.matches or matching.missing):
+        has = listed([param.path for param in params])
+        raise ParamPathError(f"filter: {type(module).__name__} has no tensor at {options.filter!r}; it has {has}")
     matching.unexpected.extend(matching.unmatched.values())
     matching.skipped[:] = dict.fromkeys(matching.skipped)  # by ids, a path and a name of the record may be the same
     return matching

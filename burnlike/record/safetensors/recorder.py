@@ -48,6 +48,7 @@ Write = Callable[[str, Outline, str | None], object]
 def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
     """Let a file for each shard take the place of what is there; the path of the `single` file or of the index."""
     directory = _Directory(single)
+    is_new = not os.path.lexists(directory.path)
     try:
         make_directories(directory.path)
         with _locked(directory.path):
@@ -58,6 +59,10 @@ def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
     except OSError as error:
         total = sum(entry.nbytes for shard in shards for entry in shard.entries.values())
         raise write_error(single, total, error) from error
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):  # unless there is something in it, as after a save that succeeded
+                os.rmdir(directory.path)
 
 
 class _Directory:

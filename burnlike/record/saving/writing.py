@@ -116,7 +116,7 @@ def write_file(
     except RecordError:
         raise
     except OSError as error:
-        raise write_error(path, file_bytes, error) from error
+        raise write_error(path, file_bytes if positioned else None, error) from error
 
 
 def content_of(file_format: Format, outline: Outline, tensors: Mapping[str, Tensor]) -> Iterator[Piece]:
@@ -376,15 +376,16 @@ def _gzipped(chunks: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     yield packer.flush() + checksum.to_bytes(4, "little") + (length % 2**32).to_bytes(4, "little")
 
 
-def write_error(path: str, file_bytes: int, error: OSError) -> RecordIOError:
-    directory = os.path.dirname(os.path.abspath(path))
-    what, size = error.strerror or str(error), _megabytes(file_bytes)
+def write_error(path: str, file_bytes: int | None, error: OSError) -> RecordIOError:
+    """The error of a save; None for a file whose size is not known, as that of text."""
+    directory = os.path.dirname(os.path.realpath(path))
+    what = error.strerror or str(error)
+    size = "the record" if file_bytes is None else _megabytes(file_bytes)
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             free = _megabytes(shutil.disk_usage(directory).free)
-            reason = (
-                f"the disk or quota is full: the record needs {size}, {free} are free; make room or choose another disk"
-            )
+            needed = "" if file_bytes is None else f": the record needs {size}, {free} are free"
+            reason = f"the disk or quota is full{needed}; make room or choose another disk"
         case errno.EFBIG:
             reason = f"a file of {size} is larger than allowed here (file system or `ulimit -f`)"
         case errno.ENOENT | errno.ENOTDIR:

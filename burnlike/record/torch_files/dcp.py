@@ -215,7 +215,7 @@ class _SavedTensor(Source):
     def __init__(self, part: CheckedSource, name: str, dtype: str, shape: tuple[int, ...]) -> None:
         entry = StoredTensor(name, dtype, shape, part, 0)
         self.path, self.stored_bytes = part.path, entry.nbytes
-        self._part, self._expected = part, entry
+        self._part, self._expected, self.parts = part, entry, (part,)
         self._lock = threading.Lock()
         self._found: StoredTensor | None = None
 
@@ -223,8 +223,8 @@ class _SavedTensor(Source):
         self.require(offset, len(into))
         self._entry().read_into(offset, into)
 
-    def check_length(self) -> None:
-        self._part.check_length()
+    def check(self) -> None:
+        self._entry().source.check()
 
     def verify(self) -> bool:
         return self._entry().source.verify()

@@ -290,6 +290,7 @@ class StridedSource(Source):
     def __init__(self, source: Source, start: int, size: int, shape: Sequence[int], strides: Sequence[int]) -> None:
         self.path = source.path
         self._source, self._start, self._size = source, start, size
+        self.parts = (source,)
         self._shape, self._strides = shape, strides
         self.stored_bytes = prod(shape) * size
         self._lock = threading.Lock()
@@ -305,12 +306,6 @@ class StridedSource(Source):
             self._left -= len(into)
             if self._left <= 0:
                 self._ordered = None
-
-    def check_length(self) -> None:
-        self._source.check_length()
-
-    def verify(self) -> bool:
-        return self._source.verify()
 
     def _in_order(self) -> memoryview:
         import torch

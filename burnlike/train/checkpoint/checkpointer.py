@@ -398,6 +398,7 @@ def write_together(
     Rank 0 makes the directory and writes the files; for `group` and `elsewhere` see `DistributedRecorder`.
     """
     together = Together(f"{directory}: not saved", group)
+    together.expect_one_name(directory)
     recorder = DistributedRecorder(group=group, elsewhere=elsewhere, stages=True)
     divided = {name: is_divided(record) for name, record in records.items()}
     names = {name: hashlib.sha256("\n".join(sorted(it.tensors)).encode()).hexdigest() for name, it in records.items()}

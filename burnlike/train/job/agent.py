@@ -159,7 +159,10 @@ class Agent:
                 file.seek(max(0, regular_size(log) - _LAST_BYTES))
                 lines = file.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
             tail = "".join(f"\n  {line}" for line in lines)
-        return f"{'; '.join(map(str, ended))}. The last lines of {log}:{harmless(tail)}"
+        run = self.logs.parent
+        may_resume = first.is_killed and any((run / "checkpoints").glob("step-*"))
+        remedy = f" The last checkpoint is whole: launch the job again with --resume {run}." if may_resume else ""
+        return f"{'; '.join(map(str, ended))}.{remedy} The last lines of {log}:{harmless(tail)}"
 
     def _workers(self) -> list[Any]:
         agent = self._agent

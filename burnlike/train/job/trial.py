@@ -1,7 +1,7 @@
 """Trial of a config on the meta device: one training step, groups, patterns, the division, the shapes of the layers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -84,13 +84,18 @@ def batch_problems(config: TrainConfig, read: JobData, module: nn.Module) -> Ite
     hooks = [hook for path, child in model.named_modules() for hook in _note_running(child, path, running)]
     try:
         # The trial's random numbers are not those of the training, which begin at its seed.
-        with torch.random.fork_rng(devices=[]):
-            output = task.train_step(model.train(), to_device(batch, _META))
+        with (
+            torch.random.fork_rng(devices=[]),
+            _divided(config.distributed, model, ImportError, ConfigError) as divided,
+        ):
+            output = task.train_step(divided.train(), to_device(batch, _META))
     except WRONG as error:
         where, rest = config_path(config.model, running[-1]) if running else ("", "")
         place = ".".join(it for it in ("model", where) if it) if running else "task"
         inside = f"{rest}: " if rest else ""
-        yield from _problem_of(error, place, inside, f" (with a batch of {_shapes(batch)} from the data{features})")
+        batch_text = f"with a batch of {_shapes(batch)} from the data{features}"
+        shared = f"; layers are divided among {count} processes" if (count := config.distributed.tensor) > 1 else ""
+        yield from _problem_of(error, place, inside, f" ({batch_text}{shared})")
         return
     finally:
         for hook in hooks:
@@ -449,19 +454,28 @@ def _update(optimizer: Any, module: nn.Module) -> None:
 
 
 def _divide(config: DistributedConfig, optimizer: Any, module: nn.Module) -> None:
+    from ...interop.parallel_plans import plan_of
+
+    plan_of(module, config.plan)
+    with _divided(config, module, ImportError) as divided:
+        _update(optimizer, divided)
+
+
+@contextmanager
+def _divided(config: DistributedConfig, module: nn.Module, *passed_over: type[Exception]) -> Iterator[nn.Module]:
+    """A copy whose layers are divided, as one of several processes has it; the module itself where that fails."""
     import torch.distributed as dist
 
     from ..._torch_compat.fake_processes import fake_processes
-    from ...interop.parallel_plans import parallelize, plan_of
+    from ...interop.parallel_plans import parallelize
 
-    plan_of(module, config.plan)
-    if dist.is_initialized():
-        return
-    with suppress(ImportError), fake_processes(config.tensor, 0):
-        mesh = dist.device_mesh.init_device_mesh("cpu", (config.tensor,))
-        divided = deepcopy(module)
-        parallelize(divided, mesh, config.plan)
-        _update(optimizer, divided)
+    with ExitStack() as stack:
+        if config.tensor > 1 and not dist.is_initialized():
+            with suppress(*passed_over):
+                stack.enter_context(fake_processes(config.tensor, 0))
+                mesh = dist.device_mesh.init_device_mesh("cpu", (config.tensor,))
+                module = parallelize(deepcopy(module), mesh, config.plan)
+        yield module
 
 
 def _refusals(place: str, tried: Callable[[], object]) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ from torch.distributed import (
 from torch.distributed.rendezvous import rendezvous
 
 from ..._env import launcher_has_store, rendezvous as known_ranks, restart_count
-from ...errors import ArgumentError, CheckpointError, ConfigError
+from ...errors import ArgumentError, CheckpointError, ConfigError, RecordError
 from ...module import agree_ids
 from ...module.torch_objects.wrappers import local
 from ...nn.divided_sequence import DividedSequence
@@ -193,8 +193,11 @@ class SeveralProcesses(SingleProcess):
         except Exception as error:
             if isinstance(error, EndedError):
                 raise
-            text = str(error)
-            if isinstance(error, RuntimeError) and any(it in text for it in GONE):
+            text, lost = str(error), error
+            while isinstance(lost, CheckpointError | RecordError) and isinstance(lost.__cause__, Exception):
+                lost = lost.__cause__  # a save that the other process didn't go on with
+            if isinstance(lost, RuntimeError) and any(it in str(lost) for it in GONE):
+                text = str(lost)
                 cause = ""
                 if self.watch is not None:
                     cause = self.watch.failure() or (self.watch.late() if _LATE in text else "")

@@ -2,11 +2,17 @@
 
 import json
 import os
+import re
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from burnlike.train.parallel.watch import ProcessTimes, own_times
+from burnlike.errors import CheckpointError, RecordIOError
+from burnlike.train.parallel.distributed import SeveralProcesses
+from burnlike.train.parallel.watch import EndedError, ProcessTimes, own_times
 
 from ...marks import weekly
 from ...processes import HANGS_S, launched
@@ -113,3 +119,16 @@ def test_a_process_waits_from_its_own_beginning_of_an_exchange_to_the_last_one()
 
 def test_a_wait_over_the_end_of_a_step_counts_in_both() -> None:
     assert own_times([own([0, 100, 200], a=90), own([0, 100, 200], a=150)]) == [[90, 50], [100, 100]]
+
+
+def test_a_save_in_which_another_process_hangs_names_that_process() -> None:
+    hangs = "rank 1 (process 7 on host) gives no sign of life in step 3"
+    watch: Any = SimpleNamespace(training_here=nullcontext, failure=lambda: "", late=lambda: hangs)
+    parallel: Any = SimpleNamespace(watch=watch)
+    error = CheckpointError("the checkpoint can't be written; Free some space or mend the place")
+    error.__cause__ = RecordIOError("step-3: not saved: another process has ended, or does not answer")
+    error.__cause__.__cause__ = RuntimeError("Timed out waiting 20000ms for recv operation to complete")
+    message = rf"^{re.escape(hangs)}, so this one can't go on\. The last"
+    with pytest.raises(EndedError, match=message) as caught, SeveralProcesses.explain_lost_peer(parallel):
+        raise error
+    assert "Free some space" not in str(caught.value)
