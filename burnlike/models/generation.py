@@ -51,6 +51,21 @@ def stop_tokens(model: nn.Module, codec: Any) -> tuple[int, ...]:
     return tuple(sorted({*end_tokens, *getattr(codec, "stop_tokens", ())}))
 
 
+def shown_length(model: nn.Module, codec: Any) -> int | None:
+    """The most tokens that a model is shown: the windows of its data's codec, or for chats all that the model takes.
+
+    A conversation without its beginning lacks the system prompt and the template's first tokens. A model that doesn't
+    say how many tokens it takes is shown as many as conversations had in training.
+    """
+    trained = getattr(codec, "context_length", None)
+    if not callable(getattr(codec, "chat", None)):
+        return trained
+    model = unwrap(model)
+    if _is_of_transformers(model):
+        return getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return getattr(getattr(model, "config", None), "max_sequence_length", None) or trained
+
+
 class Reader(NamedTuple):
     """Reads sequences piece by piece.
 

@@ -27,7 +27,7 @@ def test_the_answer_is_that_of_transformers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    llama(Path("llama"), vocab_size=300, max_position_embeddings=256)
+    llama(Path("llama"), vocab_size=300, max_position_embeddings=512)
     tokenizer_in(Path("llama"))
     sums = [turns(f"what is {one} and {other}", f"it is {one + other}") for one in range(6) for other in range(6)]
     write_lines(Path("chat.jsonl"), [{"messages": it} for it in [*sums * 3, *conversations(12)]])
@@ -49,12 +49,20 @@ def test_the_answer_is_that_of_transformers(
     assert [it["text"] for it in answers] == [written.removesuffix("\n")] * 4
 
     model, tokenizer = AutoModelForCausalLM.from_pretrained("merged"), AutoTokenizer.from_pretrained("merged")
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": question}], add_generation_prompt=True, return_tensors="pt", return_dict=True
-    )
-    with torch.no_grad():
-        answer = model.generate(**prompt, do_sample=False, max_new_tokens=20)
+
+    def expected(text: str) -> tuple[int, str]:
+        messages = [{"role": "user", "content": text}]
+        options = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
+        prompt = tokenizer.apply_chat_template(messages, **options)
+        with torch.no_grad():
+            answer = model.generate(**prompt, do_sample=False, max_new_tokens=20)
+        count = prompt["input_ids"].shape[1]
+        return count, tokenizer.decode(answer[0, count:], skip_special_tokens=True)
+
     assert {*tokenizer.convert_tokens_to_ids(["</s>", "<|im_end|>"])} <= {*model.generation_config.eos_token_id}
-    expected = tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
-    assert written == f"{expected}\n"
+    assert written == f"{expected(question)[1]}\n"
     assert len(written) > 1
+    length, answer = expected(repeated := f"{question} " * 40)
+    assert 256 < length < 512 - 20, "longer than a conversation in training"
+    assert main(["generate", "chat", "--chat", "--prompt", repeated, "--max-tokens", "20"]) == 0
+    assert capsys.readouterr().out == f"{answer}\n"

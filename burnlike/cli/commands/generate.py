@@ -131,7 +131,7 @@ class _Writer:
     def __init__(self, loaded: "LoadedRun", args: argparse.Namespace) -> None:
         import torch
 
-        from burnlike.models.generation import stop_tokens
+        from burnlike.models.generation import shown_length, stop_tokens
 
         self._loaded = loaded
         self._args = args
@@ -141,6 +141,7 @@ class _Writer:
         generator = torch.Generator().manual_seed(seed)
         self._sampling: Any = {"temperature": of_task, "generator": generator, **_sampling(args)}
         self._stops = stop_tokens(loaded.model, self.codec)
+        self._limits: Any = {"context_length": shown_length(loaded.model, self.codec), "stop_tokens": self._stops}
         self._draft: Any = None
         if args.draft is not None:
             from burnlike.models import DraftModel
@@ -157,9 +158,8 @@ class _Writer:
             self._loaded.model,
             tokens,
             args.max_tokens,
-            context_length=getattr(self.codec, "context_length", None),
             draft=self._draft,
-            stop_tokens=self._stops,
+            **self._limits,
             **self._sampling,
         )
         shown = (token for token in added if token not in self._stops)
@@ -186,9 +186,8 @@ class _Writer:
                 args.max_tokens,
                 n_samples=args.samples or 1,
                 beams=beams,
-                context_length=getattr(self.codec, "context_length", None),
-                stop_tokens=self._stops,
                 stop_when=stop_when,
+                **self._limits,
                 **options,
             )
             for row, (added, length) in enumerate(zip(completions.tokens, completions.lengths, strict=True)):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError
-from ...models.generation import stop_tokens, stream
+from ...models.generation import shown_length, stop_tokens, stream
 from ...module.printing.values import type_text
 from ...module.torch_objects.wrappers import unwrap
 from ...nn.divided_sequence import divided
@@ -64,8 +64,8 @@ class LanguageModel(PackedTask, MeasuredTask):
         if codec is None:
             raise ConfigError("task: LanguageModel predicts what follows texts, and this data is none")
         continues = batch.get("continues", False)
-        options: Any = {"length": self.config.sample_length, "context_length": codec.context_length, "temperature": 0.0}
-        options["stops"] = stop_tokens(model, codec)
+        options: Any = {"length": self.config.sample_length, "temperature": 0.0}
+        options |= {"context_length": shown_length(model, codec), "stops": stop_tokens(model, codec)}
         rows = []
         for prompt in batch["input_ids"]:
             added = sample(model, prompt, device=prompt.device, **options)
@@ -90,7 +90,7 @@ class LanguageModel(PackedTask, MeasuredTask):
             prompt, context_length, decode = data.encode(text), length or config.context_length, data.decode
         elif codec is not None and "pictured" not in (item := data.valid[0]):
             prompt = item["input_ids"][: int((item["labels"] != NO_TARGET).nonzero()[0])]
-            text, context_length, decode = codec.decode(prompt), codec.context_length, codec.decode
+            text, context_length, decode = codec.decode(prompt), shown_length(model, codec), codec.decode
         else:
             return notes
         tokens = sample(
@@ -212,7 +212,7 @@ def sample(
     prompt: Tensor,
     *,
     length: int,
-    context_length: int,
+    context_length: int | None,
     temperature: float = 1.0,
     seed: int = 0,
     device: torch.device | str = "cpu",
@@ -223,7 +223,7 @@ def sample(
     Args:
         model: `[1, n] -> [1, n, vocab_size]` logits.
         prompt: `[n]` int64 tokens, n >= 1.
-        context_length: how many of the last tokens the model is shown.
+        context_length: how many of the last tokens the model is shown; None for all.
         temperature: divides the logits; 0 takes the likeliest token.
         device: where the model is.
         stops: the tokens before which the text ends.
