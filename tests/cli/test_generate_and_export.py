@@ -195,3 +195,22 @@ def test_what_can_not_be_exported_is_said_and_nothing_is_written(
     assert main(["export", *options]) == 2
     assert message in capsys.readouterr().err
     assert sorted(map(str, Path().rglob("*"))) == before
+
+
+@pytest.mark.slow
+def test_transformers_continues_a_text_as_the_run_does(capsys: pytest.CaptureFixture[str]) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    Path("moved.txt").rename("corpus.txt")
+    try:
+        assert main(["tokenizer", "corpus.txt", "--vocab-size", "300", "--out", "words.json"]) == 0
+        changes = ("--set", "data.tokenizer=words.json", "--set", "model.vocab_size=300", "--run-dir", "words")
+        assert main(["train", "small.yaml", *SHORT[:-2], *changes]) == 0
+    finally:
+        Path("corpus.txt").rename("moved.txt")
+    assert main(["export", "words", "--to", "hf", "--out", "hf"]) == 0
+    capsys.readouterr()
+    model, tokenizer = AutoModelForCausalLM.from_pretrained("hf"), AutoTokenizer.from_pretrained("hf")
+    answer = model.generate(**tokenizer("the ", return_tensors="pt"), do_sample=False, max_new_tokens=12)[0]
+    written = said(capsys, "generate", "words", "--temperature", "0", "--max-tokens", "12", "--prompt", "the ")
+    assert f"the {written}" == f"{tokenizer.decode(answer)}\n"

@@ -15,6 +15,7 @@ from ..._atomic import replace_file
 from ..._outputs import Output
 from ...config.root_keys import Input
 from ...data.chat.templates import TEMPLATE_NAME
+from ...data.codec import SPECIAL_TOKENS, TextCodec
 from ...errors import ArgumentError, BurnlikeError, ConfigError, ModuleTreeError, RecordMismatchError
 from ...interop import load_adapter, merge_adapters
 from ...interop.adapters.layers import adapted
@@ -37,6 +38,8 @@ _NAMES = {
     "x": "pixel_values",
 }
 """What transformers calls the inputs of our models, where it calls them otherwise."""
+_ADDS_TOKENS = ("TemplateProcessing", "BertProcessing", "RobertaProcessing")
+"""The last steps of tokenizers that add special tokens to a text."""
 _POOLED = ("resnet", "convnext")
 """Whose result without a head is pooled."""
 
@@ -77,18 +80,39 @@ def tokenizers_of(source: Source) -> list[Path]:
 
 
 def keep_template(source: Source, directory: Path) -> None:
-    """Write what a run of conversations says beside its tokenizer: the chat template, and what ends an answer."""
+    """Write what a run says beside its tokenizer: the chat template, what ends an answer, and what texts begin with."""
     run = source.run
     config: Any = None if run is None else run.config.data
-    if run is None or not hasattr(config, "chat_template"):
+    if run is None or not hasattr(config, "codec"):
         return
     codec: Any = config.codec(run.facts, run.directory)
+    if isinstance(codec, TextCodec):
+        _keep_plain_texts(codec, directory)
+    if not hasattr(config, "chat_template"):
+        return
     if config.chat_template is not None:
         (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")
     path = directory / _GENERATION
     generation = json.loads(path.read_text("utf-8")) if path.exists() else {}
     ends = [*stop_tokens(source.model, codec)]
     path.write_text(json.dumps({**generation, "eos_token_id": ends}, indent=2) + "\n", "utf-8")
+
+
+def _keep_plain_texts(codec: TextCodec, directory: Path) -> None:
+    """Have transformers' tokenizer add no special tokens, since texts had none in training and have none here."""
+    content = codec.tokenizer_content()
+    if content is None:
+        return
+    last = content.get("post_processor") or {"type": _ADDS_TOKENS[0]}
+    steps = [it for it in last.get("processors", [last]) if it["type"] not in _ADDS_TOKENS]
+    content["post_processor"] = {"type": "Sequence", "processors": steps} if steps else None
+    (directory / "tokenizer.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+    path = directory / "tokenizer_config.json"
+    if not path.exists():
+        # Without it transformers takes the tokenizer of Llama for one, whose token types `generate` refuses.
+        pads = [it["content"] for it in content["added_tokens"] if it["content"] == SPECIAL_TOKENS["pad"]]
+        options = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
+        path.write_text(json.dumps(options | {"pad_token": it for it in pads}, indent=2) + "\n", "utf-8")
 
 
 def _architecture(directory: Path) -> str:
