@@ -110,9 +110,10 @@ def _keep_plain_texts(codec: TextCodec, directory: Path) -> None:
     path = directory / "tokenizer_config.json"
     if not path.exists():
         # Without it transformers takes the tokenizer of Llama for one, whose token types `generate` refuses.
-        pads = [it["content"] for it in content["added_tokens"] if it["content"] == SPECIAL_TOKENS["pad"]]
+        special, pad = {it["content"] for it in content["added_tokens"]}, SPECIAL_TOKENS["pad"]
         options = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
-        path.write_text(json.dumps(options | {"pad_token": it for it in pads}, indent=2) + "\n", "utf-8")
+        options |= {"pad_token": pad} if pad in special else {}
+        path.write_text(json.dumps(options, indent=2) + "\n", "utf-8")
 
 
 def _architecture(directory: Path) -> str:
