@@ -214,3 +214,15 @@ def test_transformers_continues_a_text_as_the_run_does(capsys: pytest.CaptureFix
     answer = model.generate(**tokenizer("the ", return_tensors="pt"), do_sample=False, max_new_tokens=12)[0]
     written = said(capsys, "generate", "words", "--temperature", "0", "--max-tokens", "12", "--prompt", "the ")
     assert f"the {written}" == f"{tokenizer.decode(answer)}\n"
+
+
+@pytest.mark.parametrize("characters", [17, 1000])
+def test_another_text_is_measured_whole(characters: int, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("other.txt").write_text(Path("moved.txt").read_text()[:characters])
+    found = json.loads(said(capsys, "evaluate", "run", "--data", "other.txt", "--json"))
+    tokens = torch.tensor([*Path("other.txt").read_bytes()])
+    windows = tokens[: (characters - 1) // 16 * 16 + 1].unfold(0, 17, 16)
+    logits = load_run("run").model(windows[:, :-1]).flatten(0, 1)
+    assert found["items"] == len(windows)
+    expected = torch.nn.functional.cross_entropy(logits, windows[:, 1:].flatten()).item()
+    assert found["values"]["loss"] == pytest.approx(expected, rel=1e-5)

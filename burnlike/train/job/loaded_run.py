@@ -301,8 +301,8 @@ class Evaluation(NamedTuple):
     problem: str = ""
 
 
-def data_at(run: LoadedRun, path: str) -> Any:
-    """The config of the run's data for another file or directory, all of which is measured.
+def data_at(run: LoadedRun, path: str) -> tuple[Any, str]:
+    """The config of the run's data for another file or directory, and the part that has all of it.
 
     Raises:
         ConfigError: the run's data is not of a `path`.
@@ -314,7 +314,9 @@ def data_at(run: LoadedRun, path: str) -> Any:
             f"--data {path}: the run's data, {type(config).__name__.removesuffix('Config')}, is not of one path; give a"
             " YAML file with the config of other data"
         )
-    return config.replace(**{name: path if name == "path" else None for name in paths})
+    if {"validation_path", "context_length"} <= {*config.__struct_fields__}:  # a cut would lose the window across it
+        return config.replace(path=path, validation_path=path), "valid"
+    return config.replace(**{name: path if name == "path" else None for name in paths}), ALL
 
 
 def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, notes: Mapping[str, Any]) -> Evaluation:
