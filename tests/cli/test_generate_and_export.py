@@ -52,6 +52,8 @@ def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monk
     assert drawn[0] == drawn[1] != drawn[2]
     short = ("generate", "run", "--temperature", "0", "--max-tokens", "10", "--prompt", "the ")
     assert said(capsys, *short, "--draft", "run") == said(capsys, *short)
+    drafted = said(capsys, "generate", "run", "--temperature", "0", "--prompt", "the ", "--draft", "run")
+    assert drafted == f"{codec.decode(torch.tensor(added[:12]))}\n"  # as many as the model takes
     sampling: Any = {"repetition_penalty": 1.5, "no_repeat_ngram": 2}
     penalized = [*stream(run.model, codec.encode("the "), 40, context_length=codec.context_length, **sampling)]
     flags = ("--repetition-penalty", "1.5", "--no-repeat-ngram", "2")
@@ -139,6 +141,7 @@ def test_predict_goes_on_with_each_line(capsys: pytest.CaptureFixture[str], fold
         (["--prompt", "x", "--out", "texts.jsonl"], "--out texts.jsonl: expected FILE.jsonl or FILE.csv, with"),
         (["--prompt", "x", "--samples", "2", "--draft", "run"], "--draft is for one text"),
         (["--prompt", "x", "--draft", "nowhere"], "there is no run at nowhere"),
+        (["--prompt", "x", "--draft", "run", "--max-tokens", "16"], "at most 16 tokens together, got a prompt of 1"),
         (["--prompts", "nothing.txt"], "nothing.txt"),
         (["--prompt", "x", "--logit-bias", "999=1"], "logit_bias: expected tokens of 0 to"),
         (["--prompt", "x", "--step", "3"], "has no checkpoint of step 3"),
@@ -214,6 +217,8 @@ def test_transformers_continues_a_text_as_the_run_does(capsys: pytest.CaptureFix
     answer = model.generate(**tokenizer("the ", return_tensors="pt"), do_sample=False, max_new_tokens=12)[0]
     written = said(capsys, "generate", "words", "--temperature", "0", "--max-tokens", "12", "--prompt", "the ")
     assert f"the {written}" == f"{tokenizer.decode(answer)}\n"
+    assert main(["generate", "run", "--prompt", "the ", "--draft", "words"]) == 2
+    assert "--draft words: expected a run of the same 256 tokens, got one of 300" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("characters", [17, 1000])

@@ -42,6 +42,7 @@ _BEAMS: dict[str, dict[str, Any]] = {
 }
 """Options of a search, as `Beams` has them."""
 _FILES = (".csv", ".jsonl")
+_MAX_TOKENS = 256
 
 
 def _bias(text: str) -> tuple[int, float]:
@@ -64,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "talk by the chat template of the run's data; without --prompt each line of standard input is a message"
     parser.add_argument("--chat", action="store_true", help=text)
     parser.add_argument("--system", metavar="TEXT", help="with --chat: the system prompt")
-    parser.add_argument("--max-tokens", type=int, default=256, metavar="N", help="tokens of a text (default: 256)")
+    text = f"tokens of a text (default: {_MAX_TOKENS}; with --draft as many as fit)"
+    parser.add_argument("--max-tokens", type=int, metavar="N", help=text)
     for name, (value_type, metavar, text) in _SAMPLING.items():
         parser.add_argument(_flag(name), type=value_type, metavar=metavar, help=text)
     text = "add X to the logit of a token's number; -inf leaves it out; may be repeated"
@@ -147,7 +149,24 @@ class _Writer:
             from burnlike.models import DraftModel
             from burnlike.train import load_run
 
-            self._draft = DraftModel(model=load_run(place_of(args.draft), device=args.device).model)
+            run = load_run(place_of(args.draft), device=args.device)
+            drafts: Any = run.config.data.codec(run.facts, run.directory)
+            if drafts.vocab_size != self.codec.vocab_size:
+                expected = f"expected a run of the same {self.codec.vocab_size} tokens, got one of {drafts.vocab_size}"
+                raise ArgumentError(f"--draft {args.draft}: {expected}")
+            self._draft = DraftModel(model=run.model)
+            self._longest = [shown_length(loaded.model, self.codec), shown_length(run.model, self.codec)]
+
+    def _count(self, tokens: "Tensor") -> int:
+        """The tokens to add to a prompt: with a draft no more than both models take beside it."""
+        wanted = self._args.max_tokens
+        if self._draft is None:
+            return wanted or _MAX_TOKENS
+        room = min((it - len(tokens) for it in self._longest if it is not None), default=_MAX_TOKENS)
+        if room < (wanted or 1):
+            longest = f"{room + len(tokens)} tokens together, got a prompt of {len(tokens)}"
+            raise ArgumentError(f"--draft: expected at most {longest} and --max-tokens {wanted or 1}")
+        return wanted or min(room, _MAX_TOKENS)
 
     def write(self, tokens: "Tensor") -> Iterator[str]:
         from burnlike.data.codec import text_pieces, until
@@ -157,7 +176,7 @@ class _Writer:
         added = stream(
             self._loaded.model,
             tokens,
-            args.max_tokens,
+            self._count(tokens),
             draft=self._draft,
             **self._limits,
             **self._sampling,
@@ -183,7 +202,7 @@ class _Writer:
             completions = complete(
                 self._loaded.model,
                 [tokens for _, tokens in batch],
-                args.max_tokens,
+                args.max_tokens or _MAX_TOKENS,
                 n_samples=args.samples or 1,
                 beams=beams,
                 stop_when=stop_when,
@@ -215,7 +234,7 @@ def _check(args: argparse.Namespace) -> None:
         raise ArgumentError("--draft is for one text: give --prompt or --chat without --samples and --num-beams")
     if args.system is not None and not args.chat:
         raise ArgumentError("--system is for --chat: without it a text only begins with the prompt")
-    if args.max_tokens < 1:
+    if args.max_tokens is not None and args.max_tokens < 1:
         raise ArgumentError(f"--max-tokens: expected at least 1, got {args.max_tokens}")
     if not all(args.stops):
         raise ArgumentError("--stop: expected a text of at least one character, got an empty one")
