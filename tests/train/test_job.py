@@ -175,6 +175,10 @@ def test_more_epochs_go_on_from_the_last(whole: tuple[Path, RunResult], tmp_path
     result = run_job(config_beside(whole, "training.epochs=4"), tmp_path / "run", stream=stream)
     assert result.learning.steps == 80
     assert "changed since the run began: training.epochs: 3 -> 4" in stream.getvalue()
+    before = files_of(tmp_path / "run")
+    with pytest.raises(CheckpointError, match=r"80 steps, more than the 40 of training\.epochs 2"):
+        run_job(config_beside(whole, "training.epochs=2"), tmp_path / "run")
+    assert files_of(tmp_path / "run") == before
     assert metrics_of(tmp_path / "run")[: len(metrics_of(whole[0]))] == metrics_of(whole[0])
     assert TrainConfig.load(tmp_path / "run" / "config.yaml").training.epochs == 4
 

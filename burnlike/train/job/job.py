@@ -227,6 +227,11 @@ class Job:
                 renderer.note(f"changed since the run began: {change}")
             if checkpoint is None:
                 renderer.note(f"{run.path} has no checkpoint yet: starting from the beginning")
+        if checkpoint is not None and checkpoint.step > self.total_steps:
+            wanted = f"the {self.total_steps} of training.epochs {self.training.epochs}"
+            raise CheckpointError(
+                f"the run {run.path} has trained {checkpoint.step} steps, more than {wanted}; give it more epochs"
+            )
         if checkpoint is not None:
             try:
                 with self.parallel.reading(checkpoint) as readable:
