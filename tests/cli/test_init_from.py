@@ -265,6 +265,13 @@ def test_nothing_that_is_there_is_replaced(tmp_path: Path):
     assert Path("data.yaml").read_text() != "mine"
 
 
+def test_pairs_of_answers_are_named_with_the_job_that_takes_them() -> None:
+    rows = [{"prompt": f"{number}?", "chosen": "yes", "rejected": "no"} for number in range(20)]
+    Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(ArgumentError, match=r"pairs of answers.*\{type: Preferences, path: pairs.jsonl, .*type: Dpo"):
+        run(init, "--from", "pairs.jsonl")
+
+
 def test_a_tokenizer_that_is_there_keeps_the_job_from_being_written():
     texts()
     Path("data.tokenizer.json").write_text("mine")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from ...data.chat.preferences import ANSWERS
 from ...data.sources.table_cells import DECIMAL_COMMA, KindGuess, column_kind
 from ...errors import ArgumentError, DataError
 from .texts import OUTPUT, classes_reason, task_key
@@ -92,6 +93,12 @@ def target_of(sheet: Sheet, target: str | None, without: Collection[str] = ()) -
     """The column to predict, and a note where it was taken by its name; an ArgumentError asks for it."""
     if target is not None:
         return target, []
+    if {*ANSWERS} <= {*sheet.columns}:
+        raise ArgumentError(
+            f"{sheet.path}: has pairs of answers, which align a model that answers already; write a job with"
+            f" `data: {{type: Preferences, path: {sheet.path.name}, tokenizer: MODEL}}` and `task: {{type: Dpo}}`"
+            " (docs/preferences.md), or predict a column by --target COLUMN"
+        )
     names = [column for column in sheet.columns if column not in without and column not in sheet.partial]
     named = [name for name in names if name.strip().lower() in _TARGETS]
     named = [it for it in named if it.strip().lower() in _SURE_TARGETS] or named
