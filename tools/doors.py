@@ -61,7 +61,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     ),
     "record/formats.py": ({PATTERN}, "a table of patterns in the code"),
     "record/loading/module_code.py": ({REPLACE}, "`rename` is of names of tensors"),
-    "record/saving/background.py": ({FOLLOW}, "tells two saves to one file"),
+    "record/saving/": ({FOLLOW}, "tells two saves to one file, and names the folder of a link in an error"),
     "record/safetensors/recorder.py": ({REMOVE}, "replaces a set of files by another"),
     "train/checkpoint/": ({FOLLOW}, "the name of a run, and its files but for links out of it"),
     "train/export/hugging_face.py": ({WRITE}, "files in a new directory"),
