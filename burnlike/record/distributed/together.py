@@ -132,8 +132,8 @@ class Together:
         """Raise unless all processes give a path the same name, which is that of rank 0's directory."""
         names = self.gathered(path.name)
         other = next((rank for rank, name in enumerate(names) if name != names[0]), 0)
-        given = f"rank 0 gives the name '{names[0]}', rank {other} '{names[other]}'"
-        self.check_nothing(f"{given}; let all save under the name that rank 0 sends them" if other else "")
+        differing = f"rank 0 gives the name '{names[0]}', rank {other} '{names[other]}'"
+        self.check_nothing(f"{differing}; let all save under the name that rank 0 sends them" if other else "")
 
     def merged(
         self, facts: Mapping[str, str], own_value: Callable[[], T], merge: Callable[[Sequence[T]], T], *, may_lack: bool
