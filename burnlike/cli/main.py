@@ -40,7 +40,7 @@ COMMANDS = (
     Command("tokenizer", ".tokenizer", "learn byte-pair tokens from text, for a language model"),
     Command("init", ".init", "write a job for your data, or copy the shipped configs, to start from"),
     Command("data", ".data", "say what a training will read: numbers, lengths, classes, and the first examples"),
-    Command("check", ".check", "check YAML configs, without importing torch"),
+    Command("check", ".check", "check YAML configs: values, files and a step without data"),
     Command("show", ".show", "show a model of a YAML config as a tree, and draw it"),
     Command("inspect", ".inspect", "show what a record's file holds"),
     Command("convert", ".convert", "write a record in another format, precision or under other names"),

@@ -60,10 +60,10 @@ def shown_length(model: nn.Module, codec: Any) -> int | None:
     trained = getattr(codec, "context_length", None)
     if not callable(getattr(codec, "chat", None)):
         return trained
-    model = unwrap(model)
-    if _is_of_transformers(model):
-        return getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return getattr(getattr(model, "config", None), "max_sequence_length", None) or trained
+    config: Any = getattr(unwrap(model), "config", None)
+    if _is_of_transformers(unwrap(model)):
+        return getattr(config.get_text_config(), "max_position_embeddings", None)
+    return getattr(config, "max_sequence_length", None) or trained
 
 
 class Reader(NamedTuple):
@@ -208,8 +208,7 @@ def reader_of(
             return (reader.next_unchanged if unchanged and reader.next_unchanged else reader.next_logits)(new)
         is_ours = callable(getattr(model, "reader", None))
         masks: Any = {} if mask is None else {"mask_pad": mask} if is_ours else {"attention_mask": ~mask}
-        output = model(seen, **masks)
-        return (output if isinstance(output, Tensor) else output.logits)[:, -1]
+        return _logits_of(model(seen, **masks))[:, -1]
 
     def reorder(rows: Tensor) -> None:
         nonlocal reader, seen
@@ -220,6 +219,15 @@ def reader_of(
             reader = None  # all is read again
 
     return Reader(tokens, next_logits, most, reorder, next_unchanged=partial(next_logits, unchanged=True))
+
+
+def _logits_of(output: Any) -> Tensor:
+    """The logits `[batch, tokens, vocab_size]` of a language model; an ArgumentError names what another model gives."""
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if logits is None or logits.ndim != 3:
+        got = f"{list(logits.shape)}" if isinstance(logits, Tensor) else type(output).__name__
+        raise ArgumentError(f"generate: expected a language model, with logits [batch, tokens, vocab_size], got {got}")
+    return logits
 
 
 def own_reader(
@@ -308,7 +316,7 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
             masks["encoder_outputs"] = options["encoder_outputs"]
             output = model(decoder_input_ids=shown, past_key_values=past, **always, **masks)
         past = getattr(output, "past_key_values", None)
-        return output.logits[:, -new.shape[1] :]
+        return _logits_of(output)[:, -new.shape[1] :]
 
     def rewind(count: int) -> None:
         nonlocal past, seen

@@ -228,6 +228,6 @@ def test_another_text_is_measured_whole(characters: int, capsys: pytest.CaptureF
     tokens = torch.tensor([*Path("other.txt").read_bytes()])
     windows = tokens[: (characters - 1) // 16 * 16 + 1].unfold(0, 17, 16)
     logits = load_run("run").model(windows[:, :-1]).flatten(0, 1)
-    assert found["items"] == len(windows)
+    assert (found["split"], found["items"]) == ("all", len(windows))
     expected = torch.nn.functional.cross_entropy(logits, windows[:, 1:].flatten()).item()
     assert found["values"]["loss"] == pytest.approx(expected, rel=1e-5)

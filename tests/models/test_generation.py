@@ -171,6 +171,12 @@ def test_what_can_not_be_generated_is_refused() -> None:
         next_tokens(LOGITS, top_k=0)
 
 
+def test_a_model_without_logits_of_each_token_is_refused() -> None:
+    classifier = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(8, 3))
+    with pytest.raises(ArgumentError, match=r"expected a language model, with logits .*, got \[1, 3\]"):
+        next(models.stream(classifier, torch.tensor([1, 2]), 3))
+
+
 def test_a_wrong_mask_or_cache_is_refused_before_anything_is_written() -> None:
     model, cache = LM.init(), LM.init().new_cache(2, 4)
     for use_cache in (True, False):

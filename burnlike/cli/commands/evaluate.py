@@ -26,12 +26,11 @@ def run(args: argparse.Namespace) -> int:
         raise ArgumentError(f"--data: there is no file or directory {path}; check the path")
     data = data_config(path) if path is not None and Path(path).suffix in (".yaml", ".yml") else None
     loaded = opened(args)
-    from burnlike.train.job.loaded_run import data_at, evaluate_run
+    from burnlike.train.job.loaded_run import ALL, data_at, evaluate_run
 
     split = args.split
     if path is not None and data is None:
-        data, whole = data_at(loaded, path)
-        split = split or whole
+        data, split = data_at(loaded, path), split or ALL
     name = "" if path is None else Path(path).name
     given_options = {"data": None if data is None else data.to_dict(), "data_name": name}
     given_options["set"] = [str(override) for override in args.overrides]

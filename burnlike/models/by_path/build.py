@@ -305,19 +305,16 @@ def read_model(
     read = [name for name in names if name not in {*missing, *mismatched}]
     is_same = (values.get("architectures") or [None])[0] == model_class.__name__
     parts = {_part(model, name) for name in read}
+    shapes = {key: f"'{key}' of {it[0]} where the model has {it[1]}" for key, it in mismatched.items()}
     if not any(below for below, _ in parts):
         raise ConfigError(
-            f"{record.source}: has nothing of a {model_class.__name__}, but {_listed(unexpected)}; the weights are of"
-            " another model"
+            f"{record.source}: has nothing of a {model_class.__name__}, but {_listed([*unexpected, *shapes.values()])};"
+            " the weights are of another model"
         )
     wrong = [
         *(f"no {it}" for it in missing if is_same or _part(model, it) in parts),
         *(f"'{it}', which the model does not have" for it in unexpected if (True, _part(model, it)[1]) in parts),
-        *(
-            f"'{key}' of {theirs} where the model has {ours}"
-            for key, (theirs, ours) in mismatched.items()
-            if not _is_of_classes(theirs, ours, description.num_labels)
-        ),
+        *(shapes[key] for key, it in mismatched.items() if not _is_of_classes(*it, description.num_labels)),
     ]
     if wrong and strict:
         raise ConfigError(

@@ -86,9 +86,9 @@ def keep_template(source: Source, directory: Path) -> None:
     if run is None or not hasattr(config, "codec"):
         return
     codec: Any = config.codec(run.facts, run.directory)
-    if isinstance(codec, TextCodec):
-        _keep_plain_texts(codec, directory)
     if not hasattr(config, "chat_template"):
+        if isinstance(codec, TextCodec):
+            _keep_plain_texts(codec.tokenizer_content(), directory)
         return
     if config.chat_template is not None:
         (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")
@@ -98,12 +98,11 @@ def keep_template(source: Source, directory: Path) -> None:
     path.write_text(json.dumps({**generation, "eos_token_id": ends}, indent=2) + "\n", "utf-8")
 
 
-def _keep_plain_texts(codec: TextCodec, directory: Path) -> None:
+def _keep_plain_texts(content: Any, directory: Path) -> None:
     """Have transformers' tokenizer add no special tokens, since texts had none in training and have none here."""
-    content = codec.tokenizer_content()
     if content is None:
         return
-    last = content.get("post_processor") or {"type": _ADDS_TOKENS[0]}
+    last: Any = content.get("post_processor") or {"type": _ADDS_TOKENS[0]}
     steps = [it for it in last.get("processors", [last]) if it["type"] not in _ADDS_TOKENS]
     content["post_processor"] = {"type": "Sequence", "processors": steps} if steps else None
     (directory / "tokenizer.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")

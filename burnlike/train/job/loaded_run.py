@@ -301,8 +301,8 @@ class Evaluation(NamedTuple):
     problem: str = ""
 
 
-def data_at(run: LoadedRun, path: str) -> tuple[Any, str]:
-    """The config of the run's data for another file or directory, and the part that has all of it.
+def data_at(run: LoadedRun, path: str) -> Any:
+    """The config of the run's data for another file or directory, all of which is measured.
 
     Raises:
         ConfigError: the run's data is not of a `path`.
@@ -314,9 +314,9 @@ def data_at(run: LoadedRun, path: str) -> tuple[Any, str]:
             f"--data {path}: the run's data, {type(config).__name__.removesuffix('Config')}, is not of one path; give a"
             " YAML file with the config of other data"
         )
-    if {"validation_path", "context_length"} <= {*config.__struct_fields__}:  # a cut would lose the window across it
-        return config.replace(path=path, validation_path=path), "valid"
-    return config.replace(**{name: path if name == "path" else None for name in paths}), ALL
+    # A text is both parts, as a cut would lose the window across it.
+    parts = paths if "context_length" in config.__struct_fields__ else {"path"}
+    return config.replace(**{name: path if name in parts else None for name in paths})
 
 
 def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, notes: Mapping[str, Any]) -> Evaluation:
@@ -343,7 +343,8 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     parts = {name: measured(part, run.config.transforms) for name, part in parts.items()}
     name = split or ("test" if "test" in parts else "valid")
     if name == ALL:
-        parts[ALL] = ComposedDataset([*parts.values()])
+        is_one = data is not None and getattr(data, "validation_path", None) == getattr(data, "path", "")
+        parts[ALL] = parts["valid"] if is_one else ComposedDataset([*parts.values()])
     if name not in parts:
         raise ArgumentError(f"--split {name}: expected one of {', '.join((*parts, ALL))}{nearest(name, [*parts])}")
     config = run.config

@@ -168,6 +168,7 @@ def test_weights_of_another_model_are_refused(places: dict[str, Path], tmp_path:
     more = {**whole, "bert.encoder.layer.7.output.dense.bias": torch.zeros(16)}
     assert "'bert.encoder.layer.7.output.dense.bias', which the model does not have" in wrong(more)
     assert "of [40, 16] where the model has [50, 16]" in wrong(whole, options={"vocab_size": 50})
+    assert "where the model has [8]" in wrong(whole, options={"hidden_size": 8, "intermediate_size": 7})
     headless = {name: it for name, it in whole.items() if "transform" not in name}
     assert "no cls.predictions.transform.dense.weight" in wrong(headless)
     others = load_file(places["llama"] / "model.safetensors")
