@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from math import prod
 from typing import Any
 
 import torch
@@ -120,6 +121,8 @@ def _of_transformers(config: PretrainedConfig, directory: str, target: torch.dev
         dtype = dtype_of(config.dtype, values, None)
         with naming(directory, on_meta=target.type == "meta"), target:
             model = model_class._from_config(description, dtype=dtype, **options)
+        if target.type == "meta" and config.weights == "read" and config.strict:
+            _expect_shapes(model, directory, description)
         model.burnlike_origin = () if target.type == "meta" else (f"weights   drawn, for {directory}/{CONFIG_NAME}",)
     else:
         record = open_record(weights_of(directory))
@@ -338,6 +341,22 @@ def _part(model: Any, name: str) -> Part:
     if has_head and first == prefix:
         return True, rest.partition(".")[0]
     return not has_head, first
+
+
+def _expect_shapes(model: nn.Module, directory: str, description: Any) -> None:
+    """Raise a ConfigError if a file has a tensor of the model in another shape, so that `check` finds it."""
+    if getattr(description, "quantization_config", None) is not None:
+        return  # rounded weights are saved in shapes of their own
+    try:
+        tensors = open_record(weights_of(directory)).tensors
+    except (BurnlikeError, OSError):
+        return  # which is said where files are looked at
+    ours = {name: list(it.shape) for name, it in model.state_dict().items()}
+    for name in filter(tensors.__contains__, ours):
+        theirs, wanted = [*shape_in(tensors, name)], ours[name]
+        # Those with as many values may be transposed as they are read, as experts of Qwen3-VL are.
+        if prod(theirs) != prod(wanted) and not _is_of_classes(theirs, wanted, description.num_labels):
+            raise ConfigError(f"{directory}: the weights have '{name}' of {theirs} where config.json has {wanted}")
 
 
 def _is_of_classes(theirs: Sequence[int], ours: Sequence[int], count: int) -> bool:

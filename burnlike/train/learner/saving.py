@@ -126,7 +126,7 @@ class Saving:
 def not_finite(step: int, what: str) -> TrainingError:
     return TrainingError(
         f"{what} by step {step}; checkpoints from before are kept. Start again with a lower learning rate"
-        " (lr_scheduler.initial_lr), a longer warm-up, or clipping of gradients (optimizer.grad_clipping)"
+        " (lr_scheduler), a longer warm-up, or clipping of gradients (optimizer.grad_clipping)"
     )
 
 

@@ -281,3 +281,13 @@ def test_weights_of_an_earlier_save_go(places: dict[str, Path], tmp_path: Path) 
     save_for_transformers(built(places["llama"]), tmp_path)
     names = {it.name for it in tmp_path.iterdir()}
     assert names == {"config.json", "generation_config.json", "model.safetensors", *stay}
+
+
+@pytest.mark.parametrize("options", [{"intermediate_size": 7}, {"hidden_size": 8}, {"vocab_size": 50}])
+def test_a_model_on_the_meta_device_has_the_shapes_of_its_weights(options: dict[str, int], tmp_path: Path) -> None:
+    config = PretrainedConfig(path=str(bert(tmp_path / "d")), head="MaskedLM")
+    assert config.init("meta").device.type == "meta"
+    assert config.replace(head="SequenceClassification", n_classes=5).init("meta").num_labels == 5
+    assert config.replace(options=options, weights="random").init("meta").device.type == "meta"
+    with pytest.raises(ConfigError, match=r"the weights have '.*' of \[.*\] where config.json has \["):
+        config.replace(options=options).init("meta")
