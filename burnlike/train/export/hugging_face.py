@@ -83,10 +83,11 @@ def keep_template(source: Source, directory: Path) -> None:
     """Write what a run says beside its tokenizer: the chat template, what ends an answer, and what texts begin with."""
     run = source.run
     config: Any = None if run is None else run.config.data
-    if run is None or not hasattr(config, "codec"):
+    is_chat = hasattr(config, "chat_template")
+    if run is None or not (is_chat or tokenizers_of(source)):
         return
     codec: Any = config.codec(run.facts, run.directory)
-    if not hasattr(config, "chat_template"):
+    if not is_chat:
         if isinstance(codec, TextCodec):
             _keep_plain_texts(codec.tokenizer_content(), directory)
         return
