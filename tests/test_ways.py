@@ -74,8 +74,8 @@ WAYS = {
     "ModuleConfig.from_yaml of 7 lines": Way(lambda _: lambda: ModuleConfig.from_yaml(DECODER), 140, 60, 15),
     "TrainConfig.load": Way(lambda _: lambda: TrainConfig.load(config_file("char_gpt_tiny")), 620, 106, 26),
     "nn.LinearConfig": Way(lambda _: lambda: bl.nn.LinearConfig(d_input=8, d_output=4), 16),
-    "record.save of 4 tensors, converted": Way(save_ready, functions=80, files=20),
-    "record.load of 4 tensors, converted": Way(load_ready, functions=117, files=25),
+    "record.save of 4 tensors, converted": Way(save_ready, functions=81, files=20),
+    "record.load of 4 tensors, converted": Way(load_ready, functions=121, files=25),
     "TorchOptimizer.step": Way(step_ready, functions=37, files=13),
     "nn.Linear on a typed tensor": Way(linear_ready, functions=9, files=5),
 }

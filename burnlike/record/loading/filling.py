@@ -18,7 +18,7 @@ from ..._torch_compat.fsdp import reshard
 from ...errors import RecordFormatError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed, part_of, storage_of
 from ...ops import can_read_values, read_values_
-from ..bytes.source import FileSource
+from ..bytes.source import FileSource, Source
 from ..bytes.values import BLOCK_BYTES, MAX_WORKERS, CudaSideStream, bytes_at, copy_converted, pieces, run_steps
 from ..files.stored_tensors import FileValues, LazyTensors, read_box
 from ..formats import StoredTensor
@@ -156,9 +156,14 @@ def _apart(targets: list[Destination], tensors: Mapping[str, Tensor]) -> list[De
 
 def _check(targets: Sequence[Destination], tensors: LazyTensors) -> None:
     """Compare the checksums that reading whole tensors does, so that a damaged file changes nothing."""
-    read = [it for it in targets if it.match.values is None and not is_distributed(it.into)]
-    sources = {*(tensors.values_of(it.match.name).entry.source for it in read)}
-    run_steps([*sources], lambda source, _: source.check(), 1)
+    sources = dict[Source, None]()
+    for match, into, _ in targets:
+        if match.values is None and not is_distributed(into):
+            source = tensors.values_of(match.name).entry.source
+            if source.parts:  # a plain file has none
+                sources[source] = None
+    if sources:
+        run_steps([*sources], lambda source, _: source.check(), 1)
 
 
 def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None:

@@ -464,13 +464,16 @@ def _divide(config: DistributedConfig, optimizer: Any, module: nn.Module) -> Non
 @contextmanager
 def _divided(config: DistributedConfig, module: nn.Module, *passed_over: type[Exception]) -> Iterator[nn.Module]:
     """A copy whose layers are divided, as one of several processes has it; the module itself where that fails."""
+    if config.tensor == 1:
+        yield module
+        return
     import torch.distributed as dist
 
     from ..._torch_compat.fake_processes import fake_processes
     from ...interop.parallel_plans import parallelize
 
     with ExitStack() as stack:
-        if config.tensor > 1 and not dist.is_initialized():
+        if not dist.is_initialized():
             with suppress(*passed_over):
                 stack.enter_context(fake_processes(config.tensor, 0))
                 mesh = dist.device_mesh.init_device_mesh("cpu", (config.tensor,))
