@@ -155,7 +155,7 @@ class _Writer:
                 expected = f"expected a run of the same {self.codec.vocab_size} tokens, got one of {drafts.vocab_size}"
                 raise ArgumentError(f"--draft {args.draft}: {expected}")
             self._draft = DraftModel(model=run.model)
-            self._longest = [shown_length(loaded.model, self.codec), shown_length(run.model, self.codec)]
+            self._longest = [self._limits["context_length"], shown_length(run.model, self.codec)]
 
     def _count(self, tokens: "Tensor") -> int:
         """The tokens to add to a prompt: with a draft no more than both models take beside it."""
