@@ -55,3 +55,9 @@ def slow_halves() -> frozenset[torch.dtype]:
         dtype: getattr(torch.ops.mkldnn, name) for dtype, name in asked.items() if hasattr(torch.ops.mkldnn, name)
     }
     return frozenset(dtype for dtype, is_supported in questions.items() if not is_supported())
+
+
+def multiplies_float16_tiles() -> bool:
+    """True if the CPU has AMX for float16; False where torch can't tell."""
+    is_supported = getattr(torch.cpu, "_is_amx_fp16_supported", None)
+    return is_supported is not None and is_supported()

@@ -23,6 +23,8 @@ from ._library import flops
 
 SLOW = onednn.slow_halves()
 """The 16-bit dtypes that torch multiplies slowly on this machine's CPU."""
+SLOW_RECURRENT = SLOW if onednn.multiplies_float16_tiles() else SLOW | {torch.float16}
+"""Those of recurrent kernels: oneDNN's LSTM in float16 takes AMX, which torch does not ask for (torch 2.13)."""
 
 _TYPES = (Tensor, torch.nn.Parameter)
 _FEWEST_PRODUCTS = 2**19
@@ -128,9 +130,8 @@ def recurrent(
 ) -> tuple[Tensor, ...]:
     """`kernel(x, *arguments)`, one of torch's recurrent kernels; where 16 bits are slow, in float32.
 
-    oneDNN has an LSTM in 16 bits only where it multiplies them: elsewhere `torch.lstm` fails within autocast (torch
-    2.13), and its own loops take 12 to 16 times as long. Here states stay in float32 between steps; the results are
-    rounded once.
+    Where oneDNN has no LSTM in 16 bits, `torch.lstm` fails within autocast (torch 2.13), and its own loops take up to
+    16 times as long. Here states stay in float32 between steps; the results are rounded once.
 
     Args:
         kernel: `torch.lstm`, `torch.gru`, `torch.rnn_tanh` or `torch.rnn_relu`, or a function that calls it.
@@ -142,7 +143,7 @@ def recurrent(
         The output and the last states, in x's dtype or that of autocast.
     """
     dtype = autocast_dtype(x) or x.dtype
-    if not x.is_cpu or dtype not in SLOW:
+    if not x.is_cpu or dtype not in SLOW_RECURRENT:
         return kernel(x, *arguments)
     with torch.autocast("cpu", enabled=False):
         results = kernel(x.float(), *map(_wide, arguments))

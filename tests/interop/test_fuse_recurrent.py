@@ -98,6 +98,19 @@ def test_bfloat16_and_autocast_give_torchs_dtypes() -> None:
     torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2, check_dtype=not fails)
 
 
+def test_it_trains_within_autocast_to_float16_on_every_cpu() -> None:
+    """Torch's own fails on a CPU that has AVX-512 for float16, but no AMX."""
+    fused, stock = pair()
+    x = torch.randn(5, 8, 6)
+    with torch.autocast("cpu", torch.float16):
+        output, _ = fused(x)
+    output.float().sum().backward()
+    stock(x)[0].sum().backward()
+    assert output.dtype == torch.float16
+    for ours, theirs in zip(fused.parameters(), stock.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=2e-2, atol=2e-2)
+
+
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
 def test_what_the_op_does_not_take_is_left_to_torch() -> None:
     fused, stock = pair()

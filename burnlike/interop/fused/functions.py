@@ -185,7 +185,7 @@ def lstm(x: Tensor, *arguments: Any, **keywords: Any) -> tuple[Tensor, ...]:
         return results
     # With projections torch has loops of its own, which within autocast leave the cells in the type of their state.
     states: Any = next((it for it in arguments if isinstance(it, list | tuple)), ())
-    is_slow = half_products.SLOW and not keywords and len({it.shape[-1:] for it in states}) < 2
+    is_slow = half_products.SLOW_RECURRENT and not keywords and len({it.shape[-1:] for it in states}) < 2
     return recurrent(torch.lstm, x, *arguments) if is_slow else torch.lstm(x, *arguments, **keywords)
 
 

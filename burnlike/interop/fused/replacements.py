@@ -148,7 +148,7 @@ _STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
     torch.lstm: (functions.lstm, "lstm"),
     nn.CrossEntropyLoss: (cross_entropy_loss, "cross_entropy"),
 }
-if half_products.SLOW:
+if half_products.SLOW_RECURRENT:
     # torch's own fail in 16 bits on such a CPU, or are slow.
     _STAND_INS |= {
         it: (partial(functions.recurrent, it), f"{it.__name__} in float32")
