@@ -125,7 +125,7 @@ def _rows(place: Place, sheet: Sheet, target: str | None) -> Draft:
         only = next(iter(sheet.columns))
         raise DataError(
             f"{sheet.path}: expected two or more columns, one of them to predict, got one, '{only}'; a text to continue"
-            " is a .txt file"
+            " is a .txt file, and prompts to be answered for rewards are `data: {type: Prompts}` of a config"
         )
     free = [name for name in sheet.columns if name not in sheet.partial and _is_free_text(sheet, name)]
     if len(sheet.columns) == 2 and len(free) == 2 and target is None:
