@@ -195,18 +195,19 @@ class WandB(Logger):
         from wandb.errors import Error
 
         config = self.config
+        name, values = _described(run, config.name)
         self._sent = SentLines(None if run is None else run / "wandb.json")
         try:
             self._run = wandb.init(
                 project=config.project,
                 entity=config.entity,
-                name=config.name or (None if run is None else os.path.basename(os.path.abspath(run))),
+                name=name,
                 group=config.group,
                 mode=config.mode,
                 dir=None if run is None else str(run),
                 id=self._sent.id or None,
                 resume="allow" if self._sent.id else None,
-                config={} if run is None else config_values(run),
+                config=values,
                 settings=wandb.Settings(console="off"),
             )
         except Error as error:
@@ -264,9 +265,8 @@ class MLflow(Logger):
                     experiment = self._client.create_experiment(config.experiment)
                 else:
                     experiment = existing.experiment_id
-                name = config.name or (None if run is None else os.path.basename(os.path.abspath(run)))
+                name, values = _described(run, config.name)
                 self._sent.id = self._client.create_run(experiment, run_name=name).info.run_id
-                values = {} if run is None else config_values(run)
                 params = [Param(_name(key), str(value)[:_LONGEST_PARAM]) for key, value in values.items()]
                 for place in range(0, len(params), _MOST_PARAMS):
                     self._client.log_batch(self._sent.id, params=params[place : place + _MOST_PARAMS])
@@ -297,6 +297,13 @@ class MLflow(Logger):
     def close(self, ending: Ending) -> None:
         self.flush()
         self._client.set_terminated(self._sent.id, {DONE: "FINISHED", FAILED: "FAILED"}.get(ending, "KILLED"))
+
+
+def _described(run: Path | None, name: str | None) -> tuple[str | None, dict[str, Any]]:
+    """The name of a run, by default that of its directory, and the values of its config."""
+    if run is None:
+        return name, {}
+    return name or os.path.basename(os.path.abspath(run)), config_values(run)
 
 
 def _name(text: str) -> str:
