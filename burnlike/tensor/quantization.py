@@ -6,7 +6,7 @@ from typing import Any, Generic, Literal, TypeAlias
 
 import torch
 
-from ..errors import TensorValueError
+from ..errors import TensorTypeError, TensorValueError
 from .core.base import B, D, FloatLike, Floats, K, Tensor, TensorBase, derive, wrap
 from .core.dtypes import FloatDType
 from .core.kinds import Float, Int
@@ -164,6 +164,8 @@ def compute_q_params(
 
 def _block(scheme: QuantScheme, shape: Sequence[int]) -> tuple[int, ...] | None:
     """The block's size in each dimension of `shape`; None for one scale."""
+    if not isinstance(scheme, QuantScheme):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TensorTypeError("Quantize", f"expected a QuantScheme, such as QuantScheme(), got {scheme!r}")
     if not isinstance(scheme.level, Block):
         return None
     sizes = scheme.level.sizes

@@ -14,7 +14,7 @@ from ..core.kinds import D1, D2, Bool, Float, Int, Kind
 from ..core.operands import scalar
 from ..core.table import F, overloads
 from ..host.data import TensorData, shape_of
-from ..host.distribution import Distribution
+from ..host.distribution import Distribution, draw
 
 KF = TypeVar("KF", bound=Kind, default=Float)
 V = TypeVar("V")
@@ -112,14 +112,14 @@ class CreationMethods(TensorBase[B, D, K]):
         Differs: one function for all distributions; names the backend.
         """
         spec, sizes = created("Random", shape, backend, kind, dtype)
-        return wrap(distribution.draw(spec.ops, sizes, spec.dtype, spec.backend.device), spec)
+        return wrap(draw(distribution, spec.ops, sizes, spec.dtype, spec.backend.device), spec)
 
     def random_like(self: "Floats[B, D]", distribution: Distribution) -> "Tensor[B, D, Float]":
         """Random numbers in the shape and dtype of this tensor. `[..] -> [..]`.
         Torch: `torch.rand_like`, `torch.randn_like`.
         """
         spec = self.spec
-        return wrap(distribution.draw(spec.ops, self.inner.shape, spec.dtype, spec.backend.device), spec)
+        return wrap(draw(distribution, spec.ops, self.inner.shape, spec.dtype, spec.backend.device), spec)
 
     @staticmethod
     @_of_lists("float", "Float", chosen=True)

@@ -10,7 +10,7 @@ import torch
 
 from ...errors import TensorError, TensorTypeError, TensorValueError
 from ..core.dtypes import as_dtype, dtype_name
-from .distribution import Distribution
+from .distribution import Distribution, draw
 from .host_values import bytes_of, cast, natural_dtype, values_of
 
 _NAME = "Tensor Data"
@@ -226,7 +226,7 @@ class TensorData:
         from ...backend import Cpu
 
         element_type, cpu = as_dtype(_NAME, dtype), Cpu()
-        drawn = distribution.draw(cpu.float_ops, list(shape), element_type, cpu.device)
+        drawn = draw(distribution, cpu.float_ops, list(shape), element_type, cpu.device)
         return TensorData(cpu.float_ops.read_bytes(drawn), tuple(shape), element_type)
 
     def rank(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from ...errors import TensorValueError
+from ...errors import TensorTypeError, TensorValueError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,19 +59,24 @@ class Distribution:
             raise TensorValueError("Random", f"expected a finite mean and a std >= 0, got {mean} and {std}")
         return Distribution("Normal", mean, std)
 
-    def draw(self, ops: Any, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """A torch tensor of `shape`, drawn by the functions `ops` of a backend."""
-        if self.name == "Normal":
-            return ops.normal(shape, self.first, self.second, dtype, device)
-        if self.name == "Bernoulli":
-            return ops.bernoulli(shape, self.first, dtype, device)
-        if self.name == "Uniform":
-            return ops.uniform(shape, self.first, self.second, dtype, device)
-        return ops.uniform(shape, 0.0, 1.0 if dtype.is_floating_point else 255.0, dtype, device)
-
     def __repr__(self) -> str:
         numbers = {"Default": "", "Bernoulli": f"({self.first})"}.get(self.name, f"({self.first}, {self.second})")
         return f"Distribution.{self.name}{numbers}"
 
 
 Distribution.Default = Distribution("Default")
+
+
+def draw(
+    distribution: Distribution, ops: Any, shape: Sequence[int], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """A torch tensor of `shape`, drawn by the functions `ops` of a backend. Raises TensorTypeError: no Distribution."""
+    if not isinstance(distribution, Distribution):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TensorTypeError("Random", f"expected a Distribution, such as Distribution.Default, got {distribution!r}")
+    if distribution.name == "Normal":
+        return ops.normal(shape, distribution.first, distribution.second, dtype, device)
+    if distribution.name == "Bernoulli":
+        return ops.bernoulli(shape, distribution.first, dtype, device)
+    if distribution.name == "Uniform":
+        return ops.uniform(shape, distribution.first, distribution.second, dtype, device)
+    return ops.uniform(shape, 0.0, 1.0 if dtype.is_floating_point else 255.0, dtype, device)

@@ -164,6 +164,8 @@ def test_random_like_keeps_the_dtype() -> None:
         lambda: Distribution.Uniform(1.0, 0.0),
         lambda: Distribution.Normal(0.0, -1.0),
         lambda: Distribution.Normal(float("nan"), 1.0),
+        lambda: Tensor.random((2,), "default", CPU),
+        lambda: Tensor.zeros((2,), CPU).random_like(None),
     ],
 )
 def test_a_distribution_that_is_none_is_refused(call) -> None:

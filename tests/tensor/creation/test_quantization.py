@@ -89,6 +89,8 @@ def test_what_does_not_fit_is_refused() -> None:
         Tensor(torch.tensor([1, 2]), Cpu()).quantize_dynamic(Q8S)
     with pytest.raises(TensorValueError, match="value: expected one of"):
         QuantScheme(value="Q5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TensorTypeError, match="expected a QuantScheme"):
+        x.quantize_dynamic("Q8S")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(TensorValueError, match="block sizes of 1 or more"):
         Block(0)
     with pytest.raises(TensorValueError, match="has no range"):

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -31,6 +32,12 @@ def test_reshape_infers_one_size_and_keeps_those_of_0(shape, expected) -> None:
 def test_reshape_refuses_what_does_not_fit(shape) -> None:
     with pytest.raises(TensorValueError, match="Reshape"):
         counted(2, 3).reshape(shape)
+
+
+def test_reshape_takes_numpys_integers_and_refuses_text() -> None:
+    assert counted(2, 3).reshape(np.int64(6)).shape == (6,)
+    with pytest.raises(TensorTypeError, match="Reshape"):
+        counted(2, 3).reshape("6")
 
 
 def test_an_empty_dimension_stays() -> None:
