@@ -1,6 +1,7 @@
 """oneDNN's product, as `ops.linear` calls it."""
 
 import platform
+from pathlib import Path
 
 import torch
 
@@ -39,3 +40,9 @@ def test_slow_halves() -> None:
         assert found == {dtype for dtype, name in supported.items() if not getattr(torch.ops.mkldnn, name)()}
     else:
         assert not found
+
+
+def test_multiplies_float16_tiles() -> None:
+    """As the operating system tells of the CPU; False where it does not."""
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    assert onednn.multiplies_float16_tiles() == ("amx_fp16" in flags)
