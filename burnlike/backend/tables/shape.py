@@ -310,8 +310,9 @@ def _flat_indices(indices: Tensor, sizes: torch.Size) -> Tensor:
 class _Scatter(Function):
     """Scatter by Mul, Min or Max, with Burn's derivatives, which are made of differentiable functions themselves.
 
-    Mul passes g * v to the tensor and g * x to the values, where torch divides by the factors (0 at 0). Where the two
-    are equal, Min and Max pass the whole gradient to both, where torch splits it.
+    Mul passes g * v to the tensor and g * x to the values, where torch divides by the factors (0 at 0). Of several
+    values for one element each gets g * x times the others, which Burn leaves out. Where the two are equal, Min and Max
+    pass the whole gradient to both, where torch splits it.
     """
 
     @staticmethod
@@ -329,9 +330,22 @@ class _Scatter(Function):
         to_values = torch.gather(grad, ctx.dim, indices)
         if ctx.reduction == "prod":
             factors = torch.scatter_reduce(torch.ones_like(tensor), ctx.dim, indices, values, "prod")
-            return grad * factors, None, None, to_values * torch.gather(tensor, ctx.dim, indices), None
+            to_values = to_values * torch.gather(tensor, ctx.dim, indices) * _other_factors(values, ctx.dim, indices, grad)
+            return grad * factors, None, None, to_values, None
         is_result = values == torch.gather(output, ctx.dim, indices)
         return grad * (tensor == output), None, None, to_values * is_result, None
+
+
+def _other_factors(values: Tensor, dim: int, indices: Tensor, like: Tensor) -> Tensor:
+    """For each value the product of the others that are scattered to its element of a tensor; 1 where it is alone."""
+    is_zero = (values == 0).to(values.dtype)
+    own = values + is_zero
+    products = torch.scatter_reduce(torch.ones_like(like), dim, indices, own, "prod")
+    counts = torch.zeros_like(like).scatter_add(dim, indices, torch.ones_like(values))
+    zeros = torch.zeros_like(like).scatter_add(dim, indices, is_zero)
+    has_zero, is_alone = (torch.gather(it, dim, indices) for it in (zeros, counts))
+    others = torch.where(has_zero - is_zero > 0, 0.0, torch.gather(products, dim, indices) / own)
+    return torch.where(is_alone == 1, 1.0, others)
 
 
 _SCATTER: Any = _Scatter.apply

@@ -111,6 +111,16 @@ def test_the_product_has_derivatives_at_zero(name: str) -> None:
     assert grads[1].tolist() == [0.0, 500.0]  # g * x
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_product_of_several_values_is_differentiable_twice(name: str) -> None:
+    """Burn leaves the other values of an element out of the gradient of each, and says so."""
+    x, v = leaf(1.5, -2.0, 0.5), leaf(-1.0, 4.0, 3.0, 0.25)
+    assert torch.autograd.gradcheck(lambda a, b: run(name, a, b, "Mul", [1, 1, 0, 1]), (x, v))
+    assert torch.autograd.gradgradcheck(lambda a, b: run(name, a, b, "Mul", [1, 1, 0, 1]) ** 2, (x, v))
+    x, v = leaf(2.0, 3.0), leaf(0.0, 5.0, 0.0, 0.0)
+    assert torch.autograd.gradcheck(lambda a, b: run(name, a, b, "Mul", [0, 0, 1, 1]), (x, v))
+
+
 @pytest.mark.parametrize("update", ["Min", "Max"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_tie_passes_the_whole_gradient_to_both(name: str, update: str) -> None:
