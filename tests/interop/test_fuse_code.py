@@ -171,12 +171,12 @@ class Criteria(nn.Module):
         super().__init__()
         self.criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
         self.function = F.cross_entropy
-        self.seen: list[type] = []
+        self.seen: list[nn.Module] = []
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         made = Loss(ignore_index=0)
         is_known = isinstance(self.criterion, nn.CrossEntropyLoss) and self.function is F.cross_entropy
-        self.seen.append(type(made))
+        self.seen.append(made)
         return made(x, y) + (self.criterion(x, y) if is_known else 1000)
 
 
@@ -189,7 +189,41 @@ def test_the_class_and_the_functions_of_torch_stay_what_they_are() -> None:
     before = calls()
     torch.testing.assert_close(model(*inputs), expected)
     assert calls() - before == 2
-    assert model.seen == [Loss, Loss]
+    for made in model.seen:
+        assert (isinstance(made, Loss), repr(made)) == (True, "CrossEntropyLoss()")
+        assert pickle.loads(pickle.dumps(made)).ignore_index == 0
+
+
+def test_a_loss_that_was_given_another_forward_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = Criteria(), (torch.randn(3, 4), torch.tensor([0, 1, 2]))
+    fuse(model)
+    monkeypatch.setattr(nn.CrossEntropyLoss, "forward", lambda self, x, y: x.sum() * self.ignore_index)
+    torch.testing.assert_close(model(*inputs), inputs[0].sum() * -100)
+
+
+class EachFunction(nn.Module):
+    """Calls what native ops stand for, as the code of a model does."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        x = F.gelu(F.layer_norm(x, (8,)), approximate="tanh") + F.rms_norm(x, (8,)) + F.dropout(x, 0.0)
+        x = F.linear(F.scaled_dot_product_attention(x[None], x[None], x[None])[0], x)
+        return (
+            F.cross_entropy(x, y)
+            + Loss(label_smoothing=0.1)(x, y)
+            + nn.CrossEntropyLoss()(F.batch_norm(x, None, None, training=True), y)
+        )
+
+
+@pytest.mark.parametrize("before", ["nothing", "a call"])
+def test_a_model_that_calls_each_function_compiles_whole(before: str) -> None:
+    """Its losses are modules that its forward makes, which torch.compile traces too."""
+    torch.compiler.reset()
+    model, inputs = EachFunction(), (torch.randn(9, 8), torch.randint(0, 9, (9,)))
+    expected = model(*inputs)
+    fuse(model)
+    if before == "a call":
+        model(*inputs)
+    torch.testing.assert_close(torch.compile(model, fullgraph=True, backend="aot_eager")(*inputs), expected)
 
 
 def test_a_part_of_the_rotation_that_is_patched_later_is_called(monkeypatch: pytest.MonkeyPatch) -> None:

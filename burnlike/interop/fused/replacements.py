@@ -26,7 +26,6 @@ from ...ops._function import is_transformed
 from ...ops._library import cpu_isa
 from ...ops.linear import machine_gains
 from . import functions
-from .forwards import code_forward, mark, stock_forward
 from .functions import takes_attention
 from .lazy_logits import LazyTensor
 from .rebinding import Use, codes_of, helpers_unchanged, instead_of, is_plain, rebound
@@ -127,12 +126,27 @@ class LazyWeights(LazyTensor):
     """Weights of attention `[batch, heads, queries, keys]`, of which nothing is computed yet, or all."""
 
 
+class CrossEntropyLoss(nn.CrossEntropyLoss):
+    """`nn.CrossEntropyLoss` whose forward calls the op: a class, since torch.compile traces it where a model makes it."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return functions.cross_entropy(
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+
+_STOCK_FORWARD = nn.CrossEntropyLoss.forward
+
+
 def cross_entropy_loss(*arguments: Any, **keywords: Any) -> nn.CrossEntropyLoss:
-    """`nn.CrossEntropyLoss(...)` in a model's code, whose own code calls the op."""
-    loss = nn.CrossEntropyLoss(*arguments, **keywords)
-    if (forward := code_forward(stock_forward(nn.CrossEntropyLoss)[0], replacement)) is not None:
-        mark(loss, forward)
-    return loss
+    """`nn.CrossEntropyLoss(...)` in a model's code; torch's own where a program has put another forward there."""
+    is_stock = nn.CrossEntropyLoss.forward is _STOCK_FORWARD
+    return (CrossEntropyLoss if is_stock else nn.CrossEntropyLoss)(*arguments, **keywords)
 
 
 # By torch's function: what stands for a call of it, and the op that this calls.
