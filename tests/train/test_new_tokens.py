@@ -30,7 +30,7 @@ model:
   new_tokens: ["<|tool|>", "<|end tool|>"]
 task: {type: LanguageModel, sample_length: 0}
 optimizer: {type: AdamW}
-lr_scheduler: {type: ConstantLr, lr: 0.03}
+lr_scheduler: {type: ConstantLr, lr: 0.01}
 training: {epochs: 25, batch_size: 4, checkpoint_every_steps: 15, keep_checkpoints: 99}
 device: cpu
 threads: 1
