@@ -13,6 +13,7 @@ from ..mlax.static_part import leaves
 from ..mlax.tensor_leaves import Leaf, weight_places, with_detached_leaves
 from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId
+from ..module.torch_objects.wrappers import parts_of
 from ..module.tree.param import IS_GRADIENT, differentiable
 from .packing import Inputs, Outputs, tensors_of, with_tensors
 
@@ -74,6 +75,11 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
             if has_aux and not (isinstance(result, tuple) and len(result) == 2):
                 raise TypeError(f"has_aux=True: expected (scalar, aux) from the function, got {type(result).__name__}")
             value, aux = result if has_aux else (result, None)
+            if not isinstance(value, Tensor):
+                raise AutodiffError(
+                    f"expected a scalar tensor of torch from the function, got {type(value).__name__}; a burnlike Tensor"
+                    " has it inside: return loss.inner.sum()"
+                )
             outputs = Outputs(aux)
             weights = [pair for each in zip((*wanted, others), filled, strict=True) for pair in _weights(*each)]
             results[:] = [outputs, dict(weights), outputs.packed()]
@@ -190,7 +196,10 @@ def _gradient(inputs: Inputs, packed: Sequence[Any]) -> Any:
         module = with_detached_leaves(value, gradient.__getitem__, requires_grad=False)
         for owner, name in weight_places(module):
             set_meta(owner, name, trainable=True, stood_for=False)
-            setattr(owner._parameters[name], IS_GRADIENT, True)
+        for _, part in parts_of(module):  # a parameter that is parametrized lies elsewhere than it is labelled
+            for tensor in part._parameters.values():
+                if tensor is not None:
+                    setattr(tensor, IS_GRADIENT, True)
         values.append(module)
     return inputs.structure(values)
 

@@ -62,7 +62,25 @@ class InPlace(nn.Module):
         return x * self.weight + self.steps
 
 
-NETS = {"batch_norm": batch_norm_net, "frozen": frozen_net, "mixed": mixed_net, "in_place": InPlace}
+class Doubled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * x
+
+
+def parametrized_net() -> nn.Module:
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3).double()
+    nn.utils.parametrize.register_parametrization(net, "weight", Doubled())
+    return net
+
+
+NETS = {
+    "batch_norm": batch_norm_net,
+    "frozen": frozen_net,
+    "mixed": mixed_net,
+    "in_place": InPlace,
+    "parametrized": parametrized_net,
+}
 
 
 def batch(net: nn.Module, count: int = 5) -> Tensor:

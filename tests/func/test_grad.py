@@ -169,6 +169,14 @@ def test_what_has_no_gradient_is_refused(argnums: Any, arguments: Any, error: ty
         func.grad(lambda *args: torch.ones(()), argnums)(*arguments)
 
 
+def test_a_loss_of_burnlikes_tensors_names_what_to_return() -> None:
+    x = bl.Tensor.ones((2, 2), bl.Autodiff(bl.Cpu()))
+    with pytest.raises(AutodiffError, match=r"return loss\.inner\.sum\(\)"):
+        func.grad(lambda layer: layer(x).sum())(nn.Linear(2, 1))
+    gradient = func.grad(lambda layer: layer(x).sum().inner.sum())(nn.Linear(2, 1))
+    assert gradient.weight.tolist() == [[2.0, 2.0]]
+
+
 def test_aux_must_come_as_a_pair() -> None:
     with pytest.raises(TypeError, match=r"\(scalar, aux\)"):
         func.grad(lambda x: x.sum(), has_aux=True)(torch.ones(2))

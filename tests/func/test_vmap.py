@@ -57,7 +57,7 @@ def test_49_an_ensemble_equals_a_loop_and_its_members_come_back(make: Callable[[
     back = func.unstack(after)
     assert len(back) == 3
     for found, (_, wanted), member in zip(back, expected, members, strict=True):
-        assert type(found) is type(member)
+        assert type(found).__name__ == type(member).__name__  # torch makes a class for each parametrized module
         for (name, a), (other, b) in zip(found.state_dict().items(), wanted.state_dict().items(), strict=True):
             assert name == other
             torch.testing.assert_close(a, b)

@@ -330,7 +330,9 @@ class _Scatter(Function):
         to_values = torch.gather(grad, ctx.dim, indices)
         if ctx.reduction == "prod":
             factors = torch.scatter_reduce(torch.ones_like(tensor), ctx.dim, indices, values, "prod")
-            to_values = to_values * torch.gather(tensor, ctx.dim, indices) * _other_factors(values, ctx.dim, indices, grad)
+            to_values = (
+                to_values * torch.gather(tensor, ctx.dim, indices) * _other_factors(values, ctx.dim, indices, grad)
+            )
             return grad * factors, None, None, to_values, None
         is_result = values == torch.gather(output, ctx.dim, indices)
         return grad * (tensor == output), None, None, to_values * is_result, None
