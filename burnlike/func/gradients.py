@@ -77,8 +77,8 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
             value, aux = result if has_aux else (result, None)
             if not isinstance(value, Tensor):
                 raise AutodiffError(
-                    f"expected a scalar tensor of torch from the function, got {type(value).__name__}; a burnlike Tensor"
-                    " has it inside: return loss.inner.sum()"
+                    f"expected a scalar tensor of torch from the function, got {type(value).__name__}; a burnlike"
+                    " Tensor has it inside: return loss.inner.sum()"
                 )
             outputs = Outputs(aux)
             weights = [pair for each in zip((*wanted, others), filled, strict=True) for pair in _weights(*each)]

@@ -127,7 +127,7 @@ class LazyWeights(LazyTensor):
 
 
 class CrossEntropyLoss(nn.CrossEntropyLoss):
-    """`nn.CrossEntropyLoss` whose forward calls the op: a class, since torch.compile traces it where a model makes it."""
+    """`nn.CrossEntropyLoss` whose forward calls the op; a class, which torch.compile traces where a model makes it."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functions.cross_entropy(
