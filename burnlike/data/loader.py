@@ -254,6 +254,7 @@ class DataLoader(Generic[Item, Batch]):
             )
         self.epoch = 0
         self.position = 0
+        self._continues = False
         self.skipped = self._unreadable()
         self.left_out: list[str] = []
         self.is_padding = False
@@ -279,9 +280,14 @@ class DataLoader(Generic[Item, Batch]):
     def __iter__(self) -> Iterator[Batch]:
         """The batches that are left of the current epoch; the position moves on before each is handed out.
 
+        Without a seed, all batches, unless a position was loaded: an evaluation is whole, whoever took a look before.
+
         Raises:
             DataError: an item can't be read, or a worker process has died.
         """
+        if self.seed is None and not self._continues:
+            self.position = 0
+        self._continues = False
         epoch, steps = self.epoch, range(self.position, len(self))
         if self.position == 0:
             self.left_out = []
@@ -368,7 +374,7 @@ class DataLoader(Generic[Item, Batch]):
         epoch, (position, rest) = int(state["epoch"]), divmod(int(state["position"]) * own_times, times)
         if rest or epoch < 0 or not 0 <= position < len(self):
             raise DataError(f"the saved loader position does not exist: batch {state['position']} of epoch {epoch}")
-        self.epoch, self.position = epoch, position
+        self.epoch, self.position, self._continues = epoch, position, True
 
     def _identity(self) -> dict[str, Any]:
         return {

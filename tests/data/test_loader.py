@@ -112,6 +112,18 @@ def test_saved_position_goes_on_with_the_next_batch(taken: int, workers: int) ->
     assert resumed.epoch == taken // 4 + 1
 
 
+def test_a_look_takes_nothing_from_an_evaluation_and_a_training_goes_on() -> None:
+    data = TensorDataset(torch.arange(8))
+    for seed, expected in ((None, 4), (0, 3)):
+        loader = DataLoader(data, batch_size=2, seed=seed)
+        next(iter(loader))
+        assert len([*loader]) == expected
+        assert len([*loader]) == 4
+        next(iter(loader))
+        loader.load_state_dict(loader.state_dict())
+        assert len([*loader]) == 3
+
+
 @pytest.mark.parametrize("change", [{"seed": 8}, {"batch_size": 2}, {"steps_per_epoch": 7}, {"n_items": 11}])
 def test_position_in_other_batches_is_refused(change: dict) -> None:
     state = loader().state_dict()
