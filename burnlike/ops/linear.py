@@ -49,7 +49,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     is_plain = type(x) in _TYPES and type(weight) in _TYPES and (bias is None or type(bias) in _TYPES)
     if not is_plain and are_divided(x, weight, bias):
         return _divided(*all_divided(x, weight, bias))
-    if half_products.gains(x, weight) and half_products.are_slow(x, weight, bias):
+    if half_products.are_slow(x, weight, bias) and half_products.gains(x, weight):  # in this order, see `is_faster`
         return half_products.linear(x, weight, bias)
     if not is_faster(x, weight) or (bias is not None and bias.dtype != torch.float32):
         return functional.linear(x, weight, bias)
@@ -70,16 +70,15 @@ def is_faster(x: Tensor, weight: Tensor) -> bool:
         return False
     if x.device.type != "cpu" or weight.device.type != "cpu" or type(x) not in _TYPES or type(weight) not in _TYPES:
         return False
+    # Before sizes are compared, which limits them in what `torch.export` records.
+    if is_transformed() or is_recorded() or autocast_dtype(x) is not None:
+        return False
     if weight.dim() != 2 or x.dim() == 0 or x.shape[-1] != weight.shape[1] or x.numel() == 0:
         return False
     columns, depth = weight.shape
     rows = x.numel() // depth
     is_large = min(rows, columns, depth) >= _SMALLEST_SIZE and rows * columns * depth >= _FEWEST_PRODUCTS
-    if not is_large or depth > LONGEST_SUM:
-        return False
-    if is_transformed() or autocast_dtype(x) is not None or is_recorded():
-        return False
-    return bool(torch.backends.mkldnn.enabled)
+    return is_large and depth <= LONGEST_SUM and bool(torch.backends.mkldnn.enabled)
 
 
 _TYPES = (Tensor, torch.nn.Parameter)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.export import Dim
 
 from burnlike import Autodiff, Cpu, Tensor as Typed, models
 from burnlike.config import ModuleConfig, registry
@@ -17,7 +18,7 @@ from burnlike.module import display, params
 from burnlike.record import BurnpackRecorder, FileRecorder, NamedMpkFileRecorder, init_from, load, save
 
 from ..nn.cases import tensors_of
-from ..nn.test_layers import changed, expect_equal, typed_tensors_of
+from ..nn.test_layers import changed, expect_equal, limits_of, typed_tensors_of
 from .cases import CASES, ModelCase
 
 each_model = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -136,7 +137,9 @@ def test_it_can_be_exported(case: ModelCase) -> None:
     skip_where_not(case, "export")
     model = case.model()
     shown, attributes = display(model), {*vars(model)}
-    program = torch.export.export(model, case.drawn())
+    sizes = tuple({0: Dim.AUTO} if isinstance(it, Tensor) and it.dim() else None for it in case.drawn())
+    program = torch.export.export(model, case.drawn(), dynamic_shapes=sizes)
+    assert limits_of(program) == []
     expect_equal(case.output(program.module()(*case.drawn())), run(model, case))
     assert (display(model), {*vars(model)}) == (shown, attributes)
 

@@ -1,7 +1,9 @@
 """Each case of the table: its numbers, and the layer in torch's world."""
 
 import copy
+import inspect
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.export import Dim
 
 from burnlike import Autodiff, Cpu, Tensor as Typed
 from burnlike.errors import ShapeError
@@ -147,14 +150,23 @@ def test_it_compiles_to_one_graph(case: Case) -> None:
     expect_equal(found, expected)
 
 
+def limits_of(program: Any) -> list[str]:
+    """The guards by which a program refuses sizes above those of an example, as where a faster op begins."""
+    return [it for it in program._guards_code if any(int(number) >= 100 for number in re.findall(r"\d+", it))]
+
+
 @each_traced_layer
 def test_it_can_be_exported(case: Case) -> None:
     skip_where_not(case, "export")
     layer = case.layer().eval()
     inputs, named = case.drawn()
     shown, attributes = display(layer), {*vars(layer)}
-    program = torch.export.export(layer, inputs, named)
+    takes_several = any(it.kind is it.VAR_POSITIONAL for it in inspect.signature(layer.forward).parameters.values())
+    is_single = not named and not takes_several and len(inputs) == 1 and isinstance(inputs[0], Tensor)
+    sizes = (dict.fromkeys(range(inputs[0].dim()), Dim.AUTO),) if is_single else None
+    program = torch.export.export(layer, inputs, named, dynamic_shapes=sizes)
     expect_equal(program.module()(*inputs, **named), layer(*inputs, **named))
+    assert limits_of(program) == []
     assert (display(layer), {*vars(layer)}) == (shown, attributes)
 
 
