@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,11 @@ _MEANS_MORE = "'\\"
 def say(text: str) -> None:
     """Print what may come from files: without codes that a terminal would obey."""
     print(harmless(text))
+
+
+def show(piece: str, *, flush: bool = True) -> None:
+    """Print a piece of data as it is; on a terminal without codes that it would obey."""
+    print(harmless(piece) if sys.stdout.isatty() else piece, end="", flush=flush)
 
 
 def say_json(value: Any, indent: int | None = 2) -> None:

@@ -93,15 +93,15 @@ class TextCorpus:
     def __init__(self, config: TextCorpusConfig) -> None:
         train_text, valid_text = read_texts(config)
         remedy = "give more text in data.path, or a smaller data.context_length"
-        if config.path is not None and config.validation_path is None:
-            remedy += ", or a larger data.validation_fraction"
+        is_divided = config.path is not None and config.validation_path is None
+        smaller, larger = (f"{remedy}, or a {it} data.validation_fraction" for it in ("smaller", "larger"))
         tokenizer = None if config.tokenizer is None else Path(config.tokenizer).expanduser()
         self.files = {} if tokenizer is None else {TOKENIZER_NAME: tokenizer}
         self._codec = TextCodec(tokenizer)
         self.encode, self.decode = self._codec.encode, self._codec.decode
         self.vocab_size = self._codec.vocab_size
-        self.train_tokens = self._tokens(train_text, "training", config, remedy)
-        self.valid_tokens = self._tokens(valid_text, "validation", config, remedy)
+        self.train_tokens = self._tokens(train_text, "training", config, smaller if is_divided else remedy)
+        self.valid_tokens = self._tokens(valid_text, "validation", config, larger if is_divided else remedy)
         if not train_text.strip(train_text[:1]):
             raise DataError(
                 f"{_origin(config)}: expected text of at least two different characters, got {len(train_text)} times "

@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 
 from burnlike import _outputs
+from burnlike.cli.commands.predict import output_of, write_predictions
 from burnlike.cli.main import COMMANDS, main, parsers
 from burnlike.config import ModuleConfig
 from burnlike.record import save
@@ -388,3 +389,13 @@ def test_evaluations_stay_beside_one_another_and_in_the_run() -> None:
     before = content()
     assert main(["evaluate", "run"]) == 2
     assert content() == before
+
+
+def test_rows_on_standard_output_are_those_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program reads them there too: a space that is none of ASCII is not to become `\\xa0`."""
+    rows = [{"name": "p\u00a0x.txt:1", "text": "tr\u00e8s\u00a0bon \U0001f469\u200d\U0001f4bb\t\u3000"}]
+    for is_csv in (True, False):
+        path = tmp_path / ("out.csv" if is_csv else "out.jsonl")
+        write_predictions(output_of(str(path), [], force=False), rows, is_csv=is_csv)
+        write_predictions(None, rows, is_csv=is_csv)
+        assert capsys.readouterr().out.encode() == path.read_bytes()

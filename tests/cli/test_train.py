@@ -374,6 +374,8 @@ def test_a_checkpoint_of_another_model_is_refused(config: str, capsys: pytest.Ca
     message = fails(capsys, config, "--resume", "run", lines=None)
     assert "step-00000060 can't be used" in message
     assert "does not fit DecoderLm" in message
+    assert "remove" not in message
+    assert "put back the data to resume the run, or leave out --resume" in " ".join(message.split())
     message = fails(capsys, config, "--resume", "other")
     assert "was started with another config: model.d_ff: 32 -> 24" in message
 

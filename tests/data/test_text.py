@@ -69,6 +69,14 @@ def test_files_larger_than_the_share_leave_the_smallest_for_validation(tmp_path:
     assert text_of(found.valid_tokens) == "cd" * 200
 
 
+def test_a_text_that_is_too_short_names_the_fraction_that_helps(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(TEXT)
+    for fraction, part, other in ((0.5, "training", "smaller"), (0.1, "validation", "larger")):
+        length = len(TEXT) * 6 // 10
+        with pytest.raises(DataError, match=rf"{part} text .* a {other} data.validation_fraction"):
+            corpus(path=str(tmp_path / "a"), validation_fraction=fraction, context_length=length)
+
+
 def test_own_validation_path_leaves_the_training_text_whole(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(TEXT)
     (tmp_path / "b").write_text("other text")

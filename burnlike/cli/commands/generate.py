@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from burnlike._outputs import Output
-from burnlike._terminal import harmless
 from burnlike.errors import ArgumentError
 
-from ..options import add_force_option, add_repeated, add_run_options, opened, place_of
+from ..options import add_force_option, add_repeated, add_run_options, opened, place_of, show
 from .predict import write_predictions
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.chat:
         for piece in writer.write(writer.codec.encode(prompt)):
-            _show(piece)
+            show(piece)
         print()
         return 0
     messages = [] if args.system is None else [{"role": "system", "content": args.system}]
@@ -117,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         answer = ""
         for piece in writer.write(writer.codec.chat(messages)):
             answer += piece
-            _show(piece)
+            show(piece)
         print(flush=True)
         messages.append({"role": "assistant", "content": answer})
     return 0
@@ -288,7 +287,3 @@ def _messages() -> Iterator[str]:
             return
         if line.strip():
             yield line.strip()
-
-
-def _show(piece: str) -> None:
-    print(harmless(piece) if sys.stdout.isatty() else piece, end="", flush=True)

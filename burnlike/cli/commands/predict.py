@@ -7,14 +7,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from burnlike._outputs import Output
-from burnlike._terminal import harmless
 from burnlike.errors import ArgumentError, DataError, RunDirError
 
-from ..options import add_force_option, add_run_options, opened, paths_in, place_of
+from ..options import add_force_option, add_run_options, opened, paths_in, place_of, show
 
 _FILES = (".csv", ".jsonl")
 Rows = Iterable[Mapping[str, Any]]
@@ -73,7 +73,7 @@ def write_predictions(out: Output | None, rows: Rows, *, is_csv: bool = True) ->
     """
     try:
         if out is None:
-            return _write_lines(rows, is_csv=is_csv, say=lambda text: print(harmless(text), end="", flush=not is_csv))
+            return _write_lines(rows, is_csv=is_csv, say=partial(show, flush=not is_csv))
         if _is_directory(str(out)):
             with out.directory(marked=False) as folder:
                 return _write_masks(rows, folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ..._atomic import AtomicDirectory, remove_abandoned_directories, remove_directory
-from ...errors import ArgumentError, BurnlikeError, CheckpointError, RecordError
+from ...errors import ArgumentError, BurnlikeError, CheckpointError, RecordError, RecordMismatchError
 from ...module.torch_objects.wrappers import is_distributed
 from ...record import DistributedRecorder, Record, SafetensorsRecorder, verify
 from ...record.distributed.together import Together, copied_parts
@@ -156,10 +156,13 @@ class Checkpoint(NamedTuple):
 
     def damaged(self, error: BurnlikeError) -> CheckpointError:
         """The error to raise when `error` came from a record of this checkpoint: it says how to go on."""
-        return CheckpointError(
-            f"the checkpoint {self.path} can't be used: {error}; remove that directory to resume from the checkpoint "
-            "before it"
-        )
+        remedy = "remove that directory to resume from the checkpoint before it"
+        if isinstance(error, RecordMismatchError):  # so would those before it, of the same model
+            remedy = (
+                "its files may be whole, and the model another one, as data with a new class or column make it: put"
+                " back the data to resume the run, or leave out --resume to start a new one"
+            )
+        return CheckpointError(f"the checkpoint {self.path} can't be used: {error}; {remedy}")
 
 
 @contextmanager
