@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from burnlike.cli.commands import check, train
+from burnlike.cli.main import main
 from burnlike.config import Config, TransformConfig
 from burnlike.data import (
     ComposedConfig,
@@ -230,6 +231,15 @@ def test_items_that_were_left_out_are_counted_in_a_job(tmp_path: Path, capsys: p
     done = evaluate_run(load_run(tmp_path / "run"), "all", notes={})
     assert done.items == 11
     assert "cats/3.png" in done.left_out[0]
+    assert main(["predict", str(tmp_path / "run"), str(tmp_path / "photos"), "--batch-size", "1"]) == 0
+    printed = capsys.readouterr()
+    names = [line.split(",")[0].rsplit("/", 2)[1:] for line in printed.out.splitlines()[1:]]
+    places = [[kind, f"{number}.png"] for kind in ("cats", "dogs") for number in range(6)]
+    assert names == [it for it in places if it != ["cats", "3.png"]]
+    assert "left out 1 of the inputs, as in the training: item 3 " in printed.err
+    assert main(["data", str(file), "--first", "12"]) == 0
+    out = capsys.readouterr().out
+    assert "unread    1 of 12: " in out
 
 
 def test_rows_that_were_left_out_are_known_through_transforms_and_parts() -> None:

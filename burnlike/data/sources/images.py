@@ -339,12 +339,22 @@ class ImageSplits(Splits):
     images: ImageFolderDataset
 
     def describe(self) -> list[str]:
-        """The items and classes, and the sizes of the files."""
+        """The items and classes, the sizes of the files, and how many can't be read."""
         items = self.images.items[:: -(-len(self.images) // _MEASURED)]
-        sizes = sorted((image_size(path) for path, _ in items), key=lambda it: it[0] * it[1])
+        sizes: list[tuple[int, int]] = []
+        unread: list[DataError] = []
+        for path, _ in items:
+            try:
+                sizes.append(image_size(path))
+            except DataError as error:
+                unread.append(error)
+        if not sizes:
+            raise unread[0]
+        sizes.sort(key=lambda it: it[0] * it[1])
+        more = [f"unread    {len(unread)} of {len(items)}: {unread[0]}"] if unread else []
         least, middle, most = (f"{it[0]} x {it[1]}" for it in (sizes[0], sizes[len(sizes) // 2], sizes[-1]))
         read = f", read as {self.images.size[0]} x {self.images.size[1]}" if self.images.size else ""
-        return [*super().describe(), f"sizes     {least} to {most} (height x width), median {middle}{read}"]
+        return [*super().describe(), f"sizes     {least} to {most} (height x width), median {middle}{read}", *more]
 
     def examples(self, count: int) -> list[str]:
         train, lines = self.train, []
@@ -352,7 +362,11 @@ class ImageSplits(Splits):
             place = train.indices[index] if isinstance(train, SelectionDataset) else index
             path, target = self.images.items[place]
             label = self.images.classes[target] if isinstance(target, int) else str(target)
-            lines.append(f"{path}: {label}; {shown(train[index][0])}")
+            try:
+                pixels = shown(train[index][0])
+            except DataError:
+                pixels = "can't be read"
+            lines.append(f"{path}: {label}; {pixels}")
         return lines
 
 

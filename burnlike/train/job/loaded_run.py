@@ -22,7 +22,8 @@ from ..._outputs import Output
 from ..._regular_file import read_regular
 from ...config import ModuleConfig
 from ...config.overrides import Option
-from ...data import ComposedDataset, DataLoader
+from ...data import ComposedDataset
+from ...data.batching import BatchMaker, Request, bad_batch
 from ...data.sources.splits import classes_of, measured, outputs_of
 from ...errors import ArgumentError, CheckpointError, ConfigError, DataError, RunDirError, nearest
 from ...interop import load_adapter, save_adapter
@@ -372,7 +373,9 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
 
 
 @torch.no_grad()
-def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None = None) -> Iterator[dict[str, Any]]:
+def predictions(
+    run: LoadedRun, sources: Sequence[Any], batch_size: int | None = None, left_out: list[str] | None = None
+) -> Iterator[dict[str, Any]]:
     """A row for each input: its `name`, and the task's predictions; a tensor `[height, width]` is a mask.
 
     Inputs are read as the data of the training is, and changed as that of its validation is.
@@ -380,6 +383,7 @@ def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None =
     Args:
         sources: paths of files or directories, and a text stream for standard input.
         batch_size: inputs of a batch; None: that of the training.
+        left_out: gets a reason for each input that can't be read, if the training left such items out.
 
     Raises:
         DataError: an input can't be read, or a directory has none. Of files without rows there are no predictions.
@@ -399,12 +403,22 @@ def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None =
             " part `valid`, or set `transforms` anew by --set"
         )
     size = batch_size or config.training.batch_size
-    names, decode = iter(inputs.names), None
+    decode = None
     with suppress(ConfigError):  # of data without tokens, which have no text
         decode = config.data.codec(run.facts, run.directory).decode
     facts = {**run.facts, "decode": decode}
-    for batch in DataLoader(dataset, inputs.batcher, batch_size=size, device=run.device):
+    maker = BatchMaker(dataset, inputs.batcher, None, config.training.on_bad_item)
+    for start in range(0, len(dataset), size):
+        indices = [*range(start, min(start + size, len(dataset)))]
+        made_batch = maker.make(Request(0, start // size, indices), run.device)
+        skipped = dict(made_batch.skipped)
+        if left_out is not None:
+            left_out += skipped.values()
+        if len(skipped) == len(indices):
+            continue
+        if made_batch.error:
+            raise bad_batch(made_batch) from made_batch.cause
         with autocast(run.device, config.training.precision):
-            rows = run.task.predict(run.model, batch, facts)
-        for row in rows:
-            yield {"name": next(names), **row}
+            rows = run.task.predict(run.model, made_batch.batch, facts)
+        for index, row in zip((it for it in indices if it not in skipped), rows, strict=True):
+            yield {"name": inputs.names[index], **row}

@@ -68,6 +68,14 @@ def test_ids_constants_sentences_and_texts_that_are_rare_are_left_out():
     assert job_of(text, "y")["data"]["exclude"] == ["id", "code", "one", "note", "city"]
 
 
+def test_numbers_with_separators_or_a_unit_are_no_names_of_rows():
+    text = rows("amount,pct,code,y", lambda it: f'"{it + 1},{it * 7 + 100}.50",{it}.5%,K{it:04d},{it % 2}')
+    assert job_of(text, "y")["data"]["exclude"] == ["amount", "pct", "code"]
+    job = Path("data.yaml").read_text()
+    assert "amount has numbers written as 1,100.50; write plain ones" in job
+    assert "code names the rows" in job
+
+
 def test_a_gap_becomes_a_feature_and_a_row_without_a_target_is_dropped():
     text = rows(
         "x,k,y", lambda it: f"{'' if it == 3 else it},{'' if it == 4 else 'ab'[it % 2]},{'' if it == 5 else it % 2}"
