@@ -69,7 +69,7 @@ def test_ids_constants_sentences_and_texts_that_are_rare_are_left_out():
 
 
 def test_numbers_with_separators_or_a_unit_are_no_names_of_rows():
-    text = rows("amount,pct,code,y", lambda it: f'"{it + 1},{it * 7 + 100}.50",{it}.5%,K{it:04d},{it % 2}')
+    text = rows("amount,pct,code,x,y", lambda it: f'"{it + 1},{it * 7 + 100}.50",{it}.5%,K{it:04d},{it % 9},{it % 2}')
     assert job_of(text, "y")["data"]["exclude"] == ["amount", "pct", "code"]
     job = Path("data.yaml").read_text()
     assert "amount has numbers written as 1,100.50; write plain ones" in job
