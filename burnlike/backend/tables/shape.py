@@ -341,12 +341,12 @@ class _Scatter(Function):
 def _other_factors(values: Tensor, dim: int, indices: Tensor, like: Tensor) -> Tensor:
     """For each value the product of the others that are scattered to its element of a tensor; 1 where it is alone."""
     is_zero = (values == 0).to(values.dtype)
-    own = values + is_zero
-    products = torch.scatter_reduce(torch.ones_like(like), dim, indices, own, "prod")
+    factors = values + is_zero
+    products = torch.scatter_reduce(torch.ones_like(like), dim, indices, factors, "prod")
     counts = torch.zeros_like(like).scatter_add(dim, indices, torch.ones_like(values))
     zeros = torch.zeros_like(like).scatter_add(dim, indices, is_zero)
     has_zero, is_alone = (torch.gather(it, dim, indices) for it in (zeros, counts))
-    others = torch.where(has_zero - is_zero > 0, 0.0, torch.gather(products, dim, indices) / own)
+    others = torch.where(has_zero - is_zero > 0, 0.0, torch.gather(products, dim, indices) / factors)
     return torch.where(is_alone == 1, 1.0, others)
 
 
