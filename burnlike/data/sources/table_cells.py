@@ -19,6 +19,9 @@ from .rows import NO_TEXT, Row, RowFile, delimiter_hint, lone_surrogate
 LARGEST = 3.4028234663852886e38
 """Of float32."""
 
+EXACT = 2**24
+"""Up to this float32 has every whole number."""
+
 LEFT_OUT = "; to leave such rows out say data.columns.{}: {{missing: drop}}"
 """What messages say of a target that is missing."""
 

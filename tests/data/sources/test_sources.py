@@ -259,6 +259,10 @@ def test_missing_values_of_hugging_faces_data_are_named(tmp_path: Path) -> None:
         "list": [[1, 2], [1, None], [3, 4]],
         "truth": [True, None, False],
     }
+    wide = HuggingFaceDataset(datasets.Dataset.from_dict({"x": [[0.5], [1e300]]}), ["x"])
+    assert wide[0]["x"].tolist() == [0.5]
+    with pytest.raises(DataError, match=r"row 1, column 'x': expected a number up to 3.4e\+38"):
+        _ = wide[1]
     datasets.Dataset.from_dict(columns).save_to_disk(str(tmp_path))
     for name in columns:
         data = HuggingFaceConfig(path=str(tmp_path), columns=(name,)).init().train.dataset
