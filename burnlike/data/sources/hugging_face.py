@@ -44,6 +44,13 @@ class HuggingFaceDataset(Fingerprinted):
         self.dataset = dataset.with_format("torch", columns=self.columns or None)
         self.fingerprint = fingerprint
 
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of the classes, where the second of two columns, or else `labels`, is a ClassLabel."""
+        features = self.dataset.features
+        name = self.columns[1] if len(self.columns) == 2 else "labels"
+        return list(features[name].names) if type(features.get(name)).__name__ == "ClassLabel" else None
+
     def __len__(self) -> int:
         return len(self.dataset)
 

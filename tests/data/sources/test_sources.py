@@ -19,6 +19,7 @@ from burnlike.data import (
     HuggingFaceDataset,
     ImageFolderConfig,
     JsonLinesConfig,
+    MixUpConfig,
     ShuffledConfig,
     TokensConfig,
     transformed,
@@ -281,6 +282,9 @@ def test_images_of_hugging_faces_data_are_in_0_to_1(tmp_path: Path) -> None:
         rows.save_to_disk(str(tmp_path / kind))
     data = HuggingFaceConfig(path=str(tmp_path / "uint8"), columns=("image", "label")).init().train.dataset
     assert [data[index][0].unique().item() for index in range(3)] == pytest.approx([0, 0.2, 1])
+    splits = HuggingFaceConfig(path=str(tmp_path / "uint8"), columns=("image", "label")).init()
+    mixed = transformed(splits, [MixUpConfig()])
+    assert next(iter(DataLoader(mixed.train, batch_size=2)))[1].shape == (2, 2)  # shares of both classes
     deep = HuggingFaceConfig(path=str(tmp_path / "uint16"), columns=("image", "label")).init().train.dataset
     with pytest.raises(DataError, match="row 1, column 'image': expected an image of 8 bits a channel"):
         deep[1]
