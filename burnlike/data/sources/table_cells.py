@@ -76,6 +76,26 @@ def parsed_number(raw: Any, decimal: str = ".") -> float | None:
         return None
 
 
+_PLAIN = frozenset((str, int, float, bool, Decimal))
+
+
+def plain_numbers(
+    rows: Sequence[tuple[int, Row]], name: str, decimal: str, absent: Collection[str] = ()
+) -> list[float] | None:
+    """The numbers of a column, read at once; None if a cell has none, and is to be looked at by itself."""
+    cells: list[Any] = [row.get(name) for _, row in rows]
+    texts = [raw for raw in cells if type(raw) is str]
+    if not _PLAIN.issuperset(map(type, cells)) or (texts and (decimal != "." or "_" in "".join(texts))):
+        return None
+    if absent and not {*absent}.isdisjoint(map(str.strip, texts)):
+        return None
+    try:
+        numbers = [*map(float, cells)]
+    except (ValueError, OverflowError):
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
+
+
 def number_of(file: RowFile, line: int, row: Row, name: str, decimal: str = ".", *, is_target: bool = False) -> float:
     """The finite number of a cell."""
     raw = cell(file, line, row, name)

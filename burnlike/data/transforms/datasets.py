@@ -91,11 +91,10 @@ class SelectionDataset(OfOne, Generic[Item]):
                     f" {len(indices)}"
                 )
             indices = [index for index, is_taken in enumerate(indices) if is_taken]
-        wrong = next((index for index in indices if not 0 <= index < len(dataset)), None)
+        count = len(dataset)
+        wrong = next((index for index in indices if not 0 <= index < count), None)
         if wrong is not None:
-            raise ArgumentError(
-                f"Selection: expected indices in 0..{len(dataset) - 1}, those of the dataset, got {wrong}"
-            )
+            raise ArgumentError(f"Selection: expected indices in 0..{count - 1}, those of the dataset, got {wrong}")
         self.dataset = dataset
         self.indices = indices
 
