@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader as TorchLoader
 
-from ..errors import BatchSizeError, DataError
+from ..errors import ArgumentError, BatchSizeError, DataError
 from .batching import MEND, BatchMaker, Made, OnBadItem, Request, bad_batch, copied_ahead, end_with_parent, to_device
 from .dataset import Batcher, Dataset, name_of_data
 
@@ -217,7 +217,8 @@ class DataLoader(Generic[Item, Batch]):
 
         Raises:
             DataError: there are no items, or with drop_last not enough for a batch; or items to balance have no class.
-            ValueError: a number is out of range.
+            ValueError: a number is out of range, or an option has no such value.
+            ArgumentError: the batcher has no `batch`.
         """
         if len(dataset) == 0:
             raise DataError("expected a dataset with at least one item, got an empty one")
@@ -227,6 +228,14 @@ class DataLoader(Generic[Item, Batch]):
         for name, value in {**counts, "num_workers": num_workers}.items():
             if value is not None and value < (least := int(name in counts)):
                 raise ValueError(f"expected {name} >= {least}, got {value}")
+        for name, value, kind in (("on_bad_item", on_bad_item, OnBadItem), ("sampling", sampling, Sampling)):
+            if value not in get_args(kind):
+                raise ValueError(f"expected {name} to be {' or '.join(map(repr, get_args(kind)))}, got {value!r}")
+        if batcher is not None and not callable(getattr(batcher, "batch", None)):
+            raise ArgumentError(
+                "expected a batcher with a method batch(items, device), or none for torch's default_collate, got"
+                f" {getattr(batcher, '__name__', type(batcher).__name__)}; a function of items belongs in such a method"
+            )
         if not 0 <= rank < world_size:
             raise ValueError(f"expected rank in 0..{world_size - 1}, got {rank}")
         self.dataset = dataset
@@ -349,6 +358,11 @@ class DataLoader(Generic[Item, Batch]):
             BatchSizeError: an optimizer step of the loader that saved it takes another number of items.
             DataError: it was saved by a loader with other batches; the position is as before.
         """
+        missing = [name for name in ("epoch", "position", "batch_size", "steps_per_epoch") if name not in state]
+        if missing:
+            raise DataError(
+                f"expected a position that state_dict() of a DataLoader gave, got one without {', '.join(missing)}"
+            )
         times, own_times = int(state.get("accumulation_steps", self.accumulation_steps)), self.accumulation_steps
         before, now = by_steps({"sampling": "all", **state}, times), by_steps(self._identity(), own_times)
         if before["batch_size"] != now["batch_size"]:

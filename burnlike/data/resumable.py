@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch.utils.data import BatchSampler, DataLoader as TorchLoader, IterableDataset, RandomSampler, SequentialSampler
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, DataError
 from .batching import BatchMaker, Request, bad_batch, to_device
 from .dataset import Batcher
 from .loader import PREFETCHED_PER_WORKER, DataLoader
@@ -61,8 +61,10 @@ class Resumable(Generic[Batch]):
             ArgumentError: what the loader does can't be repeated, or not from the middle.
         """
         self._is_divided = isinstance(loader, DataLoader) or world_size is not None
+        self._shuffle: dict[str, bool] = {}  # of burnlike's own loader the seed says it
         if not isinstance(loader, DataLoader):
             loader = _of_torch(loader, seed, *_ranks(rank, world_size))
+            self._shuffle = {"shuffle": not hasattr(loader.dataset, "order_of_pass")}
         self.loader = loader
         self.dataset = _Batched(loader)
         self.drop_last = loader.drop_last
@@ -113,14 +115,21 @@ class Resumable(Generic[Batch]):
 
     def state_dict(self) -> dict[str, Any]:
         """The position, and what it is a position in; plain values."""
-        return self.loader.state_dict()
+        return {**self.loader.state_dict(), **self._shuffle}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to a saved position.
 
         Raises:
-            DataError: it is one of other data, or of batches with another number of items in all processes together.
+            DataError: it is one of other data, or of batches in another order, or with another number of items in all
+                processes together.
         """
+        for name, value in self._shuffle.items():
+            if state.get(name, value) != value:
+                raise DataError(
+                    f"the saved loader position is one of other batches: {name} was {state[name]}, is {value} now; make"
+                    f" torch's DataLoader with {name}={state[name]}"
+                )
         self.loader.load_state_dict(state)
 
 
@@ -255,6 +264,11 @@ def _unprovable(loader: Any) -> Iterator[tuple[str, str]]:
     elif type(sampler) is not SequentialSampler:
         kind = type(sampler).__name__
         yield f"the sampler {kind}", "give shuffle=True or False; Resumable(rank, world_size) divides between processes"
+    elif len(sampler) != len(dataset):
+        yield (
+            f"a SequentialSampler of {len(sampler)} items beside {len(dataset)} of the data set",
+            "give shuffle=False, and a data set of the items: torch.utils.data.Subset(dataset, indices)",
+        )
     if loader.worker_init_fn is not None:
         yield "a worker_init_fn", "leave it out: what a data set draws depends on seed, epoch and batch only"
     for attribute, value in getattr(dataset, "__dict__", {}).items():

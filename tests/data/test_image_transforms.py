@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from PIL import Image
@@ -272,6 +273,12 @@ def test_shuffled_has_every_item_once_in_an_order_of_its_seed() -> None:
     assert len({tuple(first), tuple(other), tuple(range(10))}) == 3
 
 
+@pytest.mark.parametrize("mask_of", [torch.tensor, numpy.array, list], ids=["torch", "numpy", "list"])
+def test_a_mask_selects_the_items_for_which_it_is_true(mask_of: Any) -> None:
+    mask = mask_of([index % 3 == 0 for index in range(10)])
+    assert list(SelectionDataset(TEN, mask)) == torch.arange(10)[torch.as_tensor(mask)].tolist() == [0, 3, 6, 9]
+
+
 def test_sampler_without_replacement_takes_each_before_any_again() -> None:
     items = list(SamplerDataset(TEN, 25, seed=3))
     assert sorted(items[:10]) == sorted(items[10:20]) == list(range(10))
@@ -308,6 +315,8 @@ def test_composed() -> None:
     [
         lambda: SelectionDataset(TEN, [10]),
         lambda: SelectionDataset(TEN, [-1]),
+        lambda: SelectionDataset(TEN, torch.ones(9, dtype=torch.bool)),
+        lambda: SelectionDataset(TEN, [True, False]),
         lambda: SamplerDataset(TEN),
         lambda: SamplerDataset(TEN, 3, ratio=0.5),
         lambda: SamplerDataset(TEN, -1),

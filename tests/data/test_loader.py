@@ -25,7 +25,7 @@ from burnlike.data import (
     TokenWindows,
 )
 from burnlike.data.batching import Made, copied_ahead, to_device
-from burnlike.errors import DataError
+from burnlike.errors import ArgumentError, DataError
 
 
 class Stack:
@@ -148,6 +148,8 @@ def test_position_that_does_not_exist_is_refused(position: int) -> None:
     of = loader()
     with pytest.raises(DataError, match="does not exist"):
         of.load_state_dict({**of.state_dict(), "position": position})
+    with pytest.raises(DataError, match=r"a position that state_dict\(\) .* without epoch, position"):
+        of.load_state_dict({})
 
 
 def test_rewind_goes_back_to_the_beginning() -> None:
@@ -196,6 +198,11 @@ def test_a_batcher_that_fails_names_the_items(workers: int) -> None:
     message = "items 0, 1 of the data make no batch: RuntimeError: stack expects.*A batch is of items of one shape"
     with pytest.raises(DataError, match=re.compile(message, re.DOTALL)):
         list(of)
+
+
+def test_a_function_is_no_batcher() -> None:
+    with pytest.raises(ArgumentError, match=r"expected a batcher with a method batch\(items, device\), .*, got flat"):
+        DataLoader(InMemDataset([1, 2]), flat, batch_size=2)
 
 
 class Dies(InMemDataset):
@@ -280,7 +287,8 @@ def test_wrong_ranks_are_refused(options: dict) -> None:
 def test_empty_dataset_and_numbers_out_of_range_are_refused() -> None:
     with pytest.raises(DataError, match="at least one item"):
         loader(0)
-    for options in ({"batch_size": 0}, {"steps_per_epoch": 0}, {"num_workers": -1}):
+    wrong = [{"batch_size": 0}, {"steps_per_epoch": 0}, {"num_workers": -1}, {"on_bad_item": "drop"}, {"sampling": "a"}]
+    for options in wrong:
         with pytest.raises(ValueError, match=next(iter(options))):
             loader(**options)
 

@@ -129,6 +129,7 @@ DATA = [*range(10)]
         (lambda: DataLoader(DATA, sampler=DistributedSampler(DATA, 2, 0)), r"DistributedSampler.*rank, world_size"),
         (lambda: DataLoader(DATA, sampler=RandomSampler(DATA, replacement=True)), "replacement"),
         (lambda: DataLoader(DATA, sampler=RandomSampler(DATA, num_samples=3)), "num_samples"),
+        (lambda: DataLoader(DATA, sampler=SequentialSampler(range(3))), "a SequentialSampler of 3 items beside 10"),
         (lambda: DataLoader(DATA, batch_sampler=Sampler(SequentialSampler(DATA), 2, True)), r"batch_sampler .*Sampler"),
         (lambda: DataLoader(DATA, batch_size=None), "batch_sampler of its own"),
         (lambda: DataLoader(DATA, num_workers=1, worker_init_fn=print), "worker_init_fn"),
@@ -149,6 +150,8 @@ def test_a_position_of_other_batches_is_refused() -> None:
     state = wrapped().state_dict()
     with pytest.raises(BurnlikeError, match="other batches"):
         wrapped(batch_size=5).load_state_dict(state)
+    with pytest.raises(BurnlikeError, match="other batches: shuffle was True, is False now"):
+        wrapped(shuffle=False).load_state_dict(state)
 
 
 @pytest.mark.slow

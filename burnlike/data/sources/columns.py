@@ -12,7 +12,7 @@ from torch import Tensor
 from ...errors import DataError, nearest
 from .configs import ColumnConfig, TableConfig
 from .rows import Row, RowFile
-from .table_cells import LEFT_OUT, cell, class_text, is_missing, number_of, order, shown, truth_of
+from .table_cells import LEFT_OUT, cell, class_text, is_missing, number_of, order, plain_numbers, shown, truth_of
 
 _MOST_CATEGORIES = 4096
 _MANY, _ID_SHARE = 100, 0.9
@@ -124,6 +124,10 @@ class Column:
 
     def read(self, part: Rows) -> Tensor:
         """`[n, parts]` float64, NaN where a value is missing; of a category its number, -1 for an unknown one."""
+        if self.rule.kind == "number":
+            numbers = plain_numbers(part.rows, self.name, self._decimal, self._absent)
+            if numbers is not None:
+                return torch.tensor(numbers, dtype=torch.float64)[:, None]
         readers: dict[str, Callable[[RowFile, int, Row], Sequence[float]]] = {
             "number": lambda *at: [self._number(*at)],
             "boolean": lambda *at: [self._truth(*at)],
@@ -351,7 +355,9 @@ class Targets(NamedTuple):
         return torch.zeros(shape, dtype=torch.float32)
 
     def _numbers(self, part: Rows, name: str) -> Tensor:
-        values = [number_of(part.file, *row, name, self.decimal, is_target=True) for row in part.rows]
+        values = plain_numbers(part.rows, name, self.decimal)
+        if values is None:
+            values = [number_of(part.file, *row, name, self.decimal, is_target=True) for row in part.rows]
         return torch.tensor(values, dtype=torch.float64)
 
     def _labels(self, parts: Sequence[Rows], known_classes: Sequence[str] | None) -> tuple[list[str], list[Tensor]]:

@@ -12,13 +12,14 @@ from ...errors import DataError, nearest
 from ..dataset import FileFingerprint, Fingerprint, Fingerprinted
 from .configs import HuggingFaceConfig
 from .splits import Splits, existing, named_parts, split
+from .table_cells import LARGEST
 
 
 class HuggingFaceDataset(Fingerprinted):
     """Rows of a `datasets.Dataset`, with tensors for numbers and for images, which are in 0..1.
 
-    Items are mappings of the columns, or with two chosen columns pairs. A value that is missing, or an image that has
-    not 8 bits a channel, is a DataError.
+    Items are mappings of the columns, or with two chosen columns pairs. A value that is missing or larger than float32
+    holds, or an image that has not 8 bits a channel, is a DataError.
     """
 
     draws = False
@@ -43,6 +44,13 @@ class HuggingFaceDataset(Fingerprinted):
         self.dataset = dataset.with_format("torch", columns=self.columns or None)
         self.fingerprint = fingerprint
 
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of the classes, where the second of two columns, or else `labels`, is a ClassLabel."""
+        features = self.dataset.features
+        name = self.columns[1] if len(self.columns) == 2 else "labels"
+        return list(features[name].names) if type(features.get(name)).__name__ == "ClassLabel" else None
+
     def __len__(self) -> int:
         return len(self.dataset)
 
@@ -53,6 +61,11 @@ class HuggingFaceDataset(Fingerprinted):
             is_tensor = isinstance(value, torch.Tensor)
             if value is None or (is_tensor and value.isnan().any()):
                 raise DataError(f"row {index}, column '{name}': expected a value, got none, or NaN")
+            if is_tensor and value.is_floating_point() and value.isinf().any():
+                raise DataError(
+                    f"row {index}, column '{name}': expected a number up to {LARGEST:.3g}, the largest of float32, got"
+                    " a larger one, or infinity"
+                )
             if name in self.images:
                 if not is_tensor or value.dtype != torch.uint8:
                     got = value.dtype if is_tensor else type(value).__name__

@@ -125,6 +125,20 @@ def columns_with_keys(schema: Any) -> list[str]:
     return [it.name for it in schema if has_keys(it.type)]
 
 
+def python_type(kind: Any) -> Any:
+    """The type of the values of an Arrow type, or of the numbers in its lists; None of dates, structs and the like."""
+    import pyarrow.types as types
+
+    kinds = ((bool, types.is_boolean), (int, types.is_integer), (float, types.is_floating))
+    is_list = False
+    while types.is_nested(kind) and hasattr(kind, "value_type"):
+        is_list, kind = True, kind.value_type
+    kind = getattr(kind, "value_type", kind)  # of a dictionary
+    if types.is_string(kind) or types.is_large_string(kind):
+        return None if is_list else str
+    return next((it for it, fits in kinds if fits(kind)), None)
+
+
 def without_added_nulls(row: Mapping[str, Any], with_keys: Sequence[str]) -> Mapping[str, Any]:
     """A row without the keys of its structs that are null: Arrow gives each struct the keys of all others."""
     return {**row, **{name: _without_nulls(row[name]) for name in with_keys}} if with_keys else row

@@ -272,6 +272,8 @@ def lone_surrogate(value: Any) -> str | None:
     It is no text that UTF-8 can write, or a tokenizer read.
     """
     if isinstance(value, str):
+        if value.isascii():
+            return None
         try:
             value.encode()
         except UnicodeEncodeError:

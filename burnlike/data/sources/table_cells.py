@@ -19,6 +19,9 @@ from .rows import NO_TEXT, Row, RowFile, delimiter_hint, lone_surrogate
 LARGEST = 3.4028234663852886e38
 """Of float32."""
 
+EXACT = 2**24
+"""Up to this float32 has every whole number."""
+
 LEFT_OUT = "; to leave such rows out say data.columns.{}: {{missing: drop}}"
 """What messages say of a target that is missing."""
 
@@ -71,6 +74,26 @@ def parsed_number(raw: Any, decimal: str = ".") -> float | None:
         return float(text) if "_" not in text else None  # 1_000 is a number for Python alone
     except ValueError:
         return None
+
+
+_PLAIN = frozenset((str, int, float, bool, Decimal))
+
+
+def plain_numbers(
+    rows: Sequence[tuple[int, Row]], name: str, decimal: str, absent: Collection[str] = ()
+) -> list[float] | None:
+    """The numbers of a column, read at once; None if a cell has none, and is to be looked at by itself."""
+    cells: list[Any] = [row.get(name) for _, row in rows]
+    texts = [raw for raw in cells if type(raw) is str]
+    if not _PLAIN.issuperset(map(type, cells)) or (texts and (decimal != "." or "_" in "".join(texts))):
+        return None
+    if absent and not {*absent}.isdisjoint(map(str.strip, texts)):
+        return None
+    try:
+        numbers = [*map(float, cells)]
+    except (ValueError, OverflowError):
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
 
 
 def number_of(file: RowFile, line: int, row: Row, name: str, decimal: str = ".", *, is_target: bool = False) -> float:

@@ -26,6 +26,7 @@ from .configs import ColumnConfig, TableConfig, TableSplitConfig, dialect_in, ta
 from .rows import KINDS, dialect_of, stream_rows
 from .splits import Splits, Unlabeled, drawn, existing
 from .table_cells import (
+    EXACT,
     LARGEST,
     KindGuess,
     cell,
@@ -336,10 +337,6 @@ def _commented(line: str, comment: str) -> str:
     return f"{line}  # {comment}" if comment else line
 
 
-_EXACT = 2**24
-"""Up to this float32 has every whole number."""
-
-
 class Table(Splits):
     """Rows as numbers: `(features [n, columns] float32, targets)`; classes become 0, 1 and so on.
 
@@ -526,13 +523,13 @@ def _float32(name: str, table: Rows, exact: Tensor, raw: Tensor | None) -> Tenso
     if raw is None:
         return rounded
     shown_as = raw.float()
-    for place in ((raw.abs() > _EXACT) | ((shown_as == 0) & (raw != 0))).nonzero().flatten().tolist():
+    for place in ((raw.abs() > EXACT) | ((shown_as == 0) & (raw != 0))).nonzero().flatten().tolist():
         line, row = table.rows[place]
         got = int(shown_as[place].item())
         if Decimal(str(row[name]).replace(",", ".")) != got:
             warnings.warn(
                 f"{table.file.place(line, name)}: '{name}': {shown(row[name])} becomes {got}: tables are float32, of"
-                f" about 7 digits, with whole numbers up to {_EXACT:,}. Subtract or divide, standardize the column, or"
+                f" about 7 digits, with whole numbers up to {EXACT:,}. Subtract or divide, standardize the column, or"
                 " leave it out by data.exclude",
                 stacklevel=2,
             )

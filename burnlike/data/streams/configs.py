@@ -63,7 +63,8 @@ class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
 
     Text becomes tokens once, before the first step, in `~/.cache/burnlike`. Batches are `[n, context_length + 1]`
     int64; with `packing`, mappings of `input_ids`, `labels` and `position_ids`, `[n, context_length]` each; with `chat`
-    those of `type: Chat`; with `columns`, mappings of the columns, or pairs of two.
+    those of `type: Chat`; with `columns`, mappings of the columns, or pairs of two, each of one type in all batches:
+    that of Parquet's schema, or of the first 1,024 lines.
 
     Attributes:
         sources: where the shards are.

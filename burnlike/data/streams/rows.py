@@ -5,8 +5,8 @@ import math
 import zlib
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,8 @@ from torch.utils.data import default_collate
 from ..._regular_file import open_regular
 from ...errors import DataError, nearest
 from ..configs import NO_TARGET
-from ..sources.parquet import group_sizes, parquet_file, parquet_rows, read_group
+from ..sources.parquet import group_sizes, parquet_file, parquet_rows, python_type, read_group
+from ..sources.table_cells import EXACT, LARGEST, shown
 from ..sources.tokens import expect_known
 from .files import OpenFiles, Shard
 
@@ -108,25 +109,94 @@ _COUNTED_BYTES = 2**20
 _VERSION = 2
 
 
+class ColumnType(NamedTuple):
+    """The type of the values of a column, or of what its lists have: the same in each batch.
+
+    Attributes:
+        name: in messages.
+        types: of Python, that values may have.
+        dtype: of the tensors; None of text.
+    """
+
+    name: str
+    types: frozenset[type]
+    dtype: torch.dtype | None
+
+    def problem(self, value: Any) -> str:
+        """The reason why a value does not fit; empty where it does."""
+        leaves = [value] if self.dtype is None else _leaves(value)
+        if not self.types.issuperset(map(type, leaves)):
+            wrong = next(it for it in leaves if type(it) not in self.types)
+            return (
+                f"expected {self.name}, the type of the column in the first {_LINES_OF_BLOCK:,} lines, or in the schema"
+                f" of Parquet, got {shown(wrong)}; Parquet keeps one type for each column"
+            )
+        if self.dtype is not torch.float32 or max(map(abs, leaves), default=0) <= EXACT:
+            return ""
+        for number in leaves:
+            if _INFINITE <= abs(number) < math.inf:
+                return f"expected a number up to {LARGEST:.3g}, the largest of float32, got {shown(number)}"
+            if type(number) is int and torch.tensor(float(number), dtype=torch.float32).item() != number:
+                return (
+                    f"expected whole numbers up to {EXACT:,}, as the column has fractions and is float32, got {number};"
+                    " subtract or divide, or write ids to a column of their own"
+                )
+        return ""
+
+
+_INFINITE = 2.0**128 - 2.0**103
+"""From this on float32 rounds to infinity."""
+
+_TEXT = ColumnType("text", frozenset({str}), None)
+_INTS = ColumnType("whole numbers", frozenset({int}), torch.int64)
+_FLOATS = ColumnType("numbers", frozenset({int, float}), torch.float32)
+_BY_TYPE = {str: _TEXT, bool: ColumnType("truth values", frozenset({bool}), torch.bool), int: _INTS, float: _FLOATS}
+
+
+def _leaves(value: Any) -> list[Any]:
+    """The values in lists of lists; of anything else itself."""
+    leaves = value if isinstance(value, list) else [value]
+    while list in map(type, leaves):
+        leaves = [leaf for it in leaves for leaf in (it if type(it) is list else [it])]
+    return leaves
+
+
+def _type_of(value: Any) -> ColumnType | None:
+    types = {*map(type, _leaves(value))}
+    column_type = _FLOATS if types == {int, float} else _BY_TYPE.get(types.pop()) if len(types) == 1 else None
+    return None if column_type is _TEXT and not isinstance(value, str) else column_type
+
+
 class RowSource:
     """Rows of several shards by index: mappings of the columns, or with two chosen columns pairs."""
 
-    def __init__(self, shards: Sequence[Shard], columns: Sequence[str], window_bytes: int) -> None:
-        """Index the shards; a DataError if one can't be read."""
+    def __init__(
+        self, shards: Sequence[Shard], columns: Sequence[str], window_bytes: int, types: dict[str, ColumnType]
+    ) -> None:
+        """Index the shards; a DataError if one can't be read.
+
+        Args:
+            types: of the columns, one mapping for all sources, which adds what its own rows say.
+        """
         self.columns = tuple(columns)
+        self.types = types
         self.vocab_size: int | None = None  # rows have no tokens
         opened = OpenFiles()
         self._groups = _Groups(window_bytes)
         self._shards = [
-            _ParquetRows(shard, self.columns, self._groups)
+            _ParquetRows(shard, self.columns, types, self._groups)
             if shard.kind == "parquet"
-            else _JsonRows(shard, self.columns, opened)
+            else _JsonRows(shard, self.columns, types, opened)
             for shard in shards
         ]
         self._shards = [shard for shard in self._shards if len(shard)]
         self._ends = [*accumulate(map(len, self._shards))]
         if not self._shards:
             raise DataError(f"{shards[0].path.parent}: expected shards with rows, got {len(shards)} without any")
+        lines = (row for it in shards if it.kind != "parquet" for _, row in values_of(it, self.columns))
+        for row in islice(lines, _LINES_OF_BLOCK):
+            for name in self.columns:
+                _add_type(types, name, None if isinstance(row, Damaged) else _type_of(row[name]))
 
     def __len__(self) -> int:
         return self._ends[-1]
@@ -147,46 +217,53 @@ class RowSource:
 
     def item(self, row: Any) -> Any:
         """A row with tensors for numbers and for lists of them."""
-        numbers = float | bool | int | list
-        return self._pair({name: torch.tensor(it) if isinstance(it, numbers) else it for name, it in row.items()})
+        return self._pair({name: self._column(name, [it])[0] if name in self.types else it for name, it in row.items()})
 
     def collate(self, rows: Sequence[Any]) -> Any:
         """A batch of rows: numbers as a tensor for each column, text as lists."""
-        return self._pair({name: _column(name, [row[name] for row in rows]) for name in rows[0]})
+        return self._pair({name: self._column(name, [row[name] for row in rows]) for name in rows[0]})
 
     def _pair(self, row: dict[str, Any]) -> Any:
         return tuple(row[column] for column in self.columns) if len(self.columns) == 2 else row
 
+    def _column(self, name: str, values: list[Any]) -> Any:
+        if name not in self.types:
+            raise DataError(f"column '{name}': expected text, numbers or lists of numbers, got {shown(values[0])}")
+        if self.types[name].dtype is None:
+            return values
+        try:
+            return torch.tensor(values, dtype=self.types[name].dtype)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise DataError(f"column '{name}': expected numbers, or lists of numbers of one length: {error}") from error
 
-def _column(name: str, values: list[Any]) -> Any:
-    if isinstance(values[0], str):
-        return values
-    try:
-        return torch.tensor(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"column '{name}': expected numbers, or lists of numbers of one length: {error}") from error
+
+def _add_type(types: dict[str, ColumnType], name: str, added: ColumnType | None) -> None:
+    """Add the type that values have, if none is known; whole numbers become numbers where others have fractions."""
+    if added is not None and (name not in types or (types[name] is _INTS and added is _FLOATS)):
+        types[name] = added
 
 
-def _chosen(row: Any, columns: Sequence[str], place: str) -> Any:
-    """The columns of a row, each of which has a value."""
+def _problem(row: Any, columns: Sequence[str], types: Mapping[str, ColumnType]) -> str:
+    """The reason why a row can't be used; empty where each column has a value of its type."""
     if isinstance(row, Damaged):
-        raise DataError(f"{place}: {row.message}")
+        return row.message
     for name in columns:
-        if row[name] is None:
-            raise DataError(f"{place}: '{name}': expected a value, got none")
-    return {name: row[name] for name in columns}
+        problem = types[name].problem(row[name]) if name in types and row[name] is not None else ""
+        if row[name] is None or problem:
+            return f"'{name}': {problem or 'expected a value, got none'}"
+    return ""
 
 
 class _JsonRows:
     """JSON lines by the places of their beginnings, which are found once and kept in the cache."""
 
-    def __init__(self, shard: Shard, columns: Sequence[str], opened: OpenFiles) -> None:
+    def __init__(self, shard: Shard, columns: Sequence[str], types: dict[str, ColumnType], opened: OpenFiles) -> None:
         if shard.path.suffix == ".gz":
             raise DataError(
                 f"{shard.path}: a compressed file has no places to go to: unpack it first (gunzip '{shard.path}'), or"
                 " write Parquet. Text that becomes tokens may be compressed"
             )
-        self._shard, self._columns, self._open = shard, columns, opened
+        self._shard, self._columns, self._types, self._open = shard, columns, types, opened
         directory = shard.made("lines", _VERSION, lambda it: _write_lines(it, shard))
         assert directory is not None  # it was waited for
         self._index = directory / "places"
@@ -208,8 +285,8 @@ class _JsonRows:
         places = memoryview(self._open.read(self._index, index * 8, 16)).cast("q")
         line = self._open.read(self._shard.path, places[0], places[1] - places[0], self._shard.status)
         row = object_of(line, self._columns)
-        if isinstance(row, Damaged) or any(row[column] is None for column in self._columns):
-            row = _chosen(row, self._columns, f"{self._shard.path}:{self._line(places[0])}")
+        if problem := _problem(row, self._columns, self._types):
+            raise DataError(f"{self._shard.path}:{self._line(places[0])}: {problem}")
         return {name: row[name] for name in self._columns}
 
     def _line(self, place: int) -> int:
@@ -243,10 +320,13 @@ def _write_lines(directory: Path, shard: Shard) -> None:
 class _ParquetRows:
     """Rows of a Parquet file, read by row groups."""
 
-    def __init__(self, shard: Shard, columns: Sequence[str], groups: "_Groups") -> None:
+    def __init__(self, shard: Shard, columns: Sequence[str], types: dict[str, ColumnType], groups: "_Groups") -> None:
         file = parquet_file(shard.path)
         known_columns(shard.path, file, columns)
-        self._shard, self._columns, self._read = shard, columns, groups
+        self._shard, self._columns, self._types, self._read = shard, columns, types, groups
+        for name, kind in zip(file.schema_arrow.names, file.schema_arrow.types, strict=True):
+            if name in columns:
+                _add_type(types, name, _BY_TYPE.get(python_type(kind)))
         sizes = group_sizes(shard.path, file, columns)
         self._sizes, self._costs = [rows for rows, _ in sizes], [cost for _, cost in sizes]
         self._ends = [*accumulate(self._sizes)]
@@ -261,8 +341,10 @@ class _ParquetRows:
 
     def read(self, indices: Sequence[int]) -> list[Any]:
         rows = gathered(indices, self._ends, self._of_group)
-        places = (f"{self._shard.path}: row {index + 1}" for index in indices)
-        return [_chosen(row, self._columns, place) for row, place in zip(rows, places, strict=True)]
+        for index, row in zip(indices, rows, strict=True):
+            if problem := _problem(row, self._columns, self._types):
+                raise DataError(f"{self._shard.path}: row {index + 1}: {problem}")
+        return [{name: row[name] for name in self._columns} for row in rows]
 
     def _of_group(self, group: int, inside: list[int]) -> list[Any]:
         return self._read.table(self._shard, group, self._columns).take(inside).to_pylist()

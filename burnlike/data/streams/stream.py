@@ -31,7 +31,7 @@ from ..sources.tokens import mapped
 from .configs import StreamConfig
 from .files import Known, Shard, shards_of
 from .parts import Part, StreamDataset
-from .rows import BEGINS, COUNTS, PADS, Damaged, Documents, Numbers, RowSource, WindowSource, values_of
+from .rows import BEGINS, COUNTS, PADS, ColumnType, Damaged, Documents, Numbers, RowSource, WindowSource, values_of
 
 _SEPARATOR = "\n\n"
 _VERSION = 3
@@ -337,6 +337,7 @@ class Stream(Splits):
         self._codec = None if config.columns or config.tokens else codec_of(config)
         self._shards: list[Shard] = []
         self._unreadable: list[str] = []
+        self._types: dict[str, ColumnType] = {}
         self._sources = [
             self._source(it.path, it.pattern, f"data.sources.{place}.path") for place, it in enumerate(config.sources)
         ]
@@ -412,7 +413,7 @@ class Stream(Splits):
         if config.columns:
             if has_tokens:
                 raise DataError(f"{field}: {shards[0].path} has tokens, and no columns as data.columns names them")
-            return RowSource(shards, config.columns, config.shuffle_window_mib << 20)
+            return RowSource(shards, config.columns, config.shuffle_window_mib << 20, self._types)
         documents: Documents = "packed" if config.packing else "one" if config.chat else "joined"
         size = config.context_length + (documents == "joined")
         stride = size if config.chat else max(1, size - 1)

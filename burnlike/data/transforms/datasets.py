@@ -73,15 +73,28 @@ class SelectionDataset(OfOne, Generic[Item]):
     Example:
         >>> list(SelectionDataset("abc", [2, 0, 0]))
         ['c', 'a', 'a']
+        >>> list(SelectionDataset("abc", torch.tensor([True, False, True])))
+        ['a', 'c']
     """
 
     def __init__(self, dataset: Dataset[Item], indices: Sequence[int]) -> None:
-        """Raise ArgumentError for an index outside of the dataset."""
-        wrong = next((index for index in indices if not 0 <= index < len(dataset)), None)
+        """Raise ArgumentError for an index outside of the dataset.
+
+        Args:
+            dataset: the items.
+            indices: those to take; or a truth value for each item, as a mask of torch and NumPy has.
+        """
+        if torch.as_tensor([*indices[:1]]).dtype == torch.bool:
+            if len(indices) != len(dataset):
+                raise ArgumentError(
+                    f"Selection: expected a mask of {len(dataset)} truth values, one for each item of the dataset, got"
+                    f" {len(indices)}"
+                )
+            indices = [index for index, is_taken in enumerate(indices) if is_taken]
+        count = len(dataset)
+        wrong = next((index for index in indices if not 0 <= index < count), None)
         if wrong is not None:
-            raise ArgumentError(
-                f"Selection: expected indices in 0..{len(dataset) - 1}, those of the dataset, got {wrong}"
-            )
+            raise ArgumentError(f"Selection: expected indices in 0..{count - 1}, those of the dataset, got {wrong}")
         self.dataset = dataset
         self.indices = indices
 

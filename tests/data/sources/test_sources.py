@@ -19,6 +19,7 @@ from burnlike.data import (
     HuggingFaceDataset,
     ImageFolderConfig,
     JsonLinesConfig,
+    MixUpConfig,
     ShuffledConfig,
     TokensConfig,
     transformed,
@@ -259,6 +260,10 @@ def test_missing_values_of_hugging_faces_data_are_named(tmp_path: Path) -> None:
         "list": [[1, 2], [1, None], [3, 4]],
         "truth": [True, None, False],
     }
+    wide = HuggingFaceDataset(datasets.Dataset.from_dict({"x": [[0.5], [1e300]]}), ["x"])
+    assert wide[0]["x"].tolist() == [0.5]
+    with pytest.raises(DataError, match=r"row 1, column 'x': expected a number up to 3.4e\+38"):
+        _ = wide[1]
     datasets.Dataset.from_dict(columns).save_to_disk(str(tmp_path))
     for name in columns:
         data = HuggingFaceConfig(path=str(tmp_path), columns=(name,)).init().train.dataset
@@ -277,6 +282,9 @@ def test_images_of_hugging_faces_data_are_in_0_to_1(tmp_path: Path) -> None:
         rows.save_to_disk(str(tmp_path / kind))
     data = HuggingFaceConfig(path=str(tmp_path / "uint8"), columns=("image", "label")).init().train.dataset
     assert [data[index][0].unique().item() for index in range(3)] == pytest.approx([0, 0.2, 1])
+    splits = HuggingFaceConfig(path=str(tmp_path / "uint8"), columns=("image", "label")).init()
+    mixed = transformed(splits, [MixUpConfig()])
+    assert next(iter(DataLoader(mixed.train, batch_size=2)))[1].shape == (2, 2)  # shares of both classes
     deep = HuggingFaceConfig(path=str(tmp_path / "uint16"), columns=("image", "label")).init().train.dataset
     with pytest.raises(DataError, match="row 1, column 'image': expected an image of 8 bits a channel"):
         deep[1]

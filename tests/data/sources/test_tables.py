@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from burnlike.data import CsvConfig, JsonLinesConfig, Table
+from burnlike.data.sources import columns
 from burnlike.errors import BurnlikeError, DataError
 from tests.processes import HANGS_S
 
@@ -28,6 +29,21 @@ def rows(data: Table) -> list[tuple[list[float], float]]:
 
 
 NUMBERS: dict[str, Any] = {"kind": "numbers"}
+
+
+def test_columns_of_numbers_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "number_of", lambda *_, **__: pytest.fail("cell by cell, which takes 5 times as long"))
+    read = [table(tmp_path / "t.csv", "a,y\n 1.5 ,2\n-3e2,4\n.5,5\n", **NUMBERS)]
+    read.append(
+        table(tmp_path / "t.jsonl", '{"a": 1.5, "y": 2}\n{"a": "-300", "y": 4.0}\n{"a": 0.5, "y": 5}', **NUMBERS)
+    )
+    assert [rows(it) for it in read] == [[([-300.0], 4.0), ([0.5], 5.0), ([1.5], 2.0)]] * 2
+
+
+def test_a_number_may_stand_for_no_value(tmp_path: Path) -> None:
+    options = {"missing_values": ("-999",), "columns": {"a": {"fill": 7}}}
+    data = table(tmp_path / "t.csv", "a,y\n1,2\n -999,4\n3,5\n", **NUMBERS, **options)
+    assert rows(data) == [([1.0], 2.0), ([3.0], 5.0), ([7.0], 4.0)]
 
 
 @pytest.mark.parametrize(

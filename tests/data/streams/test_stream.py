@@ -150,8 +150,12 @@ def flat(batch: Any) -> torch.Tensor:
 
 def test_columns_become_tensors_and_text(tmp_path: Path) -> None:
     table = pa.table({"x": [0.5, 1.5, 2.5], "v": [[1, 2], [3, 4], [5, 6]], "s": ["a", "b", "c"], "y": [0, 1, 2]})
-    pq.write_table(table, tmp_path / "a.parquet")
+    large = pa.table({"x": [1e300], "v": [[1, 2]], "s": pa.array(["a"]).dictionary_encode(), "y": [0]})
+    for name, rows in (("a", table), ("b", large)):
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
     data = stream(tmp_path, columns=["x", "v", "s"])
+    with pytest.raises(DataError, match=r"b.parquet: row 1: 'x': expected a number up to 3.4e\+38"):
+        _ = data.train[2]
     batch = data.train.batch([0, 1], torch.device("cpu"))
     assert batch["x"].tolist() == [1.5, 2.5]
     assert batch["x"].dtype == torch.float32
@@ -160,6 +164,66 @@ def test_columns_become_tensors_and_text(tmp_path: Path) -> None:
     assert data.train[0]["v"].tolist() == [3, 4]
     inputs, targets = stream(tmp_path, columns=["v", "y"]).train.batch([1], torch.device("cpu"))
     assert (inputs.tolist(), targets.tolist()) == ([[5, 6]], [2])
+
+
+def write_values(folder: Path, *values: Any) -> Path:
+    """JSON lines of one column; the first row is for validation."""
+    folder.mkdir()
+    (folder / "a.jsonl").write_text("".join(json.dumps({"x": value}) + "\n" for value in values))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([1, 1, 2, 0.5, 3], torch.float32),
+        ([[], [1], [2], [0.5], [3]], torch.float32),
+        ([0, 16777217, 2**62], torch.int64),  # ids stay what they are
+        ([True, False, True], torch.bool),
+        ([0.5, 16777218, 3.40282347e38], torch.float32),
+    ],
+)
+def test_a_column_of_lines_has_one_type_in_all_batches(values: Any, dtype: torch.dtype, tmp_path: Path) -> None:
+    data = stream(write_values(tmp_path / "data", *values), columns=["x"])
+    expected = torch.tensor(values[1:], dtype=dtype)
+    for size in (1, 2):
+        batches = [batch["x"] for batch in DataLoader(data.train, batch_size=size, num_workers=size - 1)]
+        assert {batch.dtype for batch in batches} == {dtype}
+        assert torch.equal(torch.cat(batches), expected)
+    assert torch.equal(torch.stack([data.train[index]["x"] for index in range(len(expected))]), expected)
+    assert data.valid[0]["x"].dtype == dtype
+
+
+def test_sources_and_validation_have_the_type_that_all_of_them_have(tmp_path: Path) -> None:
+    for name, values in (("ints", [1, 2]), ("floats", [0.5, 1.5])):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"x": values}), tmp_path / name / "a.parquet")
+    lines = write_values(tmp_path / "lines", 7)
+    options = {"validation_items": None, "validation_path": str(tmp_path / "floats")}
+    data = stream(lines, tmp_path / "ints", columns=["x"], **options)
+    batches = [batch["x"].tolist() for batch in loader(data, seed=None, batch_size=2)]
+    assert batches == [[7.0, 1.0], [2.0]]
+    assert data.train[0]["x"].dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0.5, 1e300], r"a.jsonl:2: 'x': expected a number up to 3.4e\+38, the largest of float32, got 1e\+300"),
+        ([[0.5], [1, -1e39]], r"got -1e\+39"),
+        ([0.5, 16777217], r"a.jsonl:2: 'x': expected whole numbers up to 16,777,216, .*, got 16777217"),
+        ([*[0] * 1024, 0.5], r"a.jsonl:1025: 'x': expected whole numbers, the type .* first 1,024 lines.*, got 0.5"),
+        (["a", 3], r"a.jsonl:2: 'x': expected text, .*, got 3"),
+        ([3, "a"], r"a.jsonl:2: 'x': expected whole numbers, .*, got 'a'"),
+        ([[1, 2], [1, None]], r"a.jsonl:2: 'x': expected whole numbers, .*, got null"),
+        ([1, True], r"expected whole numbers, .*, got true"),
+        ([{"a": 1}, {"a": 2}], r"column 'x': expected text, numbers or lists of numbers, got \{"),
+    ],
+)
+def test_values_of_another_type_than_their_column_are_named(values: Any, message: str, tmp_path: Path) -> None:
+    data = stream(write_values(tmp_path / "data", *values), columns=["x"])
+    with pytest.raises(DataError, match=message):
+        _ = [*DataLoader(data.train, batch_size=len(values))]
 
 
 def test_text_becomes_tokens_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
