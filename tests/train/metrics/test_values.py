@@ -376,8 +376,13 @@ def test_r2_keeps_its_digits_far_from_0(mean: float, generator: torch.Generator)
 
 def test_r2_of_equal_targets_is_none() -> None:
     targets = torch.full((7,), 0.1, dtype=torch.float64)
-    assert value(m.R2Config(), (targets + 1, targets), (targets[:3], targets[:3])) == -math.inf
-    assert math.isnan(value(m.R2Config(), (targets, targets), (targets[:3], targets[:3])))
+    for predictions in (targets + 1, targets):
+        assert math.isnan(value(m.R2Config(), (predictions, targets), (targets[:3], targets[:3])))
+    named = m.R2Config(targets=("equal", "other"))
+    two = torch.stack([targets, torch.arange(7.0)], 1)
+    values = fed(named, [(two + 1, two)]).compute()
+    assert values["equal"].isnan()
+    assert values["other"].item() == pytest.approx(1 - 7 / 28)
 
 
 def test_a_target_of_0_has_no_error_in_percent() -> None:
