@@ -99,7 +99,7 @@ class TableIndexError(ArgumentError, IndexError):
 
 
 class TargetError(BurnlikeError, IndexError, ValueError):
-    """A target of a loss is no class or no count, or a length exceeds its sequence."""
+    """A target of a loss or metric is no class or no count, or a length exceeds its sequence."""
 
 
 class AutodiffError(BurnlikeError, RuntimeError):

@@ -217,12 +217,17 @@ def check_targets(name: str, targets: Tensor, classes: int, ignore_index: int) -
     if not readable(targets):
         return
     check_memory(name, {"targets": targets})
-    outside = ((targets < 0) | (targets >= classes)) & (targets != ignore_index)
+    if not targets.numel():
+        return
+    least, most = targets.aminmax()  # one pass; the masks below are of a batch with targets that are left out
+    if least.item() >= 0 and most.item() < classes:
+        return
+    outside = ~((targets >= 0) & (targets < classes)) & (targets != ignore_index)
     if outside.any():
-        row = int(outside.nonzero()[0])
+        place = outside.nonzero()[0].tolist()
         raise TargetError(
             f"{name}: expected targets of 0..{classes - 1}, or {ignore_index} (ignore_index), got"
-            f" {int(targets[row])} in row {row}"
+            f" {targets[tuple(place)].item()} in row {place[0]}"
         )
 
 

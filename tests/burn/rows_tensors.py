@@ -296,6 +296,9 @@ ELSEWHERE.update(
         "Gradients of distributed tensors": (
             "tests/backend/test_distributed.py::test_two_processes_equal_the_joined_batch"
         ),
+        "Gradient of an update by `Mul` where an index stands twice": (
+            "tests/tensor/shape/test_scattering.py::test_the_product_of_several_values_is_differentiable_twice"
+        ),
         "Names of layer functions' options": "tests/tensor/core/test_options.py::test_builders_make_new_options",
         "Slices": "tests/tensor/shape/test_indexing.py::test_forms_of_the_same_slice",
         "`to_device` of a tensor": (

@@ -194,6 +194,8 @@ def fail(name: str, error: Exception, *operands: Any) -> NoReturn:
     lines = str(error).splitlines() or ["torch refuses the operands"]
     if lines[0] == "ZeroDivisionError":
         lines = ["an Int can't be divided by zero"]
+    if "Expected reduction dim" in lines[0]:  # of `amax` and others, whose arguments are torch's
+        lines = ["an extreme is of at least one element, and here is none"]
     reasons = [lines[0], *([f"Operands: {', '.join(shown)}"] if shown else [])]
     raise (TensorTypeError if type(error) is TypeError else TensorValueError)(title(name), *reasons) from error
 

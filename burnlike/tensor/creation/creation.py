@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, overload
 import torch
 from typing_extensions import TypeVar
 
+from ..._torch_compat.transforms import readable
 from ...errors import TensorTypeError, TensorValueError
 from ..core.arguments import check_rank, created, sizes_of
 from ..core.base import B2, B, D, Floats, K, Tensor, TensorBase, wrap
@@ -126,7 +127,9 @@ class CreationMethods(TensorBase[B, D, K]):
     def from_data(data: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor with a copy of nested lists, TensorData, an array or a torch tensor. `shape -> shape`.
         Torch: `torch.tensor`.
-        Differs: the numbers are converted to the backend's dtype for `kind`, unless one is given.
+        Differs: the numbers are converted to the backend's dtype for `kind`, unless one is given. An Int tensor takes
+        whole numbers that its dtype has; values on other devices than the CPU are not read, and become the nearest.
+        Raises TensorValueError: other numbers; `round().int()` of a Float tensor, or `cast`, converts those.
         """
         return _from_data("From Data", data, backend, kind, dtype)
 
@@ -205,22 +208,48 @@ def _from_data(operation: str, data: Any, backend: Any, kind: Any, dtype: Elemen
         data = data.convert_dtype(spec.dtype).bytes
     elif type(data) is spec.tensor:
         data = data.inner
-    elif spec.kind is Int:
-        _refuse_fractions(operation, data)
     try:
+        if spec.kind is Int and not isinstance(data, bytes):
+            _refuse_losses(operation, data, spec.dtype)
         return wrap(spec.ops.from_data(data, sizes, spec.dtype, spec.backend.device), spec)
+    except TensorValueError:
+        raise
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         fault = TensorTypeError if isinstance(error, TypeError) else TensorValueError
         raise fault(operation, f"can't be read as numbers: {str(error).splitlines()[0]}") from error
 
 
-def _refuse_fractions(operation: str, data: Any) -> None:
-    """Refuse numbers in nested lists that an Int would cut."""
-    for item in data if isinstance(data, list | tuple) else ():
+def _refuse_losses(operation: str, data: Any, dtype: torch.dtype) -> None:
+    """Refuse numbers that integers of `dtype` would cut or wrap; torch itself refuses those too large in lists."""
+    if not isinstance(data, list | tuple):
+        return _refuse_losses_of_array(operation, torch.as_tensor(data).detach(), dtype)
+    for item in data:
         if isinstance(item, list | tuple):
-            _refuse_fractions(operation, item)
-        elif isinstance(item, float) and not item.is_integer():
+            _refuse_losses(operation, item, dtype)
+        elif isinstance(item, float) and not (item.is_integer() and item <= torch.iinfo(dtype).max):
             raise TensorValueError(operation, f"an Int can't be {item}; use kind=Float, or round it")
+    return None
+
+
+def _refuse_losses_of_array(operation: str, values: torch.Tensor, dtype: torch.dtype) -> None:
+    if values.dtype in (dtype, torch.bool) or not readable(values) or not values.numel():
+        return
+    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    if not values.is_floating_point():
+        limits = torch.iinfo(values.dtype)
+        if low <= limits.min and limits.max <= high:
+            return
+        if limits.min == 0 and limits.bits > 8:  # torch has no `aminmax` of these
+            values = values.double()
+    least, most = (it.item() for it in values.aminmax())
+    lost = [it for it in (least, most) if not low <= it <= high]  # NaN, too
+    if not lost and values.is_floating_point() and not torch.equal(values, values.trunc()):
+        lost = values[values != values.trunc()][:1].tolist()
+    if lost:
+        raise TensorValueError(
+            operation,
+            f"{lost[0]} is no whole number of {low}..{high}, those of {dtype}; round it, or use another dtype or kind",
+        )
 
 
 def _range(operation: str, start: int, end: int, step: int, backend: Any, dtype: ElementType) -> Any:

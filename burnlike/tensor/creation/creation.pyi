@@ -411,7 +411,9 @@ class CreationMethods(TensorBase[B, D, K]):
     def from_data(data: Any, backend: B2, kind: type[KF], dtype: ElementType = ...) -> Tensor[B2, Any, KF]:
         """A tensor with a copy of nested lists, TensorData, an array or a torch tensor. `shape -> shape`.
         Torch: `torch.tensor`.
-        Differs: the numbers are converted to the backend's dtype for `kind`, unless one is given.
+        Differs: the numbers are converted to the backend's dtype for `kind`, unless one is given. An Int tensor takes
+        whole numbers that its dtype has; values on other devices than the CPU are not read, and become the nearest.
+        Raises TensorValueError: other numbers; `round().int()` of a Float tensor, or `cast`, converts those.
         """
     @overload
     @staticmethod

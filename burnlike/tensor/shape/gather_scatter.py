@@ -75,8 +75,8 @@ _NAMES = {str(update): str(update) for update in IndexingUpdateOp}
 class GatherScatterMethods(TensorBase[B, D, K]):
     """Elements and rows that an Int tensor names, and copies in which they are updated.
 
-    Derivatives exist for all updates. Where several values meet one element, only that of Add is defined; where
-    an element and a value are equal, Min and Max pass the gradient to both.
+    Derivatives exist for all updates. Of several values for one element, Add and Mul have that of each; that of Assign
+    is not defined. Of an element and its values that are equal, Min and Max pass the whole gradient to each, as Burn.
     """
 
     __slots__ = ()
@@ -154,7 +154,9 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         update: UpdateOp,
     ) -> "Tensor[B, D, K]":
         """A copy whose rows `indices`, `[n]`, along a dimension are updated by the n rows of `values`.
-        Torch: `torch.index_add`, `torch.index_copy`. Differs: one function for all updates.
+        Torch: `torch.index_add`, `torch.index_copy`.
+        Differs: one function for all updates; Min and Max pass the whole gradient to each of equal numbers, where
+        torch's `index_reduce` splits it.
         Raises TensorValueError: no such dimension, values of another shape, or an index out of range (not found on
         CUDA). Raises TensorTypeError: another update than Add on a Bool tensor.
         """
@@ -176,7 +178,8 @@ class GatherScatterMethods(TensorBase[B, D, K]):
     ) -> "Tensor[B, D, K]":
         """A copy whose elements that `indices` name along a dimension are updated by `values`, of their shape.
         Torch: `torch.scatter`, `torch.scatter_add`, `torch.scatter_reduce`.
-        Differs: one function for all updates; sizes of the indices are the tensor's on all other dimensions.
+        Differs: one function for all updates; sizes of the indices are the tensor's on all other dimensions; Min and
+        Max pass the whole gradient to each of equal numbers, where torch splits it.
         Raises TensorValueError: no such dimension, other sizes, or an index out of range (not found on CUDA).
         Raises TensorTypeError: another update than Add on a Bool tensor.
         """
@@ -198,7 +201,7 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         update: UpdateOp,
     ) -> "Tensor[B, D, K]":
         """A copy, updated by `values` where `gather_nd` of the indices would read; they have the shape of its result.
-        Torch: none.
+        Torch: none. Differs: Min and Max pass the whole gradient to each of equal numbers.
         Raises TensorValueError: the indices are empty, other shapes do not fit, or an index is out of range (not found
         on CUDA).
         """

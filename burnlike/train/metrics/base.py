@@ -15,6 +15,7 @@ from ...backend.tables.reductions import TorchSortOps
 from ...config import MetricConfig
 from ...data.configs import NO_TARGET
 from ...errors import DTypeError, RecordMismatchError, ShapeError, nearest
+from ...ops.cross_entropy import check_targets
 from .outputs import with_both_classes
 
 
@@ -41,16 +42,28 @@ def expect(metric: object, kind: str, **values: Any) -> None:
 
 
 def scores_and_classes(
-    metric: object, predictions: Any, targets: Any, class_dim: int | None, least: int = 2, *, logits: bool = False
+    metric: object,
+    predictions: Any,
+    targets: Any,
+    class_dim: int | None,
+    least: int = 2,
+    *,
+    logits: bool = False,
+    pad: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The scores as `[n, classes]` and the targets as `[n]`: integers of the scores' shape without `class_dim`.
+    """The scores as `[n, classes]` and the targets as `[n]` int64: integers of the scores' shape without `class_dim`.
 
-    A single column of `logits` says how likely class 1 is, beside class 0 with the logit 0.
+    A single column of `logits` says how likely class 1 is, beside class 0 with the logit 0. Targets of `pad` become
+    `NO_TARGET`; on the CPU, others that are no class are a TargetError.
     """
     class_dim = class_dim or -1
     scores = _scores(metric, predictions, targets, class_dim, 1 if logits else least, may_be_one_hot=False)
     expect(metric, "integers", targets=targets)
-    return with_both_classes(scores) if logits else scores, targets.flatten()
+    scores = with_both_classes(scores) if logits else scores
+    classes = targets.flatten().long()  # -100 as uint8 would be class 156
+    classes = classes if pad is None else classes.masked_fill(classes == pad, NO_TARGET)
+    check_targets(type(metric).__name__, classes, scores.shape[1], NO_TARGET)
+    return scores, classes
 
 
 def best_classes(scores: Tensor, k: int) -> Tensor:
@@ -81,15 +94,19 @@ def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: 
     """The scores as `[n, classes]`, and the truth about them.
 
     The targets are zeros and ones of the shape of the scores; or integers of this shape without `class_dim`: the class
-    of each item, or with a single column of scores 0 or 1. A target of `NO_TARGET` does not count.
+    of each item, or with a single column of scores 0 or 1. A target of `NO_TARGET` does not count; on the CPU, others
+    that are none of these are a TargetError.
     """
     class_dim = class_dim or -1
     scores = _scores(metric, predictions, targets, class_dim, 1, may_be_one_hot=True)
     if targets.shape == predictions.shape:
-        labels = _rows(targets, class_dim)
+        labels = _rows(targets.detach(), class_dim)
+        check_targets(type(metric).__name__, labels, 2, NO_TARGET)
         return scores, Truth(labels > 0.5, labels != NO_TARGET, is_exclusive=False)
     expect(metric, "integers", targets=targets)
-    classes = targets.flatten().unsqueeze(1)
+    classes = targets.flatten().long()
+    check_targets(type(metric).__name__, classes, max(2, scores.shape[1]), NO_TARGET)
+    classes = classes.unsqueeze(1)
     counts = classes != NO_TARGET
     if scores.shape[1] == 1:
         return scores, Truth(classes > 0, counts, is_exclusive=False)

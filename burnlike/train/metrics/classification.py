@@ -30,20 +30,20 @@ class _OfTargets(MeanMetric):
     knows = ("logits", "class_dim")
     least_classes = 2
 
-    def total_of(self, scores: Tensor, classes: Tensor, counts: Tensor) -> Tensor:
-        """The sum of the values of those of `[n, classes]` scores and `[n]` classes that count: a float64 scalar."""
-        raise NotImplementedError(f"{type(self).__name__} does not define total_of(scores, classes, counts)")
+    def total_of(self, scores: Tensor, classes: Tensor) -> Tensor:
+        """The sum of the values of `[n, classes]` scores and `[n]` classes, without `NO_TARGET`: a float64 scalar."""
+        raise NotImplementedError(f"{type(self).__name__} does not define total_of(scores, classes)")
 
     def update(
         self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
     ) -> None:
         class_dim = self.config.class_dim or class_dim
-        scores, classes = scores_and_classes(self, predictions, targets, class_dim, self.least_classes, logits=logits)
-        pad = self.config.pad_token
-        counts = classes != NO_TARGET if pad is None else (classes != pad) & (classes != NO_TARGET)
-        total = self.total_of(scores, classes, counts)
+        scores, classes = scores_and_classes(
+            self, predictions, targets, class_dim, self.least_classes, logits=logits, pad=self.config.pad_token
+        )
+        total = self.total_of(scores, classes)
         self.follow(predictions)
-        self.add(total, counts.sum(dtype=torch.float64))
+        self.add(total, (classes != NO_TARGET).sum(dtype=torch.float64))
 
 
 class Accuracy(_OfTargets, of=configs.AccuracyConfig, title="Accuracy", unit="%"):
@@ -52,12 +52,12 @@ class Accuracy(_OfTargets, of=configs.AccuracyConfig, title="Accuracy", unit="%"
     Takes `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers.
     """
 
-    def total_of(self, scores: Tensor, classes: Tensor, counts: Tensor) -> Tensor:
+    def total_of(self, scores: Tensor, classes: Tensor) -> Tensor:
         k = getattr(self.config, "k", 1)
         if scores.shape[1] < k:
             raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (k), got {scores.shape[1]}")
         best = best_classes(scores, k)
-        right = ((best == classes.unsqueeze(1)).any(dim=1) & counts).sum(dtype=torch.float64)
+        right = (best == classes.unsqueeze(1)).sum(dtype=torch.float64)
         # One of the highest scores is NaN if any score is.
         return torch.where(scores.gather(1, best).isnan().any(), torch.nan, right)
 
@@ -72,15 +72,13 @@ class TopKAccuracy(Accuracy, of=configs.TopKAccuracyConfig, title="Top-K Accurac
 class Perplexity(_OfTargets, of=configs.PerplexityConfig, title="Perplexity", least_classes=1):
     """exp of the mean cross-entropy of all targets but pad tokens.
 
-    Takes `[n, ..., classes]` logits, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers. On CPUs, a
-    target that is no class is a TargetError.
+    Takes `[n, ..., classes]` logits, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers.
     """
 
-    def total_of(self, scores: Tensor, classes: Tensor, counts: Tensor) -> Tensor:
+    def total_of(self, scores: Tensor, classes: Tensor) -> Tensor:
         if scores.dtype in (torch.bfloat16, torch.float16):
             scores = scores.float()
-        counted = classes.long().masked_fill(~counts, NO_TARGET)
-        losses = cross_entropy(scores.detach(), counted, ignore_index=NO_TARGET, reduction="none")
+        losses = cross_entropy(scores.detach(), classes, ignore_index=NO_TARGET, reduction="none")
         return losses.sum(dtype=torch.float64)
 
     def compute(self) -> Tensor:

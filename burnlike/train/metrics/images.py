@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from ...data.configs import NO_TARGET
 from ...errors import DTypeError
+from ...nn.loss.inputs import expect_range
 from .base import ConfiguredMetric, MeanMetric, expect, scores_and_classes, shape_error
 from .configs import DiceConfig, MsSsimConfig, PsnrConfig, SsimConfig
 
@@ -162,7 +163,10 @@ class Dice(ConfiguredMetric, of=DiceConfig, title="Dice Metric", sums=("common",
             for what, value in (("predictions", predictions), ("targets", targets)):
                 if value.is_floating_point():
                     raise DTypeError(f"Dice: {what}: expected masks of integers or bools, got {value.dtype}")
-            return predictions.long(), targets.long(), torch.zeros((), dtype=torch.bool, device=predictions.device)
+            masks = predictions.long(), targets.long()
+            for what, mask in zip(("predictions", "targets"), masks, strict=True):
+                expect_range(self, mask, 0, 1, what)
+            return *masks, torch.zeros((), dtype=torch.bool, device=predictions.device)
         if predictions.dim() < 3 or targets.dim() != predictions.dim() - 1:
             expected = "masks [n, classes, ...] of one shape, or scores [n, classes, ...] and classes [n, ...]"
             raise shape_error(self, expected, predictions, targets)

@@ -108,10 +108,16 @@ class Mape(
     """The mean of |error| / |target|, in percent; a target of 0 does not count."""
 
 
-class R2(_OfNumbers, of=configs.R2Config, title="R2", rows=4, value=lambda sums: 1 - sums[3] / sums[2]):
+class R2(
+    _OfNumbers,
+    of=configs.R2Config,
+    title="R2",
+    rows=4,
+    value=lambda sums: torch.where(sums[2] == 0, torch.nan, 1 - sums[3] / sums[2]),
+):
     """The coefficient of determination: 1 - squared errors / squared distances of the targets from their mean.
 
-    1 is perfect, 0 is as good as the mean of the measured targets; targets that are all equal have none (NaN or -inf).
+    1 is perfect, 0 is as good as the mean of the measured targets; targets that are all equal have none (NaN).
 
     The rows are the count, the mean, the squared distances from it and the squared errors: the difference of the mean
     square and the squared mean would lose the digits of targets that are far from 0 (Chan, Golub & LeVeque 1983).

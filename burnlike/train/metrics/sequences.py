@@ -15,6 +15,7 @@ from torchmetrics.text import BLEUScore, ROUGEScore, WordErrorRate as TorchWordE
 
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, ShapeError
+from ...ops.cross_entropy import check_targets
 from . import configs
 from .base import ConfiguredMetric, expect, shape_error
 from .outputs import spans_of
@@ -209,6 +210,7 @@ class SpanF1(ConfiguredMetric, of=configs.SpanF1Config, title="Span F1", unit="%
             raise ConfigError("SpanF1: expected the tags by their numbers in `classes`; this data has no names")
         if predictions.shape[2] != len(classes):
             raise ShapeError(f"SpanF1: expected {len(classes)} classes, as many as names, got {predictions.shape[2]}")
+        check_targets("SpanF1", targets.long(), len(classes), NO_TARGET)
         self.follow(predictions)
         end = targets.new_full((len(targets), 1), _END).long()
         best = torch.where(predictions.isnan().any(), _NAN, predictions.argmax(2))

@@ -88,6 +88,15 @@ def test_nothing_sums_to_0_and_multiplies_to_1() -> None:
     assert typed(empty).mean().inner.isnan().tolist() == [True]
 
 
+@pytest.mark.parametrize(
+    "call", [("max",), ("min",), ("max_abs",), ("max_dim", 1), ("argmin", 1), ("min_dims", [0, 1])]
+)
+@pytest.mark.parametrize("tracked", [False, True])
+def test_no_elements_have_no_extreme(call: tuple[Any, ...], tracked: bool) -> None:
+    with pytest.raises(TensorValueError, match=r"of at least one element, and here is none\n.*shape \[3, 0\]"):
+        getattr(typed(torch.zeros(3, 0, requires_grad=tracked)), call[0])(*call[1:])
+
+
 @pytest.mark.parametrize("call", [("mean",), ("mean_dim", 1), ("mean_dims", [0, 1])])
 def test_no_integers_have_no_mean(call: tuple[Any, ...]) -> None:
     with pytest.raises(TensorValueError, match="no integers have no mean"):

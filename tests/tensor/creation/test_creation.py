@@ -79,15 +79,36 @@ def test_wrong_types_are_refused(call) -> None:
 
 
 def test_from_data_converts_and_copies() -> None:
-    array = np.array([[1.5, -2.5]])
-    x = Tensor.from_data(array, CPU, Int)
-    assert x.inner.tolist() == [[1, -2]]
+    for array in (np.array([[1.0, -(2.0**63)]]), np.array([[1, -(2**63)]]), torch.tensor([[1.0, -(2.0**63)]])):
+        assert Tensor.from_data(array, CPU, Int).inner.tolist() == [[1, -(2**63)]]
+    for dtype in (np.int64, np.uint16, np.float32):
+        assert Tensor.from_data(np.array([0, 127], dtype=dtype), CPU, Int, torch.int8).inner.tolist() == [0, 127]
+    assert Tensor.from_data(np.zeros((0, 2)), CPU, Int).inner.shape == (0, 2)
     source = torch.tensor([1.0, 2.0])
     copy = Tensor.from_data(source, CPU)
     source[0] = 9.0
     assert copy.inner.tolist() == [1.0, 2.0]
     assert Tensor.from_data(copy, HALF).dtype is torch.bfloat16
     assert Tensor.from_data([[1, 2], [3, 4]], CPU).inner.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize("make", [list, np.array, torch.tensor])
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        *(([0.0, it, 3.0], torch.int64) for it in (1.5, float("nan"), float("inf"), 1e30, 2.0**63)),
+        *(([0, it], torch.int8) for it in (128, -129, 300, 0.5)),
+        ([-1], torch.uint64),
+    ],
+)
+def test_from_data_refuses_what_an_int_would_lose(make, values, dtype) -> None:
+    with pytest.raises(TensorValueError):
+        Tensor.from_data(make(values), CPU, Int, dtype)
+
+
+def test_from_ints_refuses_unsigned_numbers_beyond_its_dtype() -> None:
+    with pytest.raises(TensorValueError, match=r"9\.22.* is no whole number of -9223372036854775808\.\."):
+        Tensor.from_ints(np.array([2**63], dtype=np.uint64), CPU)
 
 
 def test_from_data_loses_no_digit_on_the_way() -> None:

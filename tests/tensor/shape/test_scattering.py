@@ -123,12 +123,12 @@ def test_the_product_of_several_values_is_differentiable_twice(name: str) -> Non
 
 @pytest.mark.parametrize("update", ["Min", "Max"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_tie_passes_the_whole_gradient_to_both(name: str, update: str) -> None:
-    x, v = leaf(2.0, 7.0), leaf(2.0)
-    out = run(name, x, v, update, [0])
+def test_a_tie_passes_the_whole_gradient_to_each(name: str, update: str) -> None:
+    x, v = leaf(2.0, 7.0), leaf(2.0, 2.0)
+    out = run(name, x, v, update, [0, 0])
     grads = torch.autograd.grad(out.sum(), (x, v))
     assert grads[0].tolist() == [1.0, 1.0]
-    assert grads[1].tolist() == [1.0]
+    assert grads[1].tolist() == [1.0, 1.0]
 
 
 def test_the_gradient_of_add_counts_every_value() -> None:

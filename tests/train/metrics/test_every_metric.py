@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from burnlike.config import MetricConfig, registry
-from burnlike.errors import ConfigError, ShapeError
+from burnlike.errors import ConfigError, ShapeError, TargetError
 from burnlike.train import LearnerSummary, TrainingConfig, metrics, read_run
 from burnlike.train.metrics import EpochMetric, metric_state, restore_metric
 from burnlike.train.metrics.directions import directions_in, low_is_good
@@ -24,7 +24,7 @@ from tests.vectors.files import read
 
 from ...processes import results_of
 from ..runs.test_run_files import make_run
-from .samples import CASES, SYSTEM, Case, fed, values, whole
+from .samples import CASES, SYSTEM, Case, classes, fed, labels, masks, tokens, values, whole
 from .worker import SHARES, SIZES
 
 RECORDS = {record["id"]: record for record in read(Path(__file__).parents[2] / "vectors" / "metrics.json")}
@@ -223,6 +223,7 @@ OF_NUMBERS = {name: case for name, case in CASES.items() if name not in (*TEXTS,
 OF_TENSORS = {name: case for name, case in CASES.items() if name not in ("Loss", "LearningRate")}
 OF_BATCHES = {name: case for name, case in CASES.items() if name != "LearningRate"}
 OF_FLOATS = {name: case for name, case in CASES.items() if name not in TEXTS}
+OF_CLASSES = {name: case for name, case in CASES.items() if case.batch in (classes, labels, tokens, masks)}
 
 
 def same(metric: EpochMetric, other: EpochMetric) -> bool:
@@ -332,6 +333,23 @@ def test_a_batch_without_items_changes_nothing(case: Case) -> None:
         assert torch.equal(values(fed_too), values(fed(case.config, batches)))
     alone = values(fed(case.config, [empty]))
     assert alone.isnan().all() or (alone == 0).all()
+
+
+@pytest.mark.parametrize("case", OF_CLASSES.values(), ids=OF_CLASSES)
+def test_a_target_that_is_no_class_is_refused(case: Case) -> None:
+    batches = case.batches()
+    metric, (predictions, targets) = fed(case.config, batches), batches[0]
+    for number in (-1, 5, 255):
+        wrong = targets.long().clone()
+        wrong.view(-1)[-1] = number
+        message = (
+            rf"{type(metric).__name__}: expected targets of 0\.\.\d, or -100 \(ignore_index\), got {number} in row"
+        )
+        with pytest.raises(TargetError, match=message):
+            metric.update(predictions, wrong)
+        assert same(metric, fed(case.config, batches))
+    wrong.view(-1)[-1] = -100
+    metric.update(predictions, wrong)
 
 
 @pytest.mark.parametrize("case", OF_FLOATS.values(), ids=OF_FLOATS)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from burnlike.config import MetricConfig
+from burnlike.errors import TargetError
 from burnlike.train import metrics as m
 
 from .samples import fed
@@ -146,6 +147,7 @@ def test_a_batch_of_pad_tokens_changes_nothing(generator: torch.Generator) -> No
         alone = value(config(pad_token=-100), (logits, targets))
         assert value(config(pad_token=-100), (logits, padding), (logits, targets), (logits, padding)) == alone
         assert math.isnan(value(config(pad_token=-100), (logits, padding)))
+        assert value(config(pad_token=-1), (logits, torch.full_like(targets, -1)), (logits, targets)) == alone
 
 
 def test_perplexity_in_float64(generator: torch.Generator) -> None:
@@ -165,6 +167,15 @@ def test_dice_takes_scores_and_classes_or_masks(generator: torch.Generator) -> N
         assert value(m.DiceConfig(), batch) == pytest.approx(expected, rel=1e-6)
     accuracy = (scores.argmax(1) == targets).double().mean().item()  # of all classes Dice is the accuracy
     assert value(m.DiceConfig(include_background=True), (scores, targets)) == pytest.approx(accuracy, rel=1e-6)
+    for what, batch in {"predictions": (255 * predicted, true), "targets": (predicted, true - 1)}.items():
+        with pytest.raises(TargetError, match=rf"Dice: {what}: expected 0\.\.1, got"):
+            value(m.DiceConfig(), batch)
+
+
+def test_class_156_of_uint8_counts() -> None:
+    scores, targets = functional.one_hot(torch.tensor([156, 3]), 200).float(), torch.tensor([156, 4], dtype=torch.uint8)
+    for config in (m.AccuracyConfig(), m.RecallConfig(class_reduction="Micro")):
+        assert value(config, (scores, targets)) == 50
 
 
 def edits(one: list[int], other: list[int]) -> int:
@@ -365,8 +376,13 @@ def test_r2_keeps_its_digits_far_from_0(mean: float, generator: torch.Generator)
 
 def test_r2_of_equal_targets_is_none() -> None:
     targets = torch.full((7,), 0.1, dtype=torch.float64)
-    assert value(m.R2Config(), (targets + 1, targets), (targets[:3], targets[:3])) == -math.inf
-    assert math.isnan(value(m.R2Config(), (targets, targets), (targets[:3], targets[:3])))
+    for predictions in (targets + 1, targets):
+        assert math.isnan(value(m.R2Config(), (predictions, targets), (targets[:3], targets[:3])))
+    named = m.R2Config(targets=("equal", "other"))
+    two = torch.stack([targets, torch.arange(7.0)], 1)
+    values = fed(named, [(two + 1, two)]).compute()
+    assert values["equal"].isnan()
+    assert values["other"].item() == pytest.approx(1 - 7 / 28)
 
 
 def test_a_target_of_0_has_no_error_in_percent() -> None:
