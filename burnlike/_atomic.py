@@ -74,7 +74,11 @@ class AtomicFile:
     def _create(self, directory: str, name: str, mode: int) -> bool:
         """Make the temporary file and mark it as in use until this process ends; False if a clean-up took it away."""
         self._temporary = os.path.join(directory, f".{name}.{os.urandom(6).hex()}.tmp")
-        self.descriptor = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            self.descriptor = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        except OSError as error:
+            error.filename = self.path  # the name that the user gave
+            raise
         _lock(self.descriptor)
         if os.fstat(self.descriptor).st_nlink:
             return True

@@ -539,3 +539,10 @@ def test_gzipped_files_have_the_checksum_of_gzip(tmp_path: Path) -> None:
     flipped(path, -6)
     with pytest.raises(RecordFormatError, match="damaged"):
         verify(path)
+
+
+def test_an_error_names_the_file_that_was_asked_for_not_the_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "file"
+    with pytest.raises(FileNotFoundError) as caught, atomic.AtomicFile(path):
+        pass
+    assert caught.value.filename == str(path)

@@ -158,15 +158,15 @@ class JsonLinesFile:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line, object_pairs_hook=_object)
+                row = json.loads(line.rstrip(), object_pairs_hook=_object)
             except _TwiceError as error:
                 name = str(error)
                 raise DataError(
                     f"{self.path}:{number}:{_value(line, name, 2)}: expected each key once, got '{name}' twice"
                 ) from error
             except (ValueError, RecursionError) as error:
-                column = getattr(error, "colno", 1)
-                raise DataError(f"{self.path}:{number}:{column}: expected one JSON object a line: {error}") from error
+                column, reason = getattr(error, "colno", 1), getattr(error, "msg", error)
+                raise DataError(f"{self.path}:{number}:{column}: expected one JSON object a line: {reason}") from error
             if not isinstance(row, dict):
                 raise DataError(f"{self.path}:{number}:1: expected a JSON object, got {type(row).__name__}")
             yield number, row

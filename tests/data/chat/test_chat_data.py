@@ -153,6 +153,7 @@ def test_rows_that_are_not_of_the_format_are_errors_of_the_loader_or_counted(tmp
     [
         ("", "a.jsonl has no rows"),
         ("{]\n", r"a\.jsonl:1:2: expected one JSON object a line"),
+        ('{"messages": [\n', r"a\.jsonl:1:15: expected one JSON object a line: Expecting value$"),
         ('{"messages": []}\n{]\n', r"a\.jsonl:2:2: expected one JSON object a line"),
     ],
 )
