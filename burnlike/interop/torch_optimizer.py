@@ -243,8 +243,8 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
 
         `torch.save` keeps it, and `torch.load(weights_only=True)` reads it.
 
-        The `form` `torch` is what the optimizer of `torch.optim` of the same rule loads, if it has the same parameters
-        in the same order, which lie as this module's; without such a rule it is a RecordMismatchError. For a twin of
+        The `form` `torch` is what torch's Adam, AdamW, SGD, RMSprop or Adagrad loads, if it has the same parameters in
+        the same order, which lie as this module's; for other rules it is a RecordMismatchError. For a twin of
         the module (`to_torch`) it is `export_torch_optimizer(optimizer.adaptor.into_record(), theirs, twin)`.
         """
         self._sync()
@@ -301,8 +301,8 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
         names states that the dict should have and lacks.
 
         Args:
-            state_dict: what `state_dict` gave, or `torch.distributed.checkpoint.state_dict` made of it; or that of the
-                optimizer of `torch.optim` of the same rule with the same parameters in the same order.
+            state_dict: what `state_dict` gave, or `torch.distributed.checkpoint.state_dict` made of it; or that of
+                torch's Adam, AdamW, SGD, RMSprop or Adagrad with the same parameters in the same order.
             report: that of the module's load: where it renamed parameters or gave them other ids, the states follow.
             prune_orphans: drop states that belong to no parameter of the groups, which is an error otherwise.
             keep_options: leave `lr` and other options of the groups as they are.

@@ -26,6 +26,7 @@ from ..optim.rules.config_base import MomentumConfig
 from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.matching import StateEntry, StateOwner, laid_out, match_entries, noted_layouts, options_of_groups
 from ..optim.states.torch_records import (
+    CONVERTED,
     RULES,
     TorchRule,
     expect_rule,
@@ -88,7 +89,7 @@ def import_torch_optimizer(
         raise RecordMismatchError(f"{where}: expected the state dict of an optimizer, got a {type(content).__name__}")
     states, groups = parts_of(content)
     options = f"one with the options {listed(sorted(map(str, groups[0])))}" if groups else "one without groups"
-    rule = expect_rule(content, _SOURCE, options, "other optimizers have states that none here has")
+    rule = expect_rule(content, _SOURCE, options, "states of torch's other optimizers are not converted")
     owners = [StateOwner(param, param.id) for param in params(module, "weight")]
     keys = [key for group in groups for key in group["params"]]
     if order is not None and not isinstance(order, Optimizer):
@@ -205,8 +206,10 @@ def _group_of(rule: Any, lr: float, maximize: bool) -> tuple[TorchRule, dict[str
     config = getattr(rule, "config", None)
     kind = _rule_of(config)
     if kind is None or getattr(config, "cautious_weight_decay", False):
-        what = f"the {type(rule).__name__}" if kind is None else "cautious_weight_decay"
-        raise RecordMismatchError(f"form='torch': torch.optim has no counterpart of {what}; leave out form")
+        what = type(rule).__name__ if kind is None else "cautious_weight_decay"
+        raise RecordMismatchError(
+            f"form='torch': expected the rule of one of torch's {CONVERTED}, got {what}; leave out form"
+        )
     ours = {name: value for name in _OF_CONFIG if (value := _option(config, name, maximize)) is not None}
     ours.pop("decoupled_weight_decay", None)
     if not options_of(rule).get("momentum"):
@@ -487,8 +490,9 @@ def _identities(group: Mapping[str, Any], place: int) -> list[tuple[Any, str | N
     if names is None and ids is None:
         raise RecordMismatchError(
             f"{_SOURCE} has neither param_ids nor param_names in group {place}, and states are not matched by their"
-            " place: two layers of one shape may have changed places. If it is of one of torch's own optimizers, use"
-            " interop.import_torch_optimizer(state_dict, module, order=...), which is told the order"
+            f" place: two layers of one shape may have changed places. If it is of one of torch's {CONVERTED}, use"
+            " interop.import_torch_optimizer(state_dict, module, order=...), which is told the order; states of torch's"
+            " other optimizers are not converted"
         )
     none = [None] * len(keys)
     return list(zip(keys, ids or none, names or none, strict=True))

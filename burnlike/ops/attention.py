@@ -28,6 +28,9 @@ from .masked_softmax import masked_softmax
 _attention = op("attention")
 _attention_backward = op("attention_backward")
 
+_FEWEST_QUERIES = 32
+"""Of a head of keys. Torch's forward pass of fewer takes less time: of one a twentieth, as the op packs all keys."""
+
 
 def attention(
     query: Tensor,
@@ -41,12 +44,12 @@ def attention(
 ) -> Tensor:
     """Attend from each query to the keys, as `torch.nn.functional.scaled_dot_product_attention`.
 
-    The native op runs on CPUs in bfloat16, and where a derivative is asked for; it is differentiable any number of
-    times, from the second derivative on in plain torch. Torch's attention runs elsewhere: on CUDA, for a mask with a
-    derivative, and for tensors without values. A soft cap and noise are native in bfloat16 on CPUs that multiply it.
-    Float16 that a CPU can't multiply is converted to float32, and attended in that. A query all of whose keys have a
-    large negative mask has the weights that float32 gives it, in both passes; torch's backward pass gives each the
-    weight 1 (torch 2.13). With a mask of -inf for all its result is zero.
+    The native op runs on CPUs in bfloat16, but for few queries, and where a derivative is asked for; it is
+    differentiable any number of times, from the second derivative on in plain torch. Torch's attention runs elsewhere:
+    on CUDA, for a mask with a derivative, and for tensors without values. A soft cap and noise are native in bfloat16
+    on CPUs that multiply it. Float16 that a CPU can't multiply is converted to float32, and attended in that. A query
+    all of whose keys have a large negative mask has the weights that float32 gives it, in both passes; torch's backward
+    pass gives each the weight 1 (torch 2.13). With a mask of -inf for all its result is zero.
 
     Memory: for backward, the arguments, the output and one float32, on processors that multiply bfloat16 two, for each
     query of each head are kept; a bool mask is kept in query's dtype. There, too, each thread packs one head of keys
@@ -81,15 +84,15 @@ def attention(
         raise ArgumentError(f"attention: expected soft_cap above 0, got {soft_cap}")
     query, key, value = for_products(query), for_products(key), for_products(value)
     mask = None if mask is None else for_products(mask)
-    by_float32 = _is_by_float32(query)
-    is_plain = noise is None and soft_cap is None and mask is None and query.dim() == 4 and not by_float32
+    by_float32, in_steps = _is_by_float32(query), noise is not None or soft_cap is not None
+    is_plain = not in_steps and mask is None and query.dim() == 4 and not by_float32
     if not is_plain:
         _check(query, key, value, mask, noise, causal, soft_cap=soft_cap)
     if by_float32:
         query, key, value = (it.float() for it in (query, key, value))
         mask = mask if mask is None or mask.dtype == torch.bool else mask.float()
         return attention_reference(query, key, value, mask, causal, scale, soft_cap, noise).half()
-    if _is_faster(query, key, value, mask) and _takes_options(query, soft_cap, noise):
+    if _is_faster(query, key, value, mask, in_steps) and _takes_options(query, soft_cap, noise):
         return attention_native(query, key, value, mask, causal, scale, soft_cap, noise)  # it checks what is plain
     if is_plain:
         _check(query, key, value, mask, noise, causal)
@@ -221,8 +224,8 @@ def _takes_options(query: Tensor, soft_cap: float | None, noise: Tensor | None) 
     return is_fixed and query.dtype == torch.bfloat16 and cpu_isa() == "avx512_bf16"
 
 
-def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
-    """True if the native op computes this, or a derivative that there will be, faster than torch does."""
+def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, in_steps: bool) -> bool:
+    """True if the native op computes this, or a derivative that there will be, faster than torch does, or its steps."""
     has_derivative = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
     return (
         query.device.type == "cpu"
@@ -230,6 +233,7 @@ def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -
         and not (mask is not None and mask.requires_grad)
         and query.numel() > 0
         and key.numel() > 0
+        and (has_derivative or in_steps or query.shape[2] * query.shape[1] >= _FEWEST_QUERIES * key.shape[1])
         and not is_recorded()  # a program without a backward pass, which torch's tools take as it is
     )
 

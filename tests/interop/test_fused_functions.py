@@ -101,6 +101,19 @@ def test_layer_norm_in_float32_is_torchs_without_avx512(
     assert calls == (has_avx512 or dtype != torch.float32)
 
 
+@pytest.mark.parametrize(("rows", "trained", "calls"), [(2, False, 0), (2, True, 1), (2**13, False, 1)])
+def test_few_values_are_torchs_where_no_gradient_is_recorded(rows: int, trained: bool, calls: int) -> None:
+    x, weight = leaf(1, 1, rows, 8, dtype=torch.bfloat16), leaf(8, dtype=torch.bfloat16)
+    before = native_status().calls
+    with torch.set_grad_enabled(trained):
+        norm = functions.layer_norm(x, (8,), weight)
+        attended = functions.attention(x, x[..., :2, :], x[..., :2, :])
+    assert [native_status().calls[it] - before.get(it, 0) for it in ("layer_norm", "attention")] == [calls, calls]
+    torch.testing.assert_close(norm, F.layer_norm(x, (8,), weight), atol=3e-2, rtol=3e-2)
+    expected = F.scaled_dot_product_attention(x, x[..., :2, :], x[..., :2, :])
+    torch.testing.assert_close(attended, expected, atol=3e-2, rtol=3e-2)
+
+
 @pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_gelu(dtype: torch.dtype, autocast: bool) -> None:

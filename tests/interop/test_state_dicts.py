@@ -340,6 +340,7 @@ def test_a_training_goes_on_in_the_other_optimizer(config: Any, make: Any) -> No
         (optim.AdamWConfig(), lambda it: torch.optim.AdamW(list(it)[:2]), r"groups of \[2\] parameters"),
         (optim.AdamWConfig(), lambda it: torch.optim.AdamW([*it][::-1]), r"expected shape \[4, 3\], got \[2\]"),
         (optim.LionConfig(), lambda it: torch.optim.AdamW(it), "rule is Lion"),
+        (optim.AdafactorConfig(), torch.optim.Adafactor, "states of torch's other optimizers are not converted"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(config: Any, make: Any, message: str) -> None:
@@ -353,9 +354,10 @@ def test_what_does_not_fit_is_refused_by_name(config: Any, make: Any, message: s
     assert ours.param_groups[0]["lr"] == 0.5
 
 
-def test_a_rule_that_torch_lacks_has_no_form_for_it() -> None:
-    with pytest.raises(RecordMismatchError, match=r"torch\.optim has no counterpart of the Lion"):
-        bl.interop.TorchOptimizer(two_layers(), optim.LionConfig(), lr=0.1).state_dict(form="torch")
+@pytest.mark.parametrize("config", [optim.LionConfig(), optim.AdafactorConfig()])
+def test_states_that_are_not_converted_have_no_form_of_torch(config: Any) -> None:
+    with pytest.raises(RecordMismatchError, match=r"one of torch's 'Adam or AdamW'.* 'Adagrad', got (Lion|Adafactor)"):
+        bl.interop.TorchOptimizer(two_layers(), config, lr=0.1).state_dict(form="torch")
 
 
 class Complex(nn.Module):

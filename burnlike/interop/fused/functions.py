@@ -52,7 +52,7 @@ def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
 def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    is_native = takes_norm(input, normalized_shape, weight, bias)
+    is_native = not are_few(input) and takes_norm(input, normalized_shape, weight, bias)
     # Without AVX-512 torch takes 0.75 to 0.9 of the op's time.
     if not is_native or (input.dtype == torch.float32 and input.is_cpu and not _HAS_AVX512):
         return F.layer_norm(input, normalized_shape, weight, bias, eps)
@@ -158,7 +158,7 @@ def attention(
 ) -> Tensor:
     """`F.scaled_dot_product_attention`, also with dropout."""
     options = (attn_mask, is_causal, scale)
-    if takes_attention(query, key, value, *options, enable_gqa, any_dtype=bool(dropout_p)):
+    if not are_few(query) and takes_attention(query, key, value, *options, enable_gqa, any_dtype=bool(dropout_p)):
         noise = attention_noise(query, key, is_causal, dropout_p) if dropout_p else None
         if not dropout_p or noise is not None:
             return ops.attention(query, key, value, *options, noise=noise)
@@ -266,6 +266,17 @@ def unrounded_loss_of(logits: Tensor, labels: Tensor, ignore_index: int, reducti
     return unrounded_loss(logits, labels, ignore_index=ignore_index, reduction=reduction)
 
 
+_FEWEST_VALUES = 2**16
+"""Below, without a derivative, questions and call of `layer_norm` or `attention` take longer than the op saves."""
+
+
+def are_few(x: Any) -> bool:
+    """True for a tensor of so few values on a CPU that torch's function is faster; compiled code has no such calls."""
+    if torch.is_grad_enabled() or not isinstance(x, Tensor) or not x.is_cpu:
+        return False
+    return not torch.compiler.is_compiling() and x.numel() < _FEWEST_VALUES
+
+
 _TYPES = (Tensor, nn.Parameter)
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -358,4 +369,4 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     draws = training and p != 0.0
     if draws and (result := drawn(input, lambda it: F.dropout(it, p, training), in_place=inplace)) is not None:
         return result
-    return F.dropout(input, p, training, inplace) if inplace else native_dropout(input, p, training)
+    return native_dropout(input, p, training) if draws and not inplace else F.dropout(input, p, training, inplace)

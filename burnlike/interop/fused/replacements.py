@@ -184,13 +184,17 @@ class Namespace(types.ModuleType):
         # Long names, since any short one may be asked for as a name of torch.
         vars(self).update(_burnlike_find=find, _burnlike_parts={})
 
+    def __getattribute__(self, name: str) -> Any:
+        # A module's own search, which fails first and makes its error, takes most of the time of a look-up.
+        return super().__getattribute__(name) if name[:2] == "__" else Namespace.__getattr__(self, name)
+
     def __getattr__(self, name: str) -> Any:
-        real = vars(self)["_burnlike_find"]()
-        value = getattr(real, name)
+        names = types.ModuleType.__getattribute__(self, "__dict__")
+        value = getattr(names["_burnlike_find"](), name)
         if isinstance(value, types.ModuleType) and value in _NAMESPACES:
-            parts = vars(self)["_burnlike_parts"]
+            parts = names["_burnlike_parts"]
             if name not in parts:
-                parts[name] = Namespace(lambda: getattr(vars(self)["_burnlike_find"](), name))
+                parts[name] = Namespace(lambda: getattr(names["_burnlike_find"](), name))
             return parts[name]
         stock = _BY_NAME.get(name)
         return value if stock is None or value is not stock else _STAND_INS[stock][0]

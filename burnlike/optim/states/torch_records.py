@@ -308,6 +308,10 @@ RULES = (
 )
 
 
+CONVERTED = listed([it.name for it in RULES])
+"""Names of torch's optimizers whose states are converted, for messages."""
+
+
 def rule_in(state_dict: Mapping[str, Any]) -> TorchRule | None:
     """The rule whose state dict it is, by the options of its groups; None if it is of another optimizer."""
     groups = state_dict.get("param_groups") or [{}]
@@ -318,8 +322,7 @@ def expect_rule(state_dict: Mapping[str, Any], source: str, got: str, remedy: st
     """The rule whose state dict it is; a RecordMismatchError if it is of an optimizer whose states no rule here has."""
     rule = rule_in(state_dict)
     if rule is None:
-        names = listed([it.name for it in RULES])
-        raise RecordMismatchError(f"{source}: expected one of torch's {names}, got {got}; {remedy}")
+        raise RecordMismatchError(f"{source}: expected one of torch's {CONVERTED}, got {got}; {remedy}")
     return rule
 
 
