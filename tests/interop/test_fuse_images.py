@@ -556,6 +556,8 @@ def one_process() -> Iterator[None]:
     dist.destroy_process_group()
 
 
+# Of a kernel of 1 x 1 some CPUs' gradient has other strides, of sizes of 1, for which torch says so once in a process.
+@pytest.mark.filterwarnings("ignore:Grad strides do not match")
 def test_ddp_trains_the_same(one_process: None) -> None:
     stock, fused = pair(Block())
     x = torch.randn(SIZE)
