@@ -35,7 +35,7 @@ class ShapeMethods(TensorBase[B, D, K]):
         Torch: `torch.reshape`. Differs: a 0 keeps the size at its place.
         """
         spec = self.spec
-        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if 0 in sizes or not sizes:
             sizes = _kept_sizes(sizes, self.inner.shape)
         try:
