@@ -111,12 +111,21 @@ def table(results: Mapping[str, Result]) -> str:
 def _exported(cases: Mapping[str, Case], folder: Path, processes: int, steps: int) -> dict[str, Result]:
     global _jobs
     _jobs = cases, folder, steps
-    if processes == 1:
-        return {name: _export(name) for name in cases}
     # The threads of a process are not forked: what waits for them would wait for good.
     single = {"initializer": torch.set_num_threads, "initargs": (1,)}
     with ProcessPoolExecutor(processes, mp_context=get_context("fork"), **single) as pool:
-        return dict(zip(cases, pool.map(_export, cases), strict=True))
+        # Nor are those of gradients, without which torch computes none where its parent has computed some.
+        if processes > 1 and pool.submit(_differentiates).result():
+            return dict(zip(cases, pool.map(_export, cases), strict=True))
+    return {name: _export(name) for name in cases}
+
+
+def _differentiates() -> bool:
+    try:
+        torch.ones(1, requires_grad=True).backward()
+    except RuntimeError:
+        return False
+    return True
 
 
 _jobs: tuple[Mapping[str, Case], Path, int] = ({}, Path(), 0)
