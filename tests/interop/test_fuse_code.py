@@ -201,6 +201,14 @@ def test_a_loss_that_was_given_another_forward_keeps_it(monkeypatch: pytest.Monk
     torch.testing.assert_close(model(*inputs), inputs[0].sum() * -100)
 
 
+def test_a_loss_that_a_forward_makes_calls_what_is_patched_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, (x, y) = Criteria(), (torch.randn(3, 4), torch.tensor([0, 1, 2]))
+    fuse(model)
+    model.function = lambda *_: x  # then the loss that its forward makes is the only one
+    monkeypatch.setattr(F, "cross_entropy", lambda *_, **__: torch.tensor(42.0))
+    assert model(x, y) == 1042
+
+
 class EachFunction(nn.Module):
     """Calls what native ops stand for, as the code of a model does."""
 

@@ -126,20 +126,6 @@ class LazyWeights(LazyTensor):
     """Weights of attention `[batch, heads, queries, keys]`, of which nothing is computed yet, or all."""
 
 
-class CrossEntropyLoss(nn.CrossEntropyLoss):
-    """`nn.CrossEntropyLoss` whose forward calls the op; a class, which torch.compile traces where a model makes it."""
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.cross_entropy(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
-
-
 _STOCK_FORWARD = nn.CrossEntropyLoss.forward
 
 
@@ -261,3 +247,9 @@ def _ops_of(function: types.FunctionType, value: Any, uses: list[Use]) -> tuple[
                 return ()
             ops.add(_STAND_INS[value_used][1])
     return tuple(sorted(ops))
+
+
+class CrossEntropyLoss(nn.CrossEntropyLoss):
+    """`nn.CrossEntropyLoss` whose own code calls the op; a class, which torch.compile traces where a model makes it."""
+
+    forward = rebound(_STOCK_FORWARD, replacement)[0]
