@@ -52,10 +52,6 @@ class ArithmeticOps(Protocol):
     def min_pair(self, lhs: Tensor, rhs: Tensor, /) -> Tensor: ...
 
 
-def _matmul(lhs: Tensor, rhs: Tensor, /) -> Tensor:
-    return half_products.matmul(lhs, rhs) if lhs.dtype in half_products.SLOW else lhs.matmul(rhs)
-
-
 class TorchArithmeticOps:
     """Implements `ArithmeticOps` for Float; `TorchIntMathOps` replaces what torch promotes."""
 
@@ -77,7 +73,9 @@ class TorchArithmeticOps:
     max_pair: Any = staticmethod(lambda lhs, rhs, /: torch.where(lhs < rhs, rhs, lhs))
     min_pair: Any = staticmethod(lambda lhs, rhs, /: torch.where(rhs < lhs, rhs, lhs))
 
-    matmul: Any = staticmethod(_matmul if half_products.SLOW else Tensor.matmul)
+    @staticmethod
+    def matmul(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return half_products.matmul(lhs, rhs) if lhs.dtype in half_products.SLOW else lhs.matmul(rhs)
 
     @staticmethod
     def powi(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
