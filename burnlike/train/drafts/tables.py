@@ -22,7 +22,7 @@ _NUMBERS = (
 ID_NAME = re.compile(r"(?i)(^|[_. -])(id|uuid|guid|key|rownames?|index|nr|no)$|^unnamed")
 _MOST_CLASSES = 10
 """Whole numbers with at most so many different values are classes, as a target."""
-_AMOUNT = re.compile(r"[+-]?[$€£]?\s?\d{1,3}([ ,.'\u00a0]?\d{3})*([.,]\d+)?\s?[%$€£]?")
+_AMOUNT = re.compile(r"(?=.*[^\d+-])[+-]?[$€£]?\s?\d{1,3}([ ,.'\u00a0]?\d{3})*([.,]\d+)?\s?[%$€£]?")
 """A number with separators or a unit, which is read as text."""
 _LARGEST_SHARE = 0.1
 _FEW_CATEGORIES = 50
@@ -201,21 +201,21 @@ def _column(sheet: Sheet, name: str, guess: KindGuess, absent: Collection[str], 
     rows = sheet.row_count - guess.gaps
     is_rare = guess.kind == "category" and guess.distinct > max(_FEW_CATEGORIES, _LARGEST_SHARE * rows)
     is_id = guess.is_id or (ID_NAME.search(name) is not None and guess.distinct > _ID_SHARE * sheet.row_count)
-    shown = _present(sheet, name, absent)
-    is_amount = (is_id or is_rare) and guess.kind == "category" and all(map(_AMOUNT.fullmatch, shown))
+    texts = _present(sheet, name, absent) if guess.kind == "category" and (is_id or is_rare) else []
+    amount = texts[0] if texts and all(map(_AMOUNT.fullmatch, texts)) else ""
     reasons = {
         "is not in every row": name in sheet.partial,
         "has lists or objects": any(isinstance(it, list | dict) for it in sheet.columns[name]),
         "has no value": not rows,
         "has one value": guess.is_constant,
-        f"has numbers written as {shown[0] if shown else ''}; write plain ones": is_amount,
+        f"has numbers written as {amount}; write plain ones": bool(amount),
         "names the rows": is_id,
         "has sentences": guess.kind == "text",
         f"has {guess.distinct:,} different texts, few rows of each": is_rare,
         "has numbers with another decimal mark": guess.kind == "number" and guess.decimal != decimal,
     }
     left_out = next((reason for reason, holds in reasons.items() if holds), "")
-    moments = _moments(shown, guess.format) if guess.kind == "date" else []
+    moments = _moments(_present(sheet, name, absent), guess.format) if guess.kind == "date" else []
     return Column(name, guess, left_out, has_time=len({(moment.hour, moment.minute) for moment in moments}) > 1)
 
 

@@ -74,6 +74,8 @@ def test_numbers_with_separators_or_a_unit_are_no_names_of_rows():
     job = Path("data.yaml").read_text()
     assert "amount has numbers written as 1,100.50; write plain ones" in job
     assert "code names the rows" in job
+    job_of(rows("zip,x,y", lambda it: f"{it:05d},{it % 9},{it % 2}"), "y")
+    assert "zip names the rows" in Path("data.yaml").read_text()
 
 
 def test_a_gap_becomes_a_feature_and_a_row_without_a_target_is_dropped():
