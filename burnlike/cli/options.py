@@ -41,6 +41,11 @@ def say(text: str) -> None:
     print(harmless(text))
 
 
+def warn(text: str) -> None:
+    """Print to standard error what may come from files, beside what a command gives on standard output."""
+    print(harmless(text), file=sys.stderr)
+
+
 def show(piece: str, *, flush: bool = True) -> None:
     """Print a piece of data as it is; on a terminal without codes that it would obey."""
     print(harmless(piece) if sys.stdout.isatty() else piece, end="", flush=flush)

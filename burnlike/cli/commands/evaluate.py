@@ -2,13 +2,11 @@
 
 import argparse
 import math
-import sys
 from pathlib import Path
 
-from burnlike._terminal import harmless
 from burnlike.errors import ArgumentError
 
-from ..options import add_run_options, add_shared, data_config, opened, say, say_json
+from ..options import add_run_options, add_shared, data_config, opened, say, say_json, warn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     given_options["set"] = [str(override) for override in args.overrides]
     evaluation = evaluate_run(loaded, split, data, notes=given_options)
     if evaluation.problem:
-        print(harmless(f"burnlike: the values are not kept: {evaluation.problem}"), file=sys.stderr)
+        warn(f"burnlike: the values are not kept: {evaluation.problem}")
     if args.json:
         about = {"run": str(loaded.path), "step": loaded.step, "weights": loaded.weights}
         say_json({**about, **evaluation._asdict(), "file": None if evaluation.problem else str(evaluation.file)})

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from burnlike._outputs import Output
-from burnlike._terminal import harmless
 from burnlike.errors import ArgumentError, DataError, RunDirError
 
-from ..options import add_force_option, add_run_options, opened, paths_in, place_of, show
+from ..options import add_force_option, add_run_options, opened, paths_in, place_of, show, warn
 
 _FILES = (".csv", ".jsonl")
 Rows = Iterable[Mapping[str, Any]]
@@ -53,10 +52,7 @@ def run(args: argparse.Namespace) -> int:
     count = write_predictions(out, predictions(loaded, sources, args.batch_size, left_out))
     if left_out:
         more = f"; and {len(left_out) - 1} more" if left_out[1:] else ""
-        print(
-            harmless(f"left out {len(left_out)} of the inputs, as in the training: {left_out[0]}{more}"),
-            file=sys.stderr,
-        )
+        warn(f"left out {len(left_out)} of the inputs, as in the training: {left_out[0]}{more}")
     if args.out is not None:
         print(f"{count:,} predictions are in {args.out}")
     return 0
