@@ -57,7 +57,7 @@ def slow_halves() -> frozenset[torch.dtype]:
     return frozenset(dtype for dtype, is_supported in questions.items() if not is_supported())
 
 
-def multiplies_float16_tiles() -> bool:
-    """True if the CPU has AMX for float16; False where torch can't tell."""
-    is_supported = getattr(torch.cpu, "_is_amx_fp16_supported", None)
-    return is_supported is not None and is_supported()
+def has_amx(dtype: torch.dtype) -> bool | None:
+    """True if the CPU has AMX for bfloat16 or float16; None where torch can't tell."""
+    name = {torch.bfloat16: "amx_bf16", torch.float16: "amx_fp16"}[dtype]
+    return getattr(torch.cpu, "get_capabilities", dict)().get(name)

@@ -23,7 +23,7 @@ from ._library import flops
 
 SLOW = onednn.slow_halves()
 """The 16-bit dtypes that torch multiplies slowly on this machine's CPU."""
-SLOW_RECURRENT = SLOW if onednn.multiplies_float16_tiles() else SLOW | {torch.float16}
+SLOW_RECURRENT = SLOW if onednn.has_amx(torch.float16) else SLOW | {torch.float16}
 """Those of recurrent kernels: oneDNN's LSTM in float16 takes AMX, which torch does not ask for (torch 2.13)."""
 
 _TYPES = (Tensor, torch.nn.Parameter)

@@ -42,7 +42,8 @@ def test_slow_halves() -> None:
         assert not found
 
 
-def test_multiplies_float16_tiles() -> None:
-    """As the operating system tells of the CPU; False where it does not."""
+def test_has_amx() -> None:
+    """As the operating system tells of the CPU."""
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    assert onednn.multiplies_float16_tiles() == ("amx_fp16" in flags)
+    assert bool(onednn.has_amx(torch.float16)) == ("amx_fp16" in flags)
+    assert bool(onednn.has_amx(torch.bfloat16)) == ("amx_bf16" in flags)

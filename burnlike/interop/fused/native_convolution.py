@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import ops
+from ..._torch_compat import onednn
 from ..._torch_compat.transforms import is_batched_by_autograd
 from ...ops._library import op
 from ...ops.convolution_3x3 import CHANNELS
@@ -30,8 +31,8 @@ _CHANNELS_PER_PIXEL = 4  # at most, for tiles
 _FEWEST_CHANNELS_OF_HALF = 32  # for tiles in bfloat16
 _PIXELS_PER_CHANNEL = 16  # at least, for all passes by tiles in bfloat16
 _WITHOUT_VECTORS = (None, "default")  # instruction sets on which oneDNN is faster
-# Many more products of bfloat16 than of float32; asked of torch, of which older ones do not say it.
-_HAS_AMX = bool(getattr(torch.cpu, "get_capabilities", dict)().get("amx_bf16", True))
+# Many more products of bfloat16 than of float32; taken to be there where torch can't tell.
+_HAS_AMX = onednn.has_amx(torch.bfloat16) is not False
 _tiles, _tiles_backward = op("convolution_3x3"), op("convolution_3x3_backward")
 
 Way = Callable[[Tensor, Tensor, Tensor | None], Tensor]

@@ -222,13 +222,13 @@ def _from_data(operation: str, data: Any, backend: Any, kind: Any, dtype: Elemen
 def _refuse_losses(operation: str, data: Any, dtype: torch.dtype) -> None:
     """Refuse numbers that integers of `dtype` would cut or wrap; torch itself refuses those too large in lists."""
     if not isinstance(data, list | tuple):
-        return _refuse_losses_of_array(operation, torch.as_tensor(data).detach(), dtype)
+        _refuse_losses_of_array(operation, torch.as_tensor(data).detach(), dtype)
+        return
     for item in data:
         if isinstance(item, list | tuple):
             _refuse_losses(operation, item, dtype)
         elif isinstance(item, float) and not (item.is_integer() and item <= torch.iinfo(dtype).max):
             raise TensorValueError(operation, f"an Int can't be {item}; use kind=Float, or round it")
-    return None
 
 
 def _refuse_losses_of_array(operation: str, values: torch.Tensor, dtype: torch.dtype) -> None:
