@@ -74,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             near = nearest(named, [command.name for command in COMMANDS])
             raise ArgumentError(f"there is no command '{named}'{near}; `burnlike --help` lists all")
         parser, options = parsers([named])
+        # Not `parse_args`, whose message about an unknown option names none that may be meant.
         args, unknown = parser.parse_known_args(arguments)
         if unknown:
             raise ArgumentError(_unknown(named or "", options, unknown))
@@ -189,6 +190,7 @@ def parsers(whole: Sequence[str | None]) -> tuple[argparse.ArgumentParser, dict[
     shared.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
     )
+    # Abbreviations are refused: one that works today would become ambiguous with the next option.
     parser = argparse.ArgumentParser(
         prog="burnlike",
         description="Train PyTorch models from YAML configs; show, convert and compare records, the files that models"

@@ -53,6 +53,7 @@ def show(piece: str, *, flush: bool = True) -> None:
 
 def say_json(value: Any, indent: int | None = 2) -> None:
     """Print JSON for programs, and for terminals: letters as they are, what is not printable as `\\u001b`."""
+    # Not `harmless`, which replaces codes: what a program reads has to stay the value that it was.
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     print("".join(it if it.isprintable() or it == "\n" else json.dumps(it)[1:-1] for it in text))
 
@@ -87,6 +88,7 @@ def amount(count: int) -> str:
 RUNS = Path("runs")
 _PLACE = "the directory of a run, or its name in runs/"
 _LONGEST = 4096
+CONFIG_FILES = (".yaml", ".yml")
 DATA_FILES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".conll", ".txt", ".xlsx", ".json")
 """The ends of names of files that are data, and no configs."""
 _GLOB = "*?["
@@ -276,6 +278,7 @@ def paths_in(value: Any) -> Iterator[Path]:
     if isinstance(value, dict | list | tuple):
         for item in value.values() if isinstance(value, dict) else value:
             yield from paths_in(item)
+    # A longer text is none that the system can look for, and Python raises for one with a zero byte.
     elif isinstance(value, str) and 0 < len(value) < _LONGEST and "\0" not in value:
         path = Path(value).expanduser() if value.startswith("~/") else Path(value)
         parts = path.parts

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @collections_paused()
 def run(args: argparse.Namespace) -> int:
     """Print the mistakes of each file; 0 if there is none, else 2."""
-    registry.import_modules(args.imports)
+    registry.import_modules(args.imports)  # first: `--root` may name a class of these
     root = registry.named(Config, args.root) if args.root else None
     inputs = args.inputs if args.shapes or args.inputs else None
     options: dict[str, Any] = {"paths": not args.no_paths, "fast": args.fast, "inputs": inputs}

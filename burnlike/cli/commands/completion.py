@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _bash(commands: dict[str, argparse.ArgumentParser], *, is_zsh: bool) -> Iterator[str]:
-    if is_zsh:
+    if is_zsh:  # which has no `complete`: bashcompinit gives it the one of bash
         yield "autoload -U +X compinit && compinit"
         yield "autoload -U +X bashcompinit && bashcompinit"
     yield "_burnlike() {"
@@ -45,6 +45,7 @@ def _bash(commands: dict[str, argparse.ArgumentParser], *, is_zsh: bool) -> Iter
     yield "  fi"
     yield '  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))'
     yield "}"
+    # `-o default`: where none of the words fits, the shell completes names of files.
     yield "complete -o default -F _burnlike burnlike"
 
 

@@ -185,6 +185,7 @@ def run(args: argparse.Namespace) -> int:
         recorder = SafetensorsRecorder(precision, shard_bytes=shard_bytes)
     else:
         recorder = recorder_for(name, precision)
+    # Once more: opening and renaming may take minutes, in which something else can come to OUT.
     for check in checks:
         check()
     written = recorder.save(record, args.output)

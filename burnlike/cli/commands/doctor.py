@@ -127,6 +127,7 @@ def _calls_of_training_steps(device: str, prefix: str, compiled: bool) -> dict[s
         model = DecoderLmConfig(vocab_size=8, max_sequence_length=4, d_model=8, n_layers=1, n_heads=2, d_ff=8).init(
             device
         )
+    # Traced as for inductor, but run by torch: `doctor` is also for machines without a C++ compiler.
     forward = torch.compile(model, backend="aot_eager", fullgraph=True) if compiled else model
     for config in (AdamWConfig(grad_clipping=ClipByGlobalNorm(threshold=1.0)), SgdConfig(), LionConfig()):
         forward(torch.zeros(1, 4, dtype=torch.int64, device=device)).sum().backward()

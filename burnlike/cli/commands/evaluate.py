@@ -6,7 +6,7 @@ from pathlib import Path
 
 from burnlike.errors import ArgumentError
 
-from ..options import add_run_options, add_shared, data_config, opened, say, say_json, warn
+from ..options import CONFIG_FILES, add_run_options, add_shared, data_config, opened, say, say_json, warn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     path: str | None = args.data
     if path is not None and not Path(path).exists():
         raise ArgumentError(f"--data: there is no file or directory {path}; check the path")
-    data = data_config(path) if path is not None and Path(path).suffix in (".yaml", ".yml") else None
+    data = data_config(path) if path is not None and Path(path).suffix in CONFIG_FILES else None
     loaded = opened(args)
     from burnlike.train.job.loaded_run import ALL, data_at, evaluate_run
 

@@ -11,13 +11,22 @@ from burnlike._outputs import Output
 from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 
-from ..options import add_force_option, add_run_options, add_shared, opened, paths_in, place_of, read_model, say
+from ..options import (
+    CONFIG_FILES,
+    add_force_option,
+    add_run_options,
+    add_shared,
+    opened,
+    paths_in,
+    place_of,
+    read_model,
+    say,
+)
 
 if TYPE_CHECKING:
     from burnlike.train.export.source import Source
 
 _TARGETS = ("onnx", "pt2", "hf", "gguf", "burn")
-_CONFIGS = (".yaml", ".yml")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """A function of a Python module that gives the model: `my_package.nets:make_net`."""
 
@@ -72,7 +81,7 @@ def _source(args: argparse.Namespace) -> "Source":
         from burnlike.train.export.source import source_of_function
 
         return source_of_function(args.place)
-    is_config = args.place.endswith(_CONFIGS)
+    is_config = args.place.endswith(CONFIG_FILES)
     is_shipped = not is_config and not place_of(args.place).is_dir() and config_file(args.place) != args.place
     if is_shipped and args.to == "burn":
         args.out = args.out or Path("exports", "burn")

@@ -2,22 +2,15 @@
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..._terminal import table
 from ...config import registry
 from ...config.shipped import config_file
 from ...errors import ArgumentError
-from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
+from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
 from .. import record_options as options
-from ..options import add_repeated, add_shared, amount, printable, read_model, say, say_json
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ...config import OptimizerConfig
-    from ...record import Record
-
-_CONFIGS = (".yaml", ".yml")
+from ..options import CONFIG_FILES, add_repeated, add_shared, amount, printable, read_model, say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,33 +48,25 @@ def run(args: argparse.Namespace) -> int:
                 f"{option} is of a training's forecast; give --world-size, the number of processes, too"
             )
     chosen = None if args.format is None else format_of_path(options.extension_named(args.format))
-    is_config = args.file.endswith(_CONFIGS)
-    subject: Any = _of_config(args, chosen) if is_config else _of_file(args, chosen)
+    if args.file.endswith(CONFIG_FILES):
+        model = read_model(args.file, args.imports)
+        from ...record import Record
+
+        module = model.build()
+        record = Record.of(module)
+        if (layout := options.layout_of(args, options.model_of(args))) is not None:
+            record = replace(record, layout=layout)
+        subject: Any = record, chosen or format_of_path(DEFAULT_EXTENSION), module, model.optimizer
+    else:
+        record = options.open_file(args.file, options.layout_of(args, options.model_of(args)))
+        own_format = options.format_of_file(args.file)
+        writable = own_format.extension in EXTENSIONS  # not so what torch.save wrote
+        subject = record, chosen or (own_format if writable else format_of_path(DEFAULT_EXTENSION))
     from ...train.job.forecast import forecast
 
     result = {"source": args.file, **forecast(*subject, precision=options.precision_of(args), steps=args.optimizer)}
     say_json(result) if args.json else say("\n".join(_lines(result)))
     return 0
-
-
-def _of_file(args: argparse.Namespace, chosen: Format | None) -> "tuple[Record, Format]":
-    record = options.open_file(args.file, options.layout_of(args, options.model_of(args)))
-    own_format = options.format_of_file(args.file)
-    writable = own_format.extension in EXTENSIONS  # not so what torch.save wrote
-    return record, chosen or (own_format if writable else format_of_path(DEFAULT_EXTENSION))
-
-
-def _of_config(
-    args: argparse.Namespace, chosen: Format | None
-) -> "tuple[Record, Format, nn.Module, OptimizerConfig | None]":
-    model = read_model(args.file, args.imports)
-    from ...record import Record
-
-    module = model.build()
-    record = Record.of(module)
-    if (layout := options.layout_of(args, options.model_of(args))) is not None:
-        record = replace(record, layout=layout)
-    return record, chosen or format_of_path(DEFAULT_EXTENSION), module, model.optimizer
 
 
 def _of_training(args: argparse.Namespace) -> int:
@@ -131,5 +116,4 @@ def _lines(result: dict[str, Any]) -> list[str]:
         ("host, load", f"{amount(host['load'])}: the tensors and buffers"),
     ]
     rows += [(f"GPU, {name}", amount(count)) for name, count in gpu.items()]
-    width = max(len(name) for name, _ in rows)
-    return [f"{printable(result['source'])}:", *(f"  {name:<{width}}  {text}" for name, text in rows)]
+    return [f"{printable(result['source'])}:", *(f"  {line}" for line in table(rows))]

@@ -11,7 +11,7 @@ from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
 
 from ..options import add_force_option, add_repeated, add_run_options, opened, place_of, show
-from .predict import write_predictions
+from .predict import FILES, write_predictions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +40,6 @@ _BEAMS: dict[str, dict[str, Any]] = {
     },
 }
 """Options of a search, as `Beams` has them."""
-_FILES = (".csv", ".jsonl")
 _MAX_TOKENS = 256
 
 
@@ -139,6 +138,7 @@ class _Writer:
         self.codec: Any = loaded.config.data.codec(loaded.facts, loaded.directory)
         seed = random.SystemRandom().randrange(_LARGEST_SEED // 2) if args.seed is None else args.seed
         of_task = 0.0 if args.chat else getattr(loaded.config.task, "temperature", 0.0)
+        # A generator of its own, so that nothing else that draws numbers changes what `--seed` writes.
         generator = torch.Generator().manual_seed(seed)
         self._sampling: Any = {"temperature": of_task, "generator": generator, **_sampling(args)}
         self._stops = stop_tokens(loaded.model, self.codec)
@@ -172,14 +172,8 @@ class _Writer:
         from burnlike.models import stream
 
         args = self._args
-        added = stream(
-            self._loaded.model,
-            tokens,
-            self._count(tokens),
-            draft=self._draft,
-            **self._limits,
-            **self._sampling,
-        )
+        limits = {**self._limits, **self._sampling}
+        added = stream(self._loaded.model, tokens, self._count(tokens), draft=self._draft, **limits)
         shown = (token for token in added if token not in self._stops)
         return until(text_pieces(shown, self.codec.decode), args.stops)
 
@@ -225,7 +219,7 @@ def _check(args: argparse.Namespace) -> None:
     for name in ("samples", "batch_size"):
         if (count := getattr(args, name)) is not None and count < 1:
             raise ArgumentError(f"{_flag(name)}: expected at least 1, got {count}")
-    if args.out is not None and not (_is_several(args) and args.out.endswith(_FILES)):
+    if args.out is not None and not (_is_several(args) and args.out.endswith(FILES)):
         raise ArgumentError(
             f"--out {args.out}: expected FILE.jsonl or FILE.csv, with --prompts, --samples or --num-beams"
         )

@@ -125,16 +125,8 @@ def _text(summary: dict[str, Any]) -> str:
         rows: list[tuple[str, ...]] = [_COLUMNS]
         for tensor in tensors:
             tied = ", ".join(map(printable, tensor["aliases"]))
-            rows.append(
-                (
-                    printable(tensor["path"]),
-                    tensor["dtype"],
-                    str(tensor["shape"]),
-                    str(tensor["bytes"]),
-                    tensor["id"] or "-",
-                    tied,
-                )
-            )
+            shown = printable(tensor["path"]), tensor["dtype"], str(tensor["shape"]), str(tensor["bytes"])
+            rows.append((*shown, tensor["id"] or "-", tied))
         lines += table(rows, right=_COLUMNS.index("bytes"))
     lines.append(f"{len(tensors)} tensors, {summary['tensor_bytes']} bytes")
     for title in ("metadata", "values"):

@@ -9,15 +9,7 @@ import burnlike.config.registry as registry
 from burnlike._env import quiet_launcher
 from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
-from burnlike.train.job.launching import (
-    LOGS_NAME,
-    Amount,
-    Slurm,
-    check_processes,
-    elastic_overrides,
-    run_of,
-    script,
-)
+from burnlike.train.job.launching import LOGS_NAME, Amount, Slurm, check_processes, elastic_overrides, run_of, script
 from burnlike.train.job.run_config import load_config
 from burnlike.train.runs.logs import LOG_NAME, STOPPED, read_log
 
@@ -111,15 +103,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    of_slurm = {
-        "time": args.time,
-        "partition": args.partition,
-        "gpus": args.gpus,
-        "sbatch": args.sbatch,
-        "out": args.out,
-    }
-    if not args.slurm and (slurm_options := [name for name, value in of_slurm.items() if value]):
-        raise ArgumentError(f"--{slurm_options[0]} is for --slurm, which writes a script; add --slurm, or leave it out")
+    slurm_option = next((it for it in ("time", "partition", "gpus", "sbatch", "out") if getattr(args, it)), "")
+    if slurm_option and not args.slurm:
+        raise ArgumentError(f"--{slurm_option} is for --slurm, which writes a script; add --slurm, or leave it out")
     if args.slurm and args.nproc is None and args.gpus:
         args.nproc = Amount(args.gpus, args.gpus)
     if args.nproc is None:

@@ -16,7 +16,7 @@ from burnlike.errors import ArgumentError, DataError, RunDirError
 
 from ..options import add_force_option, add_run_options, opened, paths_in, place_of, show, warn
 
-_FILES = (".csv", ".jsonl")
+FILES = (".csv", ".jsonl")
 Rows = Iterable[Mapping[str, Any]]
 
 
@@ -62,7 +62,7 @@ def output_of(place: str | None, inputs: Iterable[str | os.PathLike[str]], *, fo
     """The place of predictions that are computed of `inputs`; an ArgumentError if they can't be written there."""
     if place is None:
         return None
-    if not _is_directory(place) and not place.endswith(_FILES):
+    if not _is_directory(place) and not place.endswith(FILES):
         raise ArgumentError(f"--out {place}: expected a file .csv or .jsonl, or a directory for masks, such as masks/")
     out = Output(place, "predict", inputs=inputs, force=force)
     out.check_directory() if _is_directory(place) else out.check_file()

@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.steps < 1:
         raise ArgumentError(f"--steps: expected at least 1, got {args.steps}")
+    # What `burnlike train` sets, whose steps are measured here; before torch is loaded.
     shorten_spinning()
     keep_freed_memory()
     quiet_profiler()

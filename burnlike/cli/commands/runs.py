@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         say(line)
     for row in rows:
         for problem in [*row.run.problems, *([row.run.reason] if row.run.state == "failed" else [])]:
-            say(f"{one_line(_name(row.run, root))}: {one_line(problem)}")
+            say(f"{one_line(str(row.run.path.relative_to(root)))}: {one_line(problem)}")
     return 0
 
 
@@ -122,10 +122,8 @@ def _remove(places: list[Path], *, is_sure: bool) -> int:
         if not is_sure:
             if not sys.stdin.isatty():
                 raise ArgumentError("--remove: expected --yes where nobody can be asked")
-            if (
-                input(f"remove {len(locked)} run{'s' * (len(locked) != 1)}, with all checkpoints? [y/N] ").lower()
-                != "y"
-            ):
+            question = f"remove {len(locked)} run{'s' * (len(locked) != 1)}, with all checkpoints? [y/N] "
+            if input(question).lower() != "y":
                 return 1
         for run in locked:
             remove_directory(run.path)
@@ -181,7 +179,7 @@ def _cells(row: Row, root: Path, metric_name: str, has_evaluations: bool) -> lis
         place = f"step {last.get('step')}{evaluated_on(last, ', ')}"
         evaluated = f"{last['split']} {shown} {format_value(last['values'].get(shown))} ({place})"
     cells = [
-        _name(run, root),
+        str(run.path.relative_to(root)),
         run.state,
         f"{run.steps:,}",
         "-" if metric is None else str(metric.best),
@@ -191,10 +189,6 @@ def _cells(row: Row, root: Path, metric_name: str, has_evaluations: bool) -> lis
         differs if len(differs) <= _LONGEST else f"{differs[:_LONGEST]}...",
     ]
     return [one_line(cell) for cell in cells]
-
-
-def _name(run: RunFiles, root: Path) -> str:
-    return str(run.path.relative_to(root))
 
 
 def _plain(row: Row) -> dict[str, Any]:

@@ -129,6 +129,7 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
                 run_dir = RunDir.create(args.run_dir) if args.run_dir else RunDir.create_next(RUNS, file.stem)
             directory = stack.enter_context(closing(run_dir))
             job.parallel.remember(str(directory.path))
+        # Rank 0 alone has opened it: where it failed to, the broadcast of the others breaks off, and they say why.
         with job.parallel.explain_lost_peer():
             path = job.parallel.broadcast(None if directory is None else directory.path)
         directory = directory or stack.enter_context(closing(RunDir.follow(path)))
