@@ -274,6 +274,7 @@ class Checkpointer:
                 f" processes call TrainingState(...).save('{self.of_step(step).path}'), and load() to go on from it, or"
                 " let a Learner train, whose checkpoints are written together"
             )
+        # One save at a time: two would have two copies of the state in memory, and might end in another order.
         self.wait()
         present = self._checked(step, may_redo=True)
         checkpoint = self.of_step(step)
@@ -404,6 +405,7 @@ def write_together(
     together.expect_one_name(directory)
     recorder = DistributedRecorder(group=group, elsewhere=elsewhere, stages=True)
     divided = {name: is_divided(record) for name, record in records.items()}
+    # By digests, as names of a large model would be megabytes to send.
     names = {name: hashlib.sha256("\n".join(sorted(it.tensors)).encode()).hexdigest() for name, it in records.items()}
     everyone = together.gathered((divided, names))
     with ExitStack() as stack:

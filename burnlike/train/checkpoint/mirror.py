@@ -74,7 +74,7 @@ class MirrorFiles:
 
     def names(self) -> list[str]:
         """Names of all that lies in the place, in order; none where it is not there."""
-        self._files.invalidate_cache()
+        self._files.invalidate_cache()  # fsspec keeps listings, in which what another process has written is missing
         self._folders.clear()
         try:
             paths = self._files.ls(self._root, detail=False)
@@ -105,6 +105,7 @@ class MirrorFiles:
 
     def put(self, name: str, sources: Mapping[str, Path]) -> None:
         """Copy files, by the names that they get, as a set in place of one of this name."""
+        # First: until the new list is there, half of the old files and half of the new ones are no set.
         self._remove(f"{name}.json")
         listed: dict[str, tuple[int, str]] = {}
         for file, path in sorted(sources.items()):
@@ -123,6 +124,7 @@ class MirrorFiles:
         out of the directory `within` are not followed.
         """
         for file in files:
+            # The list is what a stranger may have written: no name in it leads out of the directory.
             if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in file.split("/")):
                 raise CheckpointError(f"{self.place} names the file {file[:80]!r}, expected one in {name}")
         for file, facts in files.items():
@@ -272,12 +274,11 @@ class Mirror:
 
     def _checkpoints(self) -> dict[int, FileFacts]:
         """The files of each whole checkpoint, by its step, in order; files of the run alone are none."""
-        checkpoints = {
-            step: files for name, files in self._files.sets().items() if (step := checkpoint_step(name)) is not None
-        }
-        return {
-            step: it for step, it in sorted(checkpoints.items()) if any(not name.startswith(_OF_RUN) for name in it)
-        }
+        checkpoints: dict[int, FileFacts] = {}
+        for name, files in self._files.sets().items():
+            if (step := checkpoint_step(name)) is not None and any(not it.startswith(_OF_RUN) for it in files):
+                checkpoints[step] = files
+        return dict(sorted(checkpoints.items()))
 
     def fetch(self, directory: Path, after: int = -1) -> int | None:
         """Copy the last whole checkpoint into `directory`, if it is of a step `after` this; the step.

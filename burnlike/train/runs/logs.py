@@ -114,7 +114,7 @@ class MetricsLog:
             make_directories(self.path.parent)
             with appended_regular(self.path) as file:
                 file.write(text)
-                if is_synced:
+                if is_synced:  # not each line: a sync takes milliseconds, in which no step is taken
                     os.fsync(file.fileno())
                     sync_directory(self.path.parent)
         except OSError as error:
@@ -157,7 +157,8 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 _MOST_NAMES, _LONGEST_NAME = 500, 200
 """Of metrics in a file, each split counted, and characters of a name: more can't be shown."""
-_ALWAYS = frozenset(("step", "epoch", "split", "time"))
+NO_VALUES = ("step", "epoch", "split", "time")
+"""What a line of metrics has beside its values."""
 
 
 class MetricLines(NamedTuple):
@@ -198,12 +199,12 @@ def read_metrics(path: Path) -> MetricLines:
             continue
         numbers = {name: _number(value) for name, value in line.items() if value is None or type(value) in (int, float)}
         usable.append(named | {name: it for name, it in numbers.items() if name not in named})
-    names = dict.fromkeys((line["split"], name) for line in usable for name in line if name not in _ALWAYS)
+    names = dict.fromkeys((line["split"], name) for line in usable for name in line if name not in NO_VALUES)
     kept = {name for name in [*names][:_MOST_NAMES] if max(map(len, name)) <= _LONGEST_NAME}
     if len(kept) < len(names):
         splits = {split for split, _ in kept}
         usable = [
-            {name: value for name, value in line.items() if name in _ALWAYS or (line["split"], name) in kept}
+            {name: value for name, value in line.items() if name in NO_VALUES or (line["split"], name) in kept}
             for line in usable
             if line["split"] in splits
         ]

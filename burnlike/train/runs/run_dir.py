@@ -137,7 +137,8 @@ class RunDir:
 
 
 def _take(lock: IO[str]) -> None:
-    # A killed run's workers end within moments of it, and keep the lock until then.
+    # A killed run's workers end within moments of it, and keep the lock until then: flock is of the open file, which
+    # they have inherited.
     ends = time.monotonic() + _WORKERS_END_S
     while True:
         try:

@@ -129,7 +129,7 @@ def read_run(path: str | os.PathLike[str]) -> RunFiles:
     evaluations = [{**it, "values": _numbers(it["values"])} for it in usable]
     return RunFiles(
         path=path,
-        name=path.resolve().name,
+        name=path.resolve().name,  # `.` has no name by itself
         state=state,
         reason=log.reason if state == log.ending else "",
         lines=metrics.lines,

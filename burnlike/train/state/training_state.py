@@ -77,9 +77,7 @@ def kept_paths(model: nn.Module) -> frozenset[str]:
 
 
 def base_digest(
-    model: nn.Module,
-    kept: Collection[str],
-    digests: Callable[[Mapping[str, Tensor]], Iterator[bytes]] = digests_of,
+    model: nn.Module, kept: Collection[str], digests: Callable[[Mapping[str, Tensor]], Iterator[bytes]] = digests_of
 ) -> str:
     """A digest of the names, types and values of all tensors of a model but for those at some paths."""
     tensors = {name: it for name, it in sorted(Record.from_module(model).tensors.items()) if name not in kept}
@@ -90,6 +88,7 @@ def base_digest(
 
 
 def digest_of(tensor: Tensor) -> bytes:
+    # Of the values: torch may have the bytes in another order, or conjugated and negated by a flag alone.
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     return hashlib.sha256(bytes_at(plain.data_ptr(), plain.nbytes) if plain.nbytes else b"").digest()
 
@@ -374,6 +373,7 @@ class TrainingState:
                     f"'{name}' has states of torch's layers; convert the model by from_torch before"
                 )
         folder.mkdir(parents=True, exist_ok=True)
+        # The model last: by its file `burn_checkpoint` tells which epoch is there.
         for kind, name in reversed(names.items()):
             written = records.get(name, self.parts[name])
             if isinstance(written, Record):  # of Burn's layers, which Burn's files imply
@@ -446,18 +446,16 @@ class TrainingState:
                 new_ids = loads[name].ids if name in loads else {}
                 ids[id(param.tensor)] = new_ids.get(param.path, param.id)
                 everywhere.append(StateOwner(param, ids[id(param.tensor)]))
-        prune = any(map(elsewhere, self._modules.values()))  # states of what other processes have
+        modules = [*self._modules.values()]
+        prune = any(map(elsewhere, modules))  # states of what other processes have
         for name, part in self.parts.items():
             if isinstance(part, OptimizerAdaptor):
-                modules = [*self._modules.values()]
-                states = part.read_states(
-                    records[name], everywhere or None, modules, report=report, prune_orphans=prune
-                )
+                owners = everywhere or None
+                states = part.read_states(records[name], owners, modules, report=report, prune_orphans=prune)
                 yield partial(part.take_states, states)
             elif isinstance(part, Lbfgs):
                 yield partial(part.take_state, part.read_state(records[name]))
             elif isinstance(part, torch.optim.Optimizer):
-                modules = [*self._modules.values()]
                 trained = trained_by(part, modules)
                 targets = [StateOwner(it.param, ids.get(id(it.param.tensor), it.id)) for it in trained]
                 yield partial(read_torch_record(part, records[name], targets, modules, report, prune).apply, part)
@@ -467,6 +465,7 @@ class TrainingState:
         """Restore the small parts if the `with` block fails."""
         tensors: dict[str, torch.Tensor] = {}
         before = {name: encode_tree(value.take(), name, tensors) for name, value in self._small.items()}
+        # Copies: the parts write into these very tensors before they fail.
         tensors = {name: tensor.clone() for name, tensor in tensors.items()}
         try:
             yield

@@ -121,6 +121,7 @@ class RunLog(Callback):
         except OSError as error:
             why = error.strerror or error
             raise RunDirError(f"{learner.run.path}: the environment can't be written: {why}") from error
+        # For `hide_values`: messages may repeat what the config got from the environment, such as a key of a logger.
         with suppress(OSError):  # a program may train without a config
             self._config = read_regular(learner.run.config).decode("utf-8", "replace")
         self._log.start(learner.step, learner.total_steps)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 from ..._terminal import one_line, table
 from ...errors import RunDirError
 from ..metrics.directions import Directions, directions_in, low_is_good
-from ..runs.logs import read_metrics
+from ..runs.logs import NO_VALUES, read_metrics
 from ..runs.run_files import config_values
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -74,8 +74,6 @@ def format_bytes(count: float) -> str:
     return f"{count:.0f} bytes"
 
 
-NO_VALUES = ("step", "epoch", "split", "time")
-"""What a line has beside its values."""
 RATE = "_per_s"
 """How the names of rates end."""
 

@@ -181,6 +181,7 @@ class RichRenderer(Renderer):
         self._console = console or Console(soft_wrap=True)
         self._board = Board()
         self._usage: tuple[float, Usage] = (-_USAGE_S, Usage(0, None))
+        # What lies below the last row is cropped: a view taller than the terminal could not be drawn over by the next.
         self._live = Live(self, console=self._console, refresh_per_second=REFRESHES_PER_S, vertical_overflow="crop")
         self._is_started = False
 

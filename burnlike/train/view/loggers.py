@@ -160,10 +160,9 @@ class TensorBoard(Logger):
             raise ConfigError(f"loggers: TensorBoard can't write to {folder}: {error.strerror}") from error
         config = None if run is None else run / "config.yaml"
         if is_new and config is not None and config.is_file():
-            indented = "\n".join(
-                f"    {line}" for line in config.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-            )
-            self._writer.add_text("config", indented, 0)
+            # TensorBoard shows text as Markdown, in which four spaces keep lines as they are.
+            lines = config.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            self._writer.add_text("config", "\n".join(f"    {line}" for line in lines), 0)
 
     def send(self, values: Mapping[str, float], line: Mapping[str, Any]) -> None:
         for name, value in values.items():
@@ -208,6 +207,7 @@ class WandB(Logger):
                 id=self._sent.id or None,
                 resume="allow" if self._sent.id else None,
                 config=values,
+                # It would put streams of its own before the terminal's, on which the live view moves the cursor.
                 settings=wandb.Settings(console="off"),
             )
         except Error as error:
@@ -261,10 +261,8 @@ class MLflow(Logger):
                 self._client.update_run(self._sent.id, status="RUNNING")
             else:
                 existing = self._client.get_experiment_by_name(config.experiment)
-                if existing is None:
-                    experiment = self._client.create_experiment(config.experiment)
-                else:
-                    experiment = existing.experiment_id
+                create = self._client.create_experiment
+                experiment = create(config.experiment) if existing is None else existing.experiment_id
                 name, values = _described(run, config.name)
                 self._sent.id = self._client.create_run(experiment, run_name=name).info.run_id
                 params = [Param(_name(key), str(value)[:_LONGEST_PARAM]) for key, value in values.items()]
@@ -289,6 +287,7 @@ class MLflow(Logger):
     def flush(self) -> None:
         for place in range(0, len(self._waiting), _MOST_METRICS):
             self._client.log_batch(self._sent.id, metrics=self._waiting[place : place + _MOST_METRICS])
+        # After the batches: lines of a request that failed are sent again by a run that goes on.
         for line in self._lines:
             self._sent.add(line)
         self._waiting, self._lines = [], []

@@ -45,6 +45,7 @@ class _Thinned:
         if number % self._step:
             return
         self.points.append(point)
+        # Every other one goes, so that what stays is as far apart as what comes from now on.
         if len(self.points) > self._most:
             self.points = self.points[::2]
             self._step *= 2

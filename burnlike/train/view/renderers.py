@@ -50,7 +50,7 @@ def memory_in_use() -> Usage:
             process = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         process = 0
-    torch = sys.modules.get("torch")
+    torch = sys.modules.get("torch")  # where a program has not loaded it, nothing of it is in use
     used = torch is not None and torch.cuda.is_initialized()
     return Usage(process, torch.cuda.memory_reserved() if torch is not None and used else None)
 

@@ -130,6 +130,7 @@ def thinned(points: Points, most: int = MOST_POINTS) -> Points:
     if len(points) <= most:
         return points
     count = (most - 2) // 2
+    # Extremes, not every n-th point: a single peak, such as a loss that leapt, has to stay visible.
     kept = {0, len(points) - 1}
     for number in range(count):
         stretch = range(len(points) * number // count, len(points) * (number + 1) // count)
@@ -184,7 +185,7 @@ class Axis(NamedTuple):
             marks = [mark for mark in marks if low <= mark <= high]
             if len(marks) > 1:
                 return marks
-        span = high / most - low / most
+        span = high / most - low / most  # not (high - low) / most, which overflows for values near the largest float
         if not 0 < span < math.inf:
             return [low]
         power = 10.0 ** math.floor(math.log10(span))
@@ -325,14 +326,10 @@ def chart(curves: Curves, names: Names, steps: Axis, number: int) -> Html:
 
 def chart_data(curves: Curves, names: Names) -> dict[str, Any]:
     axis = axis_of(curves)
-    series = [
-        {
-            "name": names.long_label(it, curves),
-            "color": names.color(it),
-            "points": [[x, y, 1 - axis.place(y), format_value(y)] for x, y in it.points],
-        }
-        for it in curves.series
-    ]
+    series: list[dict[str, Any]] = []
+    for it in curves.series:
+        points = [[x, y, 1 - axis.place(y), format_value(y)] for x, y in it.points]
+        series.append({"name": names.long_label(it, curves), "color": names.color(it), "points": points})
     return {"series": series}
 
 

@@ -185,17 +185,8 @@ def values(run: RunFiles, summary: LearnerSummary) -> Html | None:
     rows: list[list[object]] = []
     for metric in summary.metrics:
         end = run.values.get(metric.split, {}).get(metric.name)
-        rows.append(
-            [
-                split_name(metric.split),
-                metric.name,
-                format_value(metric.first),
-                format_value(metric.last),
-                str(metric.lowest),
-                str(metric.highest),
-                format_value(end),
-            ]
-        )
+        of_epochs = format_value(metric.first), format_value(metric.last), str(metric.lowest), str(metric.highest)
+        rows.append([split_name(metric.split), metric.name, *of_epochs, format_value(end)])
     in_metrics = {(it.split, it.name) for it in summary.metrics}
     for split, measured in run.values.items():
         for name in (it for it in measured if (split, it) not in in_metrics):
