@@ -56,6 +56,7 @@ class CheckpointedForward:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if self._block.training and torch.is_grad_enabled():
+            # The reentrant kind takes no keywords, and gives no gradient where no input of the block needs one.
             return checkpoint(self._forward, *arguments, use_reentrant=False, **self._options, **keywords)
         return self._forward(*arguments, **keywords)
 
@@ -64,7 +65,7 @@ class CheckpointedForward:
 def checkpointed(model: nn.Module, config: CheckpointingConfig | None = None) -> Iterator[None]:
     """Checkpoint the blocks of a model within the `with` block; a ConfigError if it has none, or no op is so called."""
     config = config or CheckpointingConfig()
-    blocks = blocks_of(model)[:: config.every]
+    blocks = blocks_of(model)[:: config.every]  # not the whole model, whose second forward would keep everything again
     if not blocks:
         raise ConfigError(
             "training.activation_checkpointing: the model has no blocks, which are modules of one class in a list, with"
@@ -189,6 +190,7 @@ def in_float8(model: nn.Module, config: Float8Config, device: torch.device) -> I
     options = replace(torchao.Float8LinearConfig.from_recipe_name(config.recipe), emulate=config.emulate)
     forwards: list[tuple[nn.Module, Any]] = []
     for layer in layers.values():
+        # It only says how to compute: the weights are handed to it in each call, so none is there twice.
         with torch.device("meta"):
             plain = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)
         twin = torchao.convert_to_float8_training(plain, config=options)

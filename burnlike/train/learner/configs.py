@@ -122,11 +122,8 @@ class CheckpointingConfig(Config):
     def validate(self) -> Iterable[tuple[str, str]]:
         for place, name in enumerate(self.save):
             if name not in SAVED_OPS and not re.fullmatch(r"\w+\.\w+", name):
-                names = ", ".join(SAVED_OPS)
-                yield (
-                    f"save.{place}",
-                    f"expected {names}, or an op of torch.ops such as aten.mm, got {name}{nearest(name, [*SAVED_OPS])}",
-                )
+                expected = f"expected {', '.join(SAVED_OPS)}, or an op of torch.ops such as aten.mm"
+                yield f"save.{place}", f"{expected}, got {name}{nearest(name, [*SAVED_OPS])}"
 
 
 class Float8Config(Config):
@@ -212,11 +209,10 @@ class TrainingConfig(Config):
             yield "float8", "expected none with precision: int8_mixed, which computes the same layers in 8 bits"
         if self.global_batch_size is not None and self.accumulation_steps > 1:
             yield "accumulation_steps", "follows from global_batch_size and batch_size; leave it out"
-        if self.early_stopping is not None and self.early_stopping.warmup_epochs >= self.epochs:
-            yield (
-                "early_stopping.warmup_epochs",
-                f"expected less than the {self.epochs} epochs of the training, got {self.early_stopping.warmup_epochs}",
-            )
+        warmup = 0 if self.early_stopping is None else self.early_stopping.warmup_epochs
+        if warmup >= self.epochs:
+            problem = f"expected less than the {self.epochs} epochs of the training, got {warmup}"
+            yield "early_stopping.warmup_epochs", problem
 
     @property
     def checkpointing(self) -> CheckpointingConfig | None:

@@ -105,6 +105,7 @@ class FitLoop:
                 self.saving = Saving(learner, training, self.checkpointer)
             if learner.loaded_fit:
                 self.load_state_dict(learner.loaded_fit)
+            # From now on checkpoints have the state of this call; before, that of the last one.
             learner.fit_state = self.state_dict
             if self.saving is not None:
                 self.saving.begin()
@@ -188,7 +189,7 @@ class FitLoop:
     def _train(self, train: Any, valid: Any) -> None:
         """Train on the batches of each epoch: backward for each, and a step after the last one of a step."""
         learner, training, callbacks = self.learner, self.training, self.callbacks
-        learner.model.train()
+        learner.model.train()  # once: a validation gives each module its own mode back
         learner.window.restart_clock()
         learner.drop_gradients()
         while train.epoch < training.epochs and not self.stopped_early:

@@ -56,6 +56,7 @@ class ForeignLoader:
         else:
             self._random, batches = random_state(), iter(self.loader)
         for batch in batches:
+            # Counted before the batch is given: a checkpoint after its step is of the position behind it.
             self.position += 1
             if self.position == self._length:
                 self.epoch, self.position = self.epoch + 1, 0

@@ -108,6 +108,7 @@ class Learner(Generic[Batch]):
         """
         self.parallel = parallel or SingleProcess()
         self.parallel.check_computing(precision, compiles=any(map(is_compiled, model.modules())))
+        # Before anything keeps a parameter: strategies put others in their place, or parts of them.
         self.parallel.prepare(model, optimizer)
         self.parallel.give_first_values(model)
         self.model = model
@@ -304,6 +305,7 @@ class Learner(Generic[Batch]):
         state = self.state(train_loader)
         counters: Counters = state.parts["counters"]
         state.load_records(checkpoint.records())
+        # Of ScheduleFreeAdamW other weights are saved than those that its next step is taken with.
         if isinstance(self.optimizer, Optimizer):
             self.optimizer.use_training_weights(self.model)
         return counters.take_own()

@@ -73,6 +73,7 @@ class Saving:
         every_steps, minutes = training.checkpoint_every_steps, training.checkpoint_every_minutes
         every_epochs = training.checkpoint_every_epochs
         is_time = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
+        # Clocks differ, so processes agree on the time; all come to that line or none, as the rest is alike on all.
         return (
             is_end
             or (epoch_done and every_epochs is not None and epochs % every_epochs == 0)
@@ -87,12 +88,8 @@ class Saving:
         learner = self._learner
         self.strategy.checkpointing(learner.step, values)
         with learner.saved_weights():
-            self.last = self._checkpointer.save(
-                learner.step,
-                learner.state(train).to_records(),
-                kept=tuple(self.strategy.kept),
-                background=background,
-            )
+            records, kept = learner.state(train).to_records(), tuple(self.strategy.kept)
+            self.last = self._checkpointer.save(learner.step, records, kept=kept, background=background)
         self._saved_at = time.monotonic()
         self._is_told = False
 

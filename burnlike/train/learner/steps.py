@@ -242,7 +242,7 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
     # Running statistics differ among processes, each of its own items; all measure with those that are saved.
     learner.parallel.share_buffers(model)
     loader.rewind()
-    losses = LossWindow()
+    losses = LossWindow()  # not the learner's, which has the losses since the last line of the training
 
     def compute(batch: Any) -> StepOutput:
         with learner.autocast(), add_batch_to_errors(batch, lambda: f"validation after step {learner.step}"):

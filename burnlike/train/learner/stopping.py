@@ -92,6 +92,7 @@ class Interrupter:
             # A signal that is ignored stays so: `nohup` ignores SIGHUP.
             numbers = [it for it in _SIGNALS if signal.getsignal(it) != signal.SIG_IGN]
             self._previous = {number: signal.signal(number, self._handle) for number in numbers}
+            # The EarlySignals around it is told by the handler that it has put there, a method of it.
             early = getattr(self._previous.get(signal.SIGUSR1), "__self__", None)
             if isinstance(early, EarlySignals) and early.came:
                 self._signal = signal.SIGUSR1

@@ -157,7 +157,7 @@ class Update:
     def _change_gradients(self, divisor: float) -> None:
         trained = [it for group in self._optimizer.param_groups for it in group["params"] if it.grad is not None]
         grads: Sequence[Tensor] = [it.grad for it in trained]
-        if divisor != 1.0 and grads:
+        if divisor != 1.0 and grads:  # foreach: one call for all, not a kernel for each parameter
             foreach.mul_(grads, 1.0 / divisor)
         if self._clipping is not None and self._other_stages is not None:
             param_ids = {id(parameter.tensor): parameter.id for parameter in params(self._model)}
@@ -251,6 +251,8 @@ class Ema:
     @torch.no_grad()
     def swap(self) -> None:
         """Exchange the weights of the model and their averages."""
+        # In place, one after the other: the optimizer and wrappers of processes have these tensors, and a copy of all
+        # weights may not fit.
         for weight, average in zip(self._weights.values(), self._averages.values(), strict=True):
             kept = weight.detach().clone()
             weight.copy_(average)

@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from ..._env import number_of_ranks, rendezvous_lacks, rendezvous_problem, runs_in_slurm
+from ..._terminal import table
 from ...config import Config, Meta, ModuleConfig, StrategyConfig, field
 from ...config.bounds import Count, Positive
 from ...config.node import Location, from_python
@@ -162,13 +163,8 @@ def schedule_problems(
     if microbatches is not None and "Interleaved" in schedule and microbatches % max(1, microbatches // pipeline):
         yield "microbatches", f"expected a multiple of the {pipeline} processes for {schedule}, got {microbatches}"
     if stages and len(stages) not in (n_stages - 1, n_stages):
-        yield (
-            "stages",
-            (
-                f"expected the first module of each of the {n_stages} stages, of which the first may be left out, got"
-                f" {len(stages)}: {', '.join(stages)}"
-            ),
-        )
+        expected = f"the first module of each of the {n_stages} stages, of which the first may be left out"
+        yield "stages", f"expected {expected}, got {len(stages)}: {', '.join(stages)}"
 
 
 Name = Annotated[str, Meta(min_length=1, extra_json_schema={"examples": ["none", "ddp", "fsdp2"]})]
@@ -245,10 +241,8 @@ def mesh_table(sizes: MeshSizes, items: int = 1) -> list[str]:
         if size > 1:
             ranks = [str(stride * place) for place in range(min(size, _SHOWN))]
             rows.append((name, str(size), ", ".join(ranks) + ", ..." * (size > _SHOWN), _DIVIDED[name]))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = ["  ".join([*(it.ljust(width) for it, width in zip(row[:3], widths, strict=True)), row[3]]) for row in rows]
     world = f"{sizes.world} process{'es' * (sizes.world > 1)}"
-    return [*lines, f"{world}, {sizes.data} with items of their own: a step has {sizes.data * items} items"]
+    return [*table(rows), f"{world}, {sizes.data} with items of their own: a step has {sizes.data * items} items"]
 
 
 class SingleProcessConfig(StrategyConfig["SingleProcess"], tag="none", builds=".single_process"):
@@ -431,6 +425,7 @@ class DistributedConfig(Config):
         if self.chosen.is_replicated:
             shard = 1
             replicate = -1 if replicate == 1 else replicate
+        # 1 where there are too few processes: the message below then says how many the sizes need.
         left = world_size // (fixed * max(replicate, 1) * max(shard, 1)) or 1
         sizes = MeshSizes(
             pipeline=self.pipeline,

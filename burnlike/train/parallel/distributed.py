@@ -254,6 +254,7 @@ class SeveralProcesses(SingleProcess):
         return self._reference
 
     def sums(self, values: Sequence[float]) -> list[float]:
+        # On the CPU, by gloo: a number of a device would have to be waited for.
         tensor = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(tensor, group=self.data_group)
         return tensor.tolist()

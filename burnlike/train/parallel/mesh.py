@@ -45,6 +45,7 @@ class Mesh:
         if sizes.expert > 1:
             self.expert, self.same_experts = _of_experts(device, ranks, sizes)
         self.data_group: Any = None  # torch says that a group may be an int
+        # All processes make all of its groups in one order, as torch demands, also those that they are not in.
         if sizes.mean < sizes.world:
             groups = ranks.permute(0, 4, 1, 2, 3).reshape(-1, sizes.mean)
             self.data_group, _ = dist.new_subgroups_by_enumeration(groups.tolist())

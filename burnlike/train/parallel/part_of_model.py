@@ -70,6 +70,7 @@ def sharing_prompts(model: Any, layout: SharedPrompts) -> Iterator[None]:
     from transformers import AttentionInterface
 
     AttentionInterface.register(_SHARED, _attention)  # without a kind of mask: the model makes none
+    # Each once, as most modules have the config of the whole: its public setter sets the configs below it, too.
     configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}.values()
     before = [(it, it._attn_implementation) for it in configs if hasattr(it, "_attn_implementation")]
     try:
@@ -305,6 +306,7 @@ class Experts(PartOfModel):
 
 def divide_sequences(model: nn.Module, sequence: DividedSequence) -> None:
     """Let all parts of a model ask `sequence` whether they get parts of sequences."""
+    # Past `__setattr__`, by which burnlike's modules would take it for one of their fields.
     for module in model.modules():
         module.__dict__[NAME] = sequence
     base: Any = getattr(sys.modules.get("transformers"), "PreTrainedModel", ())

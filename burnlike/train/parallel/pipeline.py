@@ -250,7 +250,7 @@ class Pipeline(PartOfModel):
                 kind = RuntimeError if any(it in answer[0] for it in GONE) else TrainingError
                 raise kind(f"stage {stage} of the pipeline, of another process, failed: {answer[0]}")
             sent.append(answer[0])
-        sent.pop()
+        sent.pop()  # of the last stage: its loss is sent to none
 
     def from_last(self, value: Any) -> Any:
         """The value of the process with the last stage; plain values."""

@@ -350,7 +350,8 @@ def cut(model: nn.Module, plan: Plan, here: Sequence[int], device: torch.device)
             content["_fakes"] = {
                 name: fakes.setdefault(id(value), fake_of(value, mode, device)) for name, value in changing.items()
             }
-            content["__module__"] = type(module).__module__
+            content["__module__"] = type(module).__module__  # by which it is told whose code a class is
+            # A class for each module: Python looks `__call__` and `__getattr__` up in the class alone.
             kind: Any = type(type(module).__name__, (PartOfPipeline, type(module)), content)
             module.__class__ = kind
     begins = [*plan.begins, len(plan.units)]

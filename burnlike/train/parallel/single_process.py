@@ -117,6 +117,7 @@ class SingleProcess:
     def all_or_none(self) -> Iterator[None]:
         """A `with` block that all enter together: the error of one is raised in all."""
         raised: Exception | None = None
+        # Not of errors of exchanges: where one has failed, the others may wait elsewhere, and would never gather.
         try:
             yield
         except (BurnlikeError, OSError) as error:

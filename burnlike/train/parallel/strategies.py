@@ -35,6 +35,7 @@ class Fsdp2(SeveralProcesses):
                     f" {list(parameter.shape)}, among {count} processes ({problem}); take fewer of `shard`, or"
                     " `strategy: ddp`, with which each has all"
                 )
+        # From within: `fully_shard` leaves to a module what a call before it has not taken, so the outermost is last.
         experts = () if self.experts is None else self.experts.layers
         blocks: dict[nn.Module, list[nn.Module]] = {
             part: [*part.blocks] if isinstance(part, Stage) else blocks_of(part) for part in self._roots(model)

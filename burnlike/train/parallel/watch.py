@@ -70,7 +70,7 @@ class Watch(Callback):
         self._keeps_store = keeps_store  # which ends with this process
         self.step, self.doing = 0, "starting"
         self.training, self.failed = 0, ""
-        self._depth, self._failed_at = 0, 0.0
+        self._depth, self._failed_at = 0, 0.0  # blocks of `training_here` may lie in one another
         self._count = self._beats = 0
         self._asks = False  # since others have let it wait in vain
         self._main = threading.get_ident()
