@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._regular_file import read_regular
+from ..._terminal import table
 from ...config.emit import to_flow
 from ...data.sources.rows import Dialect, dialect_of, row_file, text_lines
 from ...data.sources.table_cells import class_text
@@ -94,8 +95,7 @@ def table_text(rows: Sequence[Sequence[str]]) -> list[str]:
         left_out = len(rows) - _MOST_ROWS + 1
         more = (f"... {left_out:,} more", *[""] * (len(rows[0]) - 1))
         rows = [*rows[: _MOST_ROWS - 2], more, rows[-1]]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return table(rows)
 
 
 def number(count: int, one: str, many: str | None = None) -> str:

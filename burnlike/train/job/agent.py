@@ -100,6 +100,7 @@ class Agent:
                 if not processes.is_range or restarts == 0:
                     raise TrainingError(self._failed(ended))
                 restarts -= 1
+                # A killed process is taken for one that the machine had no room for, such as by the OOM killer.
                 fewer = max(count - sum(it.is_killed for it in ended), processes.least)
                 count = max((it for it in allowed if it <= fewer), default=allowed[0])
 
@@ -110,11 +111,12 @@ class Agent:
             role="burnlike",
             local_world_size=count,
             entrypoint=sys.executable,
-            args=("-u", *self.command),
+            args=("-u", *self.command),  # unbuffered, or the last lines of a killed process would be lost
             rdzv_handler=handler,
             max_restarts=restarts,
             local_addr=self.machines.local_address,
         )
+        # torch's folder for errors of processes; what they print goes to the run's logs (`follow_launcher`).
         scratch = self.logs / f".agent-{os.getpid()}"
         self._agent = LocalElasticAgent(spec, DefaultLogsSpecs(log_dir=str(scratch)), exit_barrier_timeout=60)
         try:
@@ -195,7 +197,7 @@ class Agent:
     def _showing_rank_0(self) -> Iterator[None]:
         """Copy the output of rank 0 to this program's output, if rank 0 is on this machine."""
         log, done = log_of(self.logs, 0), threading.Event()
-        start = log.stat().st_size if log.exists() else 0
+        start = log.stat().st_size if log.exists() else 0  # behind what earlier launches of this run have printed
 
         def follow(position: int) -> None:
             while True:

@@ -185,22 +185,19 @@ class TrainConfig(Config):
         longest, context = getattr(self.model, "max_sequence_length", None), getattr(self.data, "context_length", None)
         if longest is not None and context is not None and longest < context:
             yield "model.max_sequence_length", f"expected at least {context}, data.context_length, got {longest}"
-        if getattr(self.data, "standardize_targets", False) and not isinstance(
-            task_within(self.task), RegressionConfig
-        ):
+        task = task_within(self.task)
+        if getattr(self.data, "standardize_targets", False) and not isinstance(task, RegressionConfig):
             yield "data.standardize_targets", "expected `task: Regression`, whose loss is of standardized numbers"
         if isinstance(self.optimizer, LbfgsConfig):
-            yield (
-                "optimizer",
-                "expected an optimizer that takes one gradient a step, got Lbfgs, which evaluates the loss of one"
-                " batch many times; it is for programs of one's own",
-            )
+            expected = "expected an optimizer that takes one gradient a step"
+            reason = "which evaluates the loss of one batch many times; it is for programs of one's own"
+            yield "optimizer", f"{expected}, got Lbfgs, {reason}"
         if self.output.weights == "best" and self.training.keep_best is None:
             yield "output.weights", "expected training.keep_best, which says what the best is: {metric: loss}"
         if self.output.weights == "ema" and self.training.ema is None:
             yield "output.weights", "expected training.ema, which says what the average is: {decay: 0.999}"
         yield from self._preference_problems()
-        if isinstance(task := task_within(self.task), GrpoConfig):
+        if isinstance(task, GrpoConfig):
             yield from self._grpo_problems(task)
         model: Any = self.model
         eva, takes_part = getattr(model, "eva", None), getattr(model, "takes_part_of_weights", False)
@@ -212,9 +209,8 @@ class TrainConfig(Config):
                 yield "model.start", f"expected default where processes share a model, got {start}"
             if takes_part and isinstance(self.init_from, InitFromConfig):
                 yield "init_from", f"expected a path alone: {model.start} begins with weights of the same names"
-        if getattr(task_within(self.task), "neftune", 0.0) and (
-            self.distributed.tensor > 1 or self.distributed.context > 1
-        ):
+        shares = self.distributed.tensor > 1 or self.distributed.context > 1
+        if shares and getattr(task, "neftune", 0.0):
             yield "task.neftune", "expected 0 where processes share layers or sequences, whose noise would differ"
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
@@ -249,10 +245,8 @@ class TrainConfig(Config):
     def _grpo_problems(self, task: GrpoConfig) -> Iterable[tuple[str, str]]:
         parts = max(getattr(self.distributed, name) for name in ("pipeline", "context", "tensor", "expert"))
         if parts > 1 or not (self.distributed.is_single or self.distributed.name == "ddp"):
-            yield (
-                "distributed",
-                "expected a single process, or ddp, for Grpo: a model that is divided writes no answers",
-            )
+            problem = "expected a single process, or ddp, for Grpo: a model that is divided writes no answers"
+            yield "distributed", problem
         if task is self.task and task.beta and tag_of(type(self.model)) in ("Pretrained", "DecoderLm"):
             yield "model", "expected `type: LoRA` around it for task.beta: the reference is the model without adapters"
         if task.updates > 1 and self.training.accumulation_steps > 1:
@@ -331,10 +325,8 @@ class TrainConfig(Config):
             if isinstance(metric, LossConfig | LearningRateConfig):
                 yield f"metrics.{place}", "expected another metric: each line has the loss and the learning rate anyway"
             if name in _OTHER_VALUES:
-                yield (
-                    f"metrics.{place}.name",
-                    f"'{name}' stands in each line of metrics.jsonl anyway; give another name",
-                )
+                problem = f"'{name}' stands in each line of metrics.jsonl anyway; give another name"
+                yield f"metrics.{place}.name", problem
             if name in names[:place]:
                 yield f"metrics.{place}", f"expected another name than '{name}', which one before it has; set `name`"
         for best in BEST:
@@ -343,11 +335,8 @@ class TrainConfig(Config):
                 continue
             if (owner := metric_of(chosen.metric, names)) is None:
                 available = ["loss", *names]
-                yield (
-                    f"training.{best}.metric",
-                    f"there is no metric '{chosen.metric}' among `metrics`; the validation has {', '.join(available)}"
-                    f"{nearest(chosen.metric, available)}",
-                )
+                has = f"the validation has {', '.join(available)}{nearest(chosen.metric, available)}"
+                yield f"training.{best}.metric", f"there is no metric '{chosen.metric}' among `metrics`; {has}"
             elif problem := chosen.direction_problem(self.metrics[names.index(owner)].higher_is_better):
                 yield f"training.{best}.direction", problem
 
@@ -357,10 +346,8 @@ class TrainConfig(Config):
         """
         for path, warmup in _warmups(self.lr_scheduler, "lr_scheduler"):
             if warmup >= steps:
-                yield (
-                    f"{path}.warmup_steps",
-                    f"expected less than the {steps} steps of the run ({reason}), got {warmup}",
-                )
+                problem = f"expected less than the {steps} steps of the run ({reason}), got {warmup}"
+                yield f"{path}.warmup_steps", problem
 
 
 def pattern_problems(patterns: Patterns, path: str) -> Iterable[tuple[str, str]]:

@@ -45,7 +45,7 @@ def check_fits(config: Any, device: torch.device, parts: int = 1) -> nn.Module |
     """
     try:
         module = build_on_meta(config)
-    except BurnlikeError:
+    except BurnlikeError:  # some of which are RuntimeErrors, too
         raise
     except (RuntimeError, NotImplementedError):
         return None
@@ -88,6 +88,7 @@ def synchronize(device: torch.device) -> None:
 
 def seconds_of(device: torch.device, action: Callable[[], object], repeats: int = 2) -> float:
     """The time of an action, the shortest of some."""
+    # The shortest, not the mean: whatever else the machine does can only make it longer.
     times: list[float] = []
     for _ in range(repeats):
         synchronize(device)
@@ -107,6 +108,7 @@ def peak_memory(device: torch.device, action: Callable[[], object]) -> int:
         action()
         synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
+    # torch counts no memory of the CPU by itself: its profiler notes each allocation.
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
         action()

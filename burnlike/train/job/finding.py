@@ -76,6 +76,7 @@ def find_rate(config: TrainConfig, steps: int = STEPS) -> RateTest:
             loss = sum(float(it.loss.detach()) * it.size for it in outputs) / sum(it.size for it in outputs)
             if not math.isfinite(loss):
                 break
+            # Divided below by the sum of the weights so far, as in Adam: the average begins at 0.
             average = _SMOOTHING * average + (1 - _SMOOTHING) * loss
             rates.append(schedule.lr)
             losses.append(loss)

@@ -409,6 +409,7 @@ def _without_values(
         with mode if config.distributed.pipeline > 1 else nullcontext(), recorder:
             learner = _learner(config, task, model, parallel)
             if isinstance(parallel, SeveralProcesses) and (pipeline := parallel.pipeline) is not None:
+                # Nothing is received here: a loss, a number of items and no parts stand for what the last stage sends.
                 pipeline.from_last = lambda value: (1.0, 1, {}) if value is None else value
             # A job makes what it divides without memory, and what torch still has of the whole takes none.
             recorder.forget_others(it for some in _residents(learner).values() for it in some)
@@ -447,7 +448,7 @@ def _step(learner: Learner[Any], count: int, batch: Any, recorder: Recorder | No
         learner.backward(batch, is_last=number == count - 1)
     grads = [local(parameter.grad) for parameter in learner.model.parameters() if parameter.grad is not None]
     gradients = set() if recorder is None else recorder.blocks_of(grads), sum(grad.nbytes for grad in grads)
-    del grads
+    del grads  # or they would live on in the optimizer's step, which drops them
     learner.take_step()
     learner.window.clear()
     return gradients

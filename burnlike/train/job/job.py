@@ -248,7 +248,7 @@ class Job:
             for note in (f"resuming from {checkpoint.path}", *notes):
                 renderer.note(note)
         self.parallel.broadcast(None)  # all have read
-        if self.parallel.is_main:
+        if self.parallel.is_main:  # only now: a run that can't go on is left as it was
             run.clean()
             checkpointer.clean()
             MetricsLog(run.metrics).cut_back(self.learner.step)

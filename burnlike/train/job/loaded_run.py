@@ -254,17 +254,18 @@ def _choose(run: Path, config: TrainConfig, wanted: Weights, step: int | None) -
     if isinstance(written, int):
         # A checkpoint of the same step goes before the result: it is in full precision.
         checkpoints.setdefault(written, Checkpoint(written, run))
+    steps = ", ".join(map(str, sorted(checkpoints)))
     if not checkpoints:
         raise CheckpointError(f"the run {run} has no checkpoint and no {MODEL_NAME} yet; go on with it by --resume")
     if step is not None:
         if step not in checkpoints:
-            raise CheckpointError(f"the run {run} has no checkpoint of step {step}, but of {_listed(checkpoints)}")
+            raise CheckpointError(f"the run {run} has no checkpoint of step {step}, but of {steps}")
         return checkpoints[step], "checkpoint"
     if wanted == "best" and (best := best_step(run, config, {*checkpoints})) is not None:
         return checkpoints[best], "best"
     if wanted == "best" and config.training.keep_best is not None:
         raise CheckpointError(
-            f"the run {run} has no validation of the steps whose weights are there, {_listed(checkpoints)}; choose one"
+            f"the run {run} has no validation of the steps whose weights are there, {steps}; choose one"
         )
     return checkpoints[max(checkpoints)], "last" if wanted == "best" else wanted
 
@@ -274,19 +275,12 @@ def best_step(run: Path, config: TrainConfig, steps: set[int]) -> int | None:
     best = config.best_metric
     lines = [it for it in read_metrics(run / "metrics.jsonl").lines if it["split"] == "valid" and it["step"] in steps]
     sign = 1 if best.direction == "lowest" else -1
-    values = {
-        line["step"]: (
-            sign * line[best.metric],
-            line["loss"] if line.get("loss") is not None else math.inf,
-        )  # of equal ones the loss
-        for line in lines
-        if line.get(best.metric) is not None
-    }
+    values: dict[int, tuple[float, float]] = {}
+    for line in lines:
+        if line.get(best.metric) is not None:  # of equal ones the loss decides, as in `MetricCheckpointingStrategy`
+            loss = line["loss"] if line.get("loss") is not None else math.inf
+            values[line["step"]] = sign * line[best.metric], loss
     return min(values, key=values.__getitem__, default=None)
-
-
-def _listed(steps: Mapping[int, Any]) -> str:
-    return ", ".join(map(str, sorted(steps)))
 
 
 class Evaluation(NamedTuple):
@@ -358,6 +352,7 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     values = learner.evaluate(loader)
     items = len(parts[name]) - (loader.skipped - skipped_before)
     left_out = [*loader.left_out, *(it for it in getattr(parts[name], "unreadable", ()) if it)]
+    # Numbered, so that each stays: `burnlike report` has a row for each time.
     stem = run.path / EVALUATIONS / f"{name}-step-{run.step:08d}"
     numbered = (Path(f"{stem}{f'-{number}' if number > 1 else ''}.json") for number in count(1))
     file = next(it for it in numbered if not os.path.lexists(it))

@@ -104,6 +104,7 @@ def profile_steps(config: TrainConfig, steps: int = 5, directory: Path | None = 
         for _ in range(_WARMUP):
             clock.step(batches)
         clock.seconds = dict.fromkeys(PHASES, 0.0)
+        # Without the profiler, which takes longer than many of the operations that it notes.
         for _ in range(steps):
             clock.step(batches)
         phases = {name: seconds / steps for name, seconds in clock.seconds.items()}
@@ -145,7 +146,7 @@ class _Clock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        synchronize(self._job.device)
+        synchronize(self._job.device)  # a GPU computes on after a call has returned
         started = time.perf_counter()
         with record_function(name):
             yield
@@ -213,10 +214,8 @@ def profile_lines(measured: Profile) -> list[str]:
     phases += [(name, f"{1e3 * it:.2f} ms", f"{100 * it / step:.1f} %") for name, it in measured.phases.items()]
     rows = [("operation", "own time of a step", "share", "calls", "memory")]
     for operation in measured.operations[:_SHOWN]:
-        own_time, share = (
-            f"{1e3 * operation.seconds / measured.steps:.2f} ms",
-            f"{100 * operation.seconds / total:.1f} %",
-        )
+        own_time = f"{1e3 * operation.seconds / measured.steps:.2f} ms"
+        share = f"{100 * operation.seconds / total:.1f} %"
         sign = "-" if operation.memory < 0 else ""
         memory = f"{sign}{format_bytes(abs(operation.memory) / measured.steps)}"
         rows.append((operation.name[:60], own_time, share, f"{operation.calls / measured.steps:g}", memory))

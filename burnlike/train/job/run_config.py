@@ -94,7 +94,12 @@ _MODULES = "x-modules"
 
 def keep_config(config: TrainConfig, path: Path) -> None:
     """Write the config of a run; a ConfigIOError if that is not possible."""
-    modules = _own_modules(config)
+    modules: dict[str, str] = {}
+    for name in sorted({kind.__module__ for kind in kinds_in(config)}):
+        is_own = name.partition(".")[0] not in ("burnlike", "__main__")
+        if is_own and (digest := _digest_of_module(name)) is not None:
+            modules[name] = digest
+    # A key that begins with `x-` is for no field, so the file stays a config that can be given to `train`.
     write_text(path, (f"{_MODULES}: {json.dumps(modules)}\n" if modules else "") + config.to_yaml())
 
 
@@ -118,13 +123,6 @@ def _import_own(run: Path, file: Path) -> None:
                 f" began; if it is yours, repeat --import {name}, which runs its code"
             )
         import_modules([name])
-
-
-def _own_modules(config: TrainConfig) -> dict[str, str]:
-    """The modules in the current folder that the config has classes of, with the digests of their files."""
-    modules = {kind.__module__ for kind in kinds_in(config)}
-    names = sorted(module for module in modules if module.partition(".")[0] not in ("burnlike", "__main__"))
-    return {name: digest for name in names if (digest := _digest_of_module(name)) is not None}
 
 
 def _digest_of_module(name: str) -> str | None:
@@ -208,7 +206,7 @@ def check_resumable(
 
 def _is_one_file(one: str, other: str) -> bool:
     places = os.path.abspath(os.path.expanduser(one)), os.path.abspath(os.path.expanduser(other))
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):  # one file may have two names, by links or by letters of either case
         return os.path.samefile(*places)
     return places[0] == places[1]
 

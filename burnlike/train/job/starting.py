@@ -253,6 +253,7 @@ def choose_trained(model: nn.Module, config: TrainConfig) -> None:
     """Freeze what `freeze` and `trainable` say, in place."""
     for path, message in untrained_problems(model, config):
         raise ConfigError(f"{path}: {message}")
+    # By all of its names: a tied parameter, such as that of a head, is meant by any of them.
     for param in params(model, "weight") if config.freeze or config.trainable else ():
         paths = (param.path, *param.aliases)
         if _matches(config.trainable, paths):
@@ -357,6 +358,7 @@ def deferred_model(
 def _make_memory(model: nn.Module, device: torch.device) -> None:
     """Give parameters on the meta device memory, and leave all other tensors as they are."""
     buffers = [(part, name, it) for part in model.modules() for name, it in part._buffers.items() if it is not None]
+    # `to_empty` gives every tensor new memory, also one that has values.
     kept = {name: local(parameter).clone() for name, parameter in model.named_parameters() if not parameter.is_meta}
     slots = [(part, name, it) for part in model.modules() for name, it in part._parameters.items() if it is not None]
     model.to_empty(device=device)

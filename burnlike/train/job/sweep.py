@@ -112,6 +112,7 @@ def checked_configs(file: Path, overrides: list[str], runs: list[SweepRun]) -> l
             raise ConfigError.of(find(tree.root, path).place.problem(path, message) for path, message in missing)
         return config
 
+    # All before the first is trained: a mistake in the last one would show after hours.
     for run in runs:
         try:
             configs.append(reading(checked, [*overrides, *run.overrides]))
@@ -205,9 +206,7 @@ class SweepResult(NamedTuple):
 
 
 def ranked(
-    folder: Path,
-    configs: Sequence[TrainConfig],
-    results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]",
+    folder: Path, configs: Sequence[TrainConfig], results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]"
 ) -> list[SweepResult]:
     """The results of a sweep in `folder`, the best first; they are also written there, to `sweep.json`."""
     from ..runs.logs import write_json

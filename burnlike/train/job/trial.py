@@ -115,6 +115,7 @@ def first_batch(config: TrainConfig, data: Any, size: int, device: torch.device 
 
 def batch_of(config: TrainConfig, dataset: Any, batcher: Any, numbers: list[int], device: torch.device = _CPU) -> Any:
     """The batch of these items; each item is read once. A DataError if it can't be made."""
+    # A data set that makes batches itself is asked for one, as in the training.
     items = dataset if batcher is None and callable(getattr(dataset, "batch", None)) else _FirstItems(dataset)
     made_batch = BatchMaker(items, batcher, config.seed, config.training.on_bad_item).make(
         Request(0, 0, numbers), device
@@ -439,7 +440,7 @@ def _shard(optimizer: Any, module: nn.Module) -> None:
     with suppress(ImportError), fake_processes(2, 0):
         from torch.distributed.fsdp import fully_shard
 
-        sharded = deepcopy(module)
+        sharded = deepcopy(module)  # `fully_shard` changes it in place, and `check` goes on with it
         fully_shard(sharded, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
         _update(optimizer, sharded)
 

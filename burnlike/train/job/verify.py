@@ -57,6 +57,7 @@ def shortened(config: TrainConfig, steps: int) -> TrainConfig:
         "checkpoint_every_steps": max(1, half // 3),
         "log_every_steps": 1,
     }
+    # The proof is of no run that anyone wants to keep.
     values["checkpoint"] = {**values["checkpoint"], "mirror": None}
     return TrainConfig.from_dict(values, "the config of the proof")
 
@@ -70,6 +71,7 @@ def legs_of(config: TrainConfig) -> list[Leg]:
 
 
 def run_legs(config: TrainConfig, directory: Path, legs: Sequence[Leg], imports: Sequence[str] = ()) -> None:
+    # New processes, not forks: nothing of this one's state, such as generators, may help the resumed run.
     context = multiprocessing.get_context("spawn")
     ignore_leaks_of_killed_processes()
     for leg in legs:
@@ -108,7 +110,7 @@ class _Stop(Callback):
     def on_step_end(self, learner: Learner[Any]) -> None:
         if learner.step == self._leg.stop:
             if self._leg.is_killed:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)  # no exception: nothing may be written on the way out
             self._interrupter.stop()
 
 

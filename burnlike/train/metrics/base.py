@@ -166,7 +166,7 @@ class EpochMetric(torchmetrics.Metric):
         self.compute = _quiet(self, self.compute)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # which wraps the `compute` of the class anew
         self.compute = _quiet(self, self.compute)
 
     def add_sum(self, name: str, *shape: int) -> None:
@@ -181,6 +181,7 @@ class EpochMetric(torchmetrics.Metric):
     def joined(self, name: str) -> Tensor:
         """The values that all batches, and after a sync all ranks, have appended to a list: `[n, ...]`."""
         state = getattr(self, name)
+        # An empty one first: torch.cat takes no empty list, and a rank may have had no batch.
         empty = torch.empty(0, dtype=self._list_dtypes[name], device=self.device)
         return state if isinstance(state, Tensor) else torch.cat([empty, *state])
 
@@ -254,14 +255,11 @@ class ConfiguredMetric(EpochMetric):
 
     def with_fields(self, text: str) -> str:
         """A text with the config's values for their names in braces, numbers as Burn writes them: `1`, `0.5`."""
-        names = [name for _, name, _, _ in Formatter().parse(text) if name]
-        values = {name: getattr(self.config, name) for name in names}
-        return text.format_map(
-            {
-                key: f"{value:.0f}" if isinstance(value, float) and value.is_integer() else value
-                for key, value in values.items()
-            }
-        )
+        values: dict[str, Any] = {}
+        for name in (name for _, name, _, _ in Formatter().parse(text) if name):
+            value = getattr(self.config, name)
+            values[name] = f"{value:.0f}" if isinstance(value, float) and value.is_integer() else value
+        return text.format_map(values)
 
 
 class MeanMetric(ConfiguredMetric):

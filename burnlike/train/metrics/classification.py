@@ -193,10 +193,7 @@ class Precision(
 
 
 class Recall(
-    _Score,
-    of=configs.RecallConfig,
-    title=f"Recall{_DECISION}",
-    fraction=lambda config, tp, fp, tn, fn: (tp, tp + fn),
+    _Score, of=configs.RecallConfig, title=f"Recall{_DECISION}", fraction=lambda config, tp, fp, tn, fn: (tp, tp + fn)
 ):
     """true positives / positive targets, in percent; 0 for a class that no target has."""
 

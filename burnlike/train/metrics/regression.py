@@ -53,6 +53,7 @@ class _OfNumbers(ConfiguredMetric):
         if totals.shape[1] not in (1, width):
             raise ShapeError(f"{type(self).__name__}: expected {totals.shape[1]} targets, as before, got {width}")
         sums = self.of_batch(*(tensor.detach().double().reshape(-1, width) for tensor in (predictions, targets)))
+        # Terms may leave an item out, such as a target of 0 in Mape, and with it a NaN that was predicted for it.
         sums = torch.where(predictions.isnan().any(), torch.nan, sums)
         self.parts = [self.merged(torch.stack([totals.expand_as(sums), sums])).unsqueeze(0)]
 

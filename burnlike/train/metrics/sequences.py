@@ -87,6 +87,7 @@ class _ErrorRate(TokenMetric):
         """The rate in percent, a float64 scalar; NaN if the targets are empty."""
         errors = total = 0.0
         for predictions, targets in self.batches():
+            # Tokens of all ranks are here already: a sync of torchmetrics would count them once for each.
             counts = TorchWordErrorRate(sync_on_compute=False)
             counts.update(as_text(predictions), as_text(targets))
             errors += counts.errors.item()
@@ -162,12 +163,8 @@ class _Rouge(TokenMetric):
         rouge = ROUGEScore(rouge_keys=(key,), normalizer=str, tokenizer=str.split, sync_on_compute=False)
         rouge.update(as_text(predictions), as_text(targets))
         rounded = torch.stack([*rouge.metric_state[f"{key}_fmeasure"]]).double()
-        sizes = torch.tensor(
-            [
-                sum(max(0, len(tokens) - n + 1) for tokens in pair)  # n-grams
-                for pair in zip(predictions, targets, strict=True)
-            ]
-        ).double()
+        ngrams = [sum(max(0, len(it) - n + 1) for it in pair) for pair in zip(predictions, targets, strict=True)]
+        sizes = torch.tensor(ngrams).double()
         common = (rounded * sizes / 2).round()  # torchmetrics has F1 in float32, and what is common is a whole number
         return torch.where(sizes == 0, 1.0, 2 * common / sizes)
 

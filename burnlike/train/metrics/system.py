@@ -28,7 +28,7 @@ class Loss(MeanMetric, of=configs.LossConfig, title="Loss"):
         if loss.dim() > 1 or (loss.dim() == 1) != (size is None) or isinstance(size, Tensor):
             got = list(size.shape) if isinstance(size, Tensor) else size
             raise ShapeError(f"Loss: expected {expected}, got a loss of {list(loss.shape)} and a size of {got}")
-        if size != 0:
+        if size != 0:  # the mean of no items is NaN, which would stay
             self.follow(loss)
             weight = 1 if size is None else size
             self.add(loss.sum(dtype=torch.float64) * weight, loss.numel() * weight)
