@@ -75,6 +75,7 @@ class AnswerReader:
     """
 
     def __init__(self) -> None:
+        # By weak references: a model that its program has dropped is not kept in memory by what was tried with it.
         self._share: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
     def log_probabilities(self, model: nn.Module, rows: AnswerRows, temperature: float = 1.0) -> AnswerLogs:

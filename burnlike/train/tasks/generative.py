@@ -150,6 +150,7 @@ class Adversarial(_Generative):
         return generated
 
     def _discriminator_loss(self, model: nn.Module, items: Tensor, *, is_fixed: bool) -> Tensor:
+        # Its step trains the discriminator alone: the graph of the generator would take memory for nothing.
         with torch.no_grad():
             generated = self._generated(model, items, is_fixed=is_fixed)
         discriminator = self.network(model, "discriminator")

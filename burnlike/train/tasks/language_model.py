@@ -46,14 +46,12 @@ class LanguageModel(PackedTask, MeasuredTask):
     def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
         self.expect_apart(model, batch)
         with noisy_tokens(model, self.config.neftune if is_training else 0.0):
-            return self._loss(model, batch, is_training=is_training)
-
-    def _loss(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
-        if not callable(getattr(type(model), "loss", None)):
-            return next_token_loss(model, batch, self.smoothing(is_training=is_training))
-        if self.config.label_smoothing:
-            raise ConfigError(f"task.label_smoothing: {type_text(unwrap(model))} has a loss of its own; leave it out")
-        return model.loss(batch)  # pyright: ignore[reportCallIssue]
+            if not callable(getattr(type(model), "loss", None)):
+                return next_token_loss(model, batch, self.smoothing(is_training=is_training))
+            if self.config.label_smoothing:
+                kind = type_text(unwrap(model))
+                raise ConfigError(f"task.label_smoothing: {kind} has a loss of its own; leave it out")
+            return model.loss(batch)  # pyright: ignore[reportCallIssue]
 
     @torch.no_grad()
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -201,6 +199,7 @@ def bigram_loss(train: Tensor, valid: Tensor, vocab_size: int = 256) -> BigramLo
 def _count_pairs(tokens: Tensor, vocab_size: int) -> Tensor:
     """`[vocab_size, vocab_size]` float64: how often the second token follows the first."""
     counts = torch.zeros(vocab_size * vocab_size, dtype=torch.int64)
+    # In pieces: numbers of pairs are int64, eight times as large as a text of bytes.
     for start in range(0, len(tokens) - 1, _CHUNK):
         piece = tokens[start : start + _CHUNK + 1].long()
         counts += torch.bincount(piece[:-1] * vocab_size + piece[1:], minlength=vocab_size * vocab_size)

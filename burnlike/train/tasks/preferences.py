@@ -165,6 +165,7 @@ class Orpo(PairTask):
 
     def loss_of(self, policy: LogProbabilities, model: nn.Module, rows: Rows, batch: Rows) -> PairLosses:
         means = policy.means()
+        # log1p: 1 - p of a probability near 0 rounds to 1, whose logarithm is 0.
         odds = [it - torch.log1p(-it.exp()) for it in (means.chosen, means.rejected)]
         loss = policy.cross_entropy() - self.config.weight * functional.logsigmoid(odds[0] - odds[1]).mean()
         return loss, self.config.weight * means.chosen, self.config.weight * means.rejected
