@@ -15,8 +15,8 @@ from ..._outputs import Output
 from ...config.root_keys import Input
 from ...errors import ArgumentError
 from ..tasks.generative import Networks
-from .rust import crate_output
-from .rust.crate import write_crate
+from .programs import needed, write_onnx, write_program
+from .rust.crate import crate_output, write_crate
 from .source import Example, Source, called_parts, example_of, program_of
 
 
@@ -82,9 +82,8 @@ def write_module(
         raise ArgumentError(
             f"to_burn: expected tensors as the example, {', '.join(wrong)}; wrap the module in one that takes tensors"
         )
-    if all(
-        it.dim() and it.shape[0] == 1 for it in inputs.values()
-    ):  # of one item, torch would take the number for fixed
+    # Of one item, torch would take the number for fixed.
+    if all(it.dim() and it.shape[0] == 1 for it in inputs.values()):
         inputs = {name: torch.cat((it, it)) for name, it in inputs.items()}
     modes = {it: it.training for it in module.modules()}
     try:
@@ -159,8 +158,6 @@ def export(
             f"--to {to}: transformers knows no such model; give one of a config, or one of transformers"
         )
     if to == "gguf":
-        from .programs import needed
-
         needed("gguf", "gguf")
         from .gguf_file import write_gguf
 
@@ -183,15 +180,12 @@ def _program(
     program = program_of(source.model, example_inputs, source.normalize if normalize else ())
     lines = [f"example   {example.origin}"]
     if to == "onnx":
-        from .programs import write_onnx
-
         return lines + write_onnx(source, program, example_inputs, out, quantize)
-    from .programs import write_program
-
     if quantize is None:
         return lines + write_program(source, program, example_inputs, out)
     from ...interop.quantize import quantize_
 
+    # A copy: the proof compares with the model as it was.
     rounded = program_of(copy.deepcopy(source.model), example_inputs, source.normalize if normalize else ())
     quantize_(rounded.model, "int8")
     return lines + write_program(source, rounded, example_inputs, out, reference=program)

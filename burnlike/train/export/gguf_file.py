@@ -97,7 +97,11 @@ def add_vocabulary(writer: Any, source: Source, size: int) -> str:
     else:
         writer.add_tokenizer_model("none")
         return "without a tokenizer: the model is of no run of texts; llama.cpp takes numbers of tokens"
-    vocabulary = _of_bytes() if content is None else _of_content(content)
+    if content is None:  # bytes as tokens: byte-pair tokens without a merge
+        letters, types = dict(enumerate(_as_letters())), dict.fromkeys(range(BYTES), _Type.NORMAL)
+        vocabulary = _Vocabulary(letters, types, 255, "gpt-2")
+    else:
+        vocabulary = _of_content(content)
     if len(vocabulary.tokens) > size:
         raise ConfigError(f"--to gguf: the tokenizer has {len(vocabulary.tokens)} tokens, the model {size}")
     tokens = [vocabulary.tokens.get(number, f"[PAD{number}]") for number in range(size)]
@@ -134,6 +138,7 @@ def _add_roles(writer: Any, vocabulary: _Vocabulary, template: Any, ends: Sequen
     writer.add_bos_token_id(vocabulary.never if begin is None else begin)
     for role, token in zip(_END_ROLES, ordered, strict=False):
         getattr(writer, f"add_{role}_token_id")(token)
+    # Both are said: where the file is silent llama.cpp adds what is usual for the kind of tokenizer.
     writer.add_add_bos_token(template is not None and bool(template.begin()))
     writer.add_add_eos_token(False)
 
@@ -143,11 +148,6 @@ def _as_letters() -> list[str]:
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(byte if byte in shown else next(others)) for byte in range(BYTES)]
-
-
-def _of_bytes() -> _Vocabulary:
-    """Bytes as tokens: byte-pair tokens without a merge."""
-    return _Vocabulary(dict(enumerate(_as_letters())), dict.fromkeys(range(BYTES), _Type.NORMAL), 255, "gpt-2")
 
 
 def _of_content(content: Mapping[str, Any]) -> _Vocabulary:

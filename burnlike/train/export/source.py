@@ -129,7 +129,7 @@ def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
         inputs = [tensor._replace(shape=(_EXAMPLES, *tensor.shape[1:])) for tensor in implied]
     if not inputs:
         raise ConfigError("say by --input what the model is called with, such as --input float32[1,3,224,224]")
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # so that the same model gives the same file, checks and all
     tensors: list[tuple[str, Tensor]] = []
     for spec in inputs:  # normal numbers, or small integers, which any vocabulary has, for at least two items
         dtype = getattr(torch, spec.dtype)
@@ -160,6 +160,7 @@ def _called_with(source: Source, batch: Any) -> dict[str, Tensor]:
     def note(_: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         raise _Called(arguments, keywords)
 
+    # By an exception, since only the arguments are wanted: the model need not compute.
     handle = source.model.register_forward_pre_hook(note, with_kwargs=True)
     try:
         assert source.task is not None

@@ -16,13 +16,22 @@ from ...._outputs import Output
 from ....errors import NoCounterpartError
 from ....record import BurnpackRecorder, Precision, Record
 from ..source import Program, others_of
-from . import crate_output
 from .calls import NotBurns
 from .functions import Functions
 from .printing import filled, identifier, snake, statement, unique
 from .structs import Structs, text_of_struct
 from .tracing import Trace, leaves_of, traced
 from .values import kind_of, rank_of, type_of
+
+_KEPT = ("Cargo.lock", "target")
+"""What cargo makes in a crate."""
+
+
+def crate_output(out: Path | Output) -> Output:
+    """The place of a crate, whose next export keeps what cargo has made there."""
+    output = Output.of(out, "export")
+    output.kept = _KEPT
+    return output
 
 
 class Stacked(nn.Module):
