@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...errors import RecordError
+from ...record.metadata import to_json
 from ..options import add_shared, printable, say, say_json, shortened
 from ..record_options import add_layout_options, layout_of, model_of, open_file
 
@@ -90,14 +91,12 @@ def _parts(tensor: "TensorDifference") -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    from ...record.metadata import to_json
     from ...record.tools.comparison import MISSING
 
     return "nothing" if value is MISSING else shortened(to_json(value, "values"))
 
 
 def _summary(args: argparse.Namespace, comparison: "Comparison", tolerance: float | None) -> dict[str, Any]:
-    from ...record.metadata import to_json
     from ...record.tools.comparison import MISSING
 
     tensors: list[dict[str, Any]] = []

@@ -74,28 +74,20 @@ def _of_training(args: argparse.Namespace) -> int:
         raise ArgumentError(f"--world-size: expected a number of processes, got {args.world_size}")
     memory = None if args.memory is None else options.byte_size("--memory", args.memory)
     registry.import_modules(args.imports)
+    from ...train.job import forecast
     from ...train.job.configs import TrainConfig
-    from ...train.job.forecast import (
-        as_values,
-        forecast_meshes,
-        parse_mesh,
-        remedies,
-        remedy_lines,
-        remedy_values,
-        table_of,
-    )
 
     training = TrainConfig.load(args.file, args.overrides)
-    meshes = [parse_mesh(mesh) for mesh in args.meshes]
-    forecasts = list(forecast_meshes(training, args.world_size, meshes))
+    meshes = [forecast.parse_mesh(mesh) for mesh in args.meshes]
+    forecasts = list(forecast.forecast_meshes(training, args.world_size, meshes))
     least = min(forecasts, key=lambda it: it.peak)
     values: dict[str, Any] = {"source": args.file, "world_size": args.world_size, "memory": memory}
-    values["meshes"] = as_values(forecasts, memory)
-    lines = [f"{printable(args.file)}, {args.world_size} processes:", *table_of(forecasts, memory)]
+    values["meshes"] = forecast.as_values(forecasts, memory)
+    lines = [f"{printable(args.file)}, {args.world_size} processes:", *forecast.table_of(forecasts, memory)]
     if memory is not None and least.step is not None and least.peak > memory:
-        better = list(remedies(training, args.world_size, parse_mesh(least.mesh), memory))
-        values["remedies"] = remedy_values(better, memory)
-        lines += remedy_lines(least.mesh, better, memory)
+        better = list(forecast.remedies(training, args.world_size, forecast.parse_mesh(least.mesh), memory))
+        values["remedies"] = forecast.remedy_values(better, memory)
+        lines += forecast.remedy_lines(least.mesh, better, memory)
     say_json(values) if args.json else say("\n".join(lines))
     return 0 if least.step is not None else 2
 

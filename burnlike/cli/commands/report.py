@@ -2,17 +2,13 @@
 
 import argparse
 import re
-from typing import TYPE_CHECKING
 
 from burnlike._outputs import Output
 from burnlike.errors import BurnlikeError, RunDirError
-from burnlike.train.runs.run_files import read_run
+from burnlike.train.runs.run_files import RunFiles, read_run
+from burnlike.train.view.report.page import Work, count_of, peak_tflops_of, report_page
 
 from ..options import add_force_option, place_of, say
-
-if TYPE_CHECKING:
-    from burnlike.train.runs.run_files import RunFiles
-    from burnlike.train.view.report.page import Work
 
 _MARK = re.compile(
     rb'\A<!DOCTYPE html>\s*<html lang="en"><head>.{0,800}<meta name="generator" content="burnlike report"', re.DOTALL
@@ -28,8 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from burnlike.train.view.report.page import report_page
-
     places = dict.fromkeys(map(place_of, args.runs))
     out = Output(args.out, "report", inputs=places, force=args.force, mark=_MARK)
     out.check_file()
@@ -43,13 +37,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _work(run: "RunFiles", peak_tflops: float | None) -> "Work | None":
+def _work(run: RunFiles, peak_tflops: float | None) -> Work | None:
     """The work of one process in a step of a run; None where its config does not tell it."""
     if not run.ranks or not run.config_text:
         return None
     from burnlike.train.job.forecast import flops_of_process
     from burnlike.train.job.run_config import run_config
-    from burnlike.train.view.report.page import Work, count_of, peak_tflops_of
 
     try:
         flops = flops_of_process(run_config(run.path), count_of(run))

@@ -28,6 +28,7 @@ from burnlike.train.job.sweep import (
     sweep_runs,
     train_all,
 )
+from burnlike.train.learner.stopping import EarlySignals
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
 from ..options import (
@@ -74,8 +75,6 @@ def run(args: argparse.Namespace) -> int:
 
     A launcher would start processes again that end with another status than 0: `burnlike launch` asks for 0.
     """
-    from burnlike.train.learner.stopping import EarlySignals
-
     with EarlySignals():
         return _run(args, is_launched=follow_launcher())
 

@@ -150,6 +150,7 @@ class _Clock:
         started = time.perf_counter()
         with record_function(name):
             yield
+            # Within the record: else the profiler's phase would end before the device has computed it.
             synchronize(self._job.device)
         self.seconds[name] += time.perf_counter() - started
 

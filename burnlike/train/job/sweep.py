@@ -18,11 +18,15 @@ from ...config.overrides import Option, paths_of, reading
 from ...config.tree import read_tree
 from ...config.words import show_text
 from ...errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
+from ..learner.stopping import Interrupter
+from ..runs.logs import write_json
+from ..runs.run_dir import CONFIG_NAME, LOCK_NAME, RunDir, newest_directory, next_directory
+from ..view.formats import LearnerSummary, format_value
+from ..view.renderers import Renderer
 from .configs import TrainConfig
 from .run_config import check_resumable
 
 if TYPE_CHECKING:
-    from ..view.renderers import Renderer
     from .job import RunResult
 
 _CLOSING = {"[": "]", "{": "}"}
@@ -124,7 +128,7 @@ def checked_configs(file: Path, overrides: list[str], runs: list[SweepRun]) -> l
 
 
 def train_all(
-    runs: list[SweepRun], configs: list[TrainConfig], folder: Path, set_paths: list[str], renderer: "Renderer"
+    runs: list[SweepRun], configs: list[TrainConfig], folder: Path, set_paths: list[str], renderer: Renderer
 ) -> Iterator[tuple[SweepRun, "RunResult | BurnlikeError"]]:
     """Train one run after the other in directories of `folder`; those that are there go on where they stopped.
 
@@ -142,12 +146,10 @@ def train_all(
         yield run, result
 
 
-def _train(config: TrainConfig, path: Path, set_paths: list[str], renderer: "Renderer") -> "RunResult":
-    from ..learner.stopping import Interrupter
-    from ..runs.run_dir import RunDir
-    from .job import Job
+def _train(config: TrainConfig, path: Path, set_paths: list[str], renderer: Renderer) -> "RunResult":
+    from .job import Job  # loads torch
 
-    before = path / "config.yaml"
+    before = path / CONFIG_NAME
     if before.exists():
         check_resumable(TrainConfig.load(before), config, str(path), set_paths)
     job = Job(config)
@@ -164,8 +166,6 @@ def sweep_folder(runs_root: Path, name: str, directory: str | None, resumed: str
     """The directory of a sweep, with a directory for each run: `directory`, a new one, or `runs_root/NAME-sweep`,
     numbered as runs are. `resumed` is the sweep to go on with; empty: the last one of this name; None: a new one.
     """
-    from ..runs.run_dir import LOCK_NAME, newest_directory, next_directory
-
     if resumed is not None:
         folder = Path(resumed) if resumed else newest_directory(runs_root, f"{name}-sweep")
         if not folder.is_dir():
@@ -209,8 +209,6 @@ def ranked(
     folder: Path, configs: Sequence[TrainConfig], results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]"
 ) -> list[SweepResult]:
     """The results of a sweep in `folder`, the best first; they are also written there, to `sweep.json`."""
-    from ..runs.logs import write_json
-
     pairs = zip(results, configs, strict=False)  # fewer results, if it was stopped
     results_by_rank = sorted((_result(folder, *result, config) for result, config in pairs), key=lambda it: it.order)
     rows = [{**it._asdict(), "run": it.run.name, "set": [*map(str, it.run.overrides)]} for it in results_by_rank]
@@ -221,8 +219,6 @@ def ranked(
 
 
 def _result(folder: Path, run: SweepRun, result: "RunResult | BurnlikeError", config: TrainConfig) -> SweepResult:
-    from ..view.formats import LearnerSummary
-
     chosen = config.best_metric
     if isinstance(result, BurnlikeError):
         return SweepResult(run, one_line(str(result)), chosen.metric)
@@ -278,8 +274,6 @@ def fold_spreads(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]"
 
 def fold_lines(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]") -> list[str]:
     """Tables of the spreads over folds, one below the other."""
-    from ..view.formats import format_value
-
     lines: list[str] = []
     for spread in fold_spreads(results):
         columns = ("mean", "deviation", "lowest", "highest")
@@ -291,7 +285,6 @@ def fold_lines(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]") 
 
 def results_table(results: Sequence[SweepResult]) -> list[str]:
     """The runs as lines, in their order."""
-    from ..view.formats import format_value
 
     def text(value: float | None) -> str:
         return str(value) if isinstance(value, int) else format_value(value)

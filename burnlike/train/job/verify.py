@@ -23,6 +23,7 @@ from ..runs.run_dir import open_or_create
 from ..view.callback import Callback
 from ..view.renderers import PlainRenderer
 from .configs import TrainConfig
+from .job import Job
 
 _SHORTEST = 4
 _UNKNOWN = 1000
@@ -87,8 +88,6 @@ def run_legs(config: TrainConfig, directory: Path, legs: Sequence[Leg], imports:
 
 
 def _run_leg(text: str, directory: str, leg: Leg, imports: list[str]) -> None:
-    from .job import Job
-
     registry.import_modules(imports)
     interrupter = Interrupter()
     config = TrainConfig.from_yaml(text)

@@ -190,6 +190,7 @@ class Axis(NamedTuple):
             return [low]
         power = 10.0 ** math.floor(math.log10(span))
         step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= span * (1 - 1e-9))
+        # A tick at an end of the range stays, wherever rounding puts it.
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
         return [number * step for number in range(first, last + 1)] if last - first <= 2 * most else [low, high]
 
@@ -327,9 +328,9 @@ def chart(curves: Curves, names: Names, steps: Axis, number: int) -> Html:
 def chart_data(curves: Curves, names: Names) -> dict[str, Any]:
     axis = axis_of(curves)
     series: list[dict[str, Any]] = []
-    for it in curves.series:
-        points = [[x, y, 1 - axis.place(y), format_value(y)] for x, y in it.points]
-        series.append({"name": names.long_label(it, curves), "color": names.color(it), "points": points})
+    for curve in curves.series:
+        points = [[x, y, 1 - axis.place(y), format_value(y)] for x, y in curve.points]
+        series.append({"name": names.long_label(curve, curves), "color": names.color(curve), "points": points})
     return {"series": series}
 
 
