@@ -136,7 +136,7 @@ class Update:
         groups = self._optimizer.param_groups
         for group in groups if rate is not None else ():
             group["lr"] = rate
-        lr = float(groups[0]["lr"])
+        lr = float(groups[0]["lr"])  # of this step: a schedule of torch changes it below
         divisor = divisor or 1.0  # without gradients the optimizer changes nothing, and counts the step
         if divisor != 1.0 or self._clipping is not None:
             if scaler is not None:

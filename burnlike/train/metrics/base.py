@@ -163,6 +163,7 @@ class EpochMetric(torchmetrics.Metric):
         super().__init__()
         self.name = name
         self._list_dtypes: dict[str, torch.dtype] = {}
+        # Of the object: torchmetrics puts a wrapped `compute` there, too, which warns, before that of the class.
         self.compute = _quiet(self, self.compute)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

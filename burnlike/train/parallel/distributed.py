@@ -375,6 +375,7 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
         torch.cuda.set_device(device)
     store = None
     if not dist.is_initialized():
+        # Both on GPUs: what processes agree on are numbers of the CPU.
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         timeout = timedelta(minutes=config.timeout_minutes)
         try:

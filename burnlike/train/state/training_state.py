@@ -303,7 +303,7 @@ class TrainingState:
                     put_state(name, handling, states[name], small.source)
                 for load in (*loads.values(), *optimizers):
                     load()
-            undo.pop_all()
+            undo.pop_all()  # all parts have taken their states: nothing is put back any more
         # Last, and once more: what was done since may have drawn numbers.
         if _RANDOM in self._small:
             restore_random(states[_RANDOM])

@@ -16,7 +16,7 @@ from ...data.configs import NO_TARGET
 from ...data.loader import targets_of
 from ...data.sources.splits import classes_of
 from ...errors import ConfigError, DataError, ShapeError, nearest
-from ...ops._divided import whole as whole_of_parts
+from ...ops._divided import whole
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from ..metrics.outputs import with_both_classes
@@ -27,7 +27,7 @@ _LEAST = 1e-8
 """Of 1 - p: for a gamma below 1 the derivative of 0^gamma is infinite."""
 
 
-def whole(values: Tensor) -> Tensor:
+def promoted(values: Tensor) -> Tensor:
     """Values of 16 bits in float32, in which losses are computed."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
@@ -73,7 +73,7 @@ class Weighing(NamedTuple):
         """The mean binary cross-entropy of `[n, classes]` logits with shares `[n, classes]`; a label that is there has
         the weight of its class.
         """
-        logits = whole(logits)
+        logits = promoted(logits)
         weights = None if self.weights is None else self._weights(logits).to(logits.dtype)
         if self.focal_gamma == 0:
             return functional.binary_cross_entropy_with_logits(logits, targets, pos_weight=weights)
@@ -84,7 +84,7 @@ class Weighing(NamedTuple):
 
     def shares(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         """The mean cross-entropy of `[n, classes]` logits with shares of classes `[n, classes]`."""
-        logits = whole(logits)
+        logits = promoted(logits)
         weights = None if self.weights is None else self._weights(logits).to(logits.dtype)
         return functional.cross_entropy(logits, targets, weight=weights, label_smoothing=smoothing)
 
@@ -151,8 +151,8 @@ def _balanced(train: Any, names: Sequence[str] | None, kind: str, ignored: int |
             counts.update(dict(zip(values.tolist(), sizes.tolist(), strict=True)))
         if ignored is not None:
             del counts[ignored]  # of a Counter no error where it lacks it
-        whole, count = sum(counts.values()), len(names or ()) or max(counts, default=0) + 1
-        above_and_items = [(whole / count, counts.get(number, 0)) for number in range(count)]
+        total, count = sum(counts.values()), len(names or ()) or max(counts, default=0) + 1
+        above_and_items = [(total / count, counts.get(number, 0)) for number in range(count)]
     for number, (_, items) in enumerate(above_and_items):
         if items == 0:
             name = names[number] if names is not None else number
@@ -198,12 +198,12 @@ class Classification(PaddedTask, MeasuredTask):
                 f" {list(logits.shape)} and targets of {list(targets.shape)}"
             )
         if several or are_shares:
-            logits, scores = whole_of_parts(logits), whole_of_parts(scores)
+            logits, scores = whole(logits), whole(scores)
         if several:
-            goal = targets.to(whole(logits).dtype) * (1 - smoothing) + smoothing / 2
+            goal = targets.to(promoted(logits).dtype) * (1 - smoothing) + smoothing / 2
             loss, size = weighing.labels(logits, goal), len(targets)
         elif are_shares:
-            loss, size = weighing.shares(scores, targets.to(whole(scores).dtype), smoothing), len(targets)
+            loss, size = weighing.shares(scores, targets.to(promoted(scores).dtype), smoothing), len(targets)
             targets = targets.argmax(1)
         else:
             loss, size = weighing.classes(scores, targets, smoothing)
@@ -317,7 +317,7 @@ class Regression(PaddedTask):
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         inputs, targets = inputs_and_targets(batch)
-        predictions = whole(logits_of(call(model, inputs)))
+        predictions = promoted(logits_of(call(model, inputs)))
         if predictions.shape == (*targets.shape, 1):
             predictions = predictions.squeeze(-1)
         elif targets.shape == (*predictions.shape, 1):
