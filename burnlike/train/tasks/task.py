@@ -1,7 +1,7 @@
 """Task: the loss that a model is trained for; and fine-tuning, which trains only adapters for another task."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -206,8 +206,8 @@ def call(model: nn.Module, inputs: Any) -> Any:
 def _entries_for(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     """The entries of a batch that a model takes, under its names; tokens alone where it has one unnamed input."""
     module = unwrap(model)
-    parameters = module.input_names if isinstance(module, Graph) else _parameters(own_class(module))
-    takes_all = _REST in parameters
+    parameters = module.input_names if isinstance(module, Graph) else parameters_of(own_class(module).forward)
+    takes_all = REST in parameters
     left_out = _OF_TASKS if takes_all else (*_OF_TASKS, *_OF_PADDING)
     if "input_ids" not in parameters and not takes_all:
         inputs = {_OWN_NAMES.get(name, name): value for name, value in inputs.items()}
@@ -215,7 +215,7 @@ def _entries_for(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     return {parameters[0]: inputs["tokens"]} if len(parameters) == 1 and [*inputs] == ["tokens"] else inputs
 
 
-_REST = "**"
+REST = "**"
 _OF_TASKS = ("words", "word_ids", "special_tokens_mask", "offset_mapping")
 _OF_PADDING = ("attention_mask", "token_type_ids", "token_types")
 _OWN_NAMES = {"input_ids": "tokens", "token_type_ids": "token_types", "decoder_input_ids": "decoder_tokens"}
@@ -223,10 +223,10 @@ _OWN_NAMES = {"input_ids": "tokens", "token_type_ids": "token_types", "decoder_i
 
 # Once for a class: it is asked for each batch.
 @cache
-def _parameters(kind: type[nn.Module]) -> tuple[str, ...]:
-    """The names of what a class of modules is called with; `_REST` among them where it takes any name."""
-    _, *parameters = inspect.signature(kind.forward).parameters.values()
-    return tuple(_REST if parameter.kind is parameter.VAR_KEYWORD else parameter.name for parameter in parameters)
+def parameters_of(forward: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of what the `forward` of a class takes; `REST` among them where it takes any name."""
+    _, *parameters = inspect.signature(forward).parameters.values()
+    return tuple(REST if parameter.kind is parameter.VAR_KEYWORD else parameter.name for parameter in parameters)
 
 
 def _is_text(value: Any) -> bool:

@@ -8,10 +8,8 @@ those of images, of any shape.
 """
 
 import copy
-import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -28,7 +26,7 @@ from ...optim.core.sharded import whole as gathered
 from ..learner.steps import evaluation_mode
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import StepOutput
-from .task import Task, added_loss, batch_text, logits_of
+from .task import REST, Task, added_loss, batch_text, logits_of, parameters_of
 
 _LONGEST_PROOF = 256
 """Of how many tokens of a sequence the proof is."""
@@ -92,7 +90,7 @@ def _own(model: nn.Module, sequence: DividedSequence, named: Mapping[str, Any]) 
     from ...models.decoder_lm.block import documents_of, positions_of
 
     tokens: Tensor = named["input_ids"]
-    length, names = tokens.shape[1], {*_parameters_of(own_class(unwrap(model)).forward)}
+    length, names = tokens.shape[1], {*parameters_of(own_class(unwrap(model)).forward)}
     if length % sequence.n_pieces and model.training and getattr(model, "has_balance", False):
         raise ConfigError(
             f"distributed.context: expected sequences of a multiple of {sequence.n_pieces} tokens, since padding would"
@@ -198,13 +196,13 @@ def _inputs_and_targets(model: nn.Module, batch: Any) -> tuple[Mapping[str, Tens
     if "position_ids" in batch:  # the first token of a document follows from nothing
         labels = labels.masked_fill(batch["position_ids"] == 0, NO_TARGET)
     targets = torch.cat((labels[:, 1:], torch.full_like(labels[:, :1], NO_TARGET)), 1)
-    taken = {*_NAMES, *_parameters_of(own_class(unwrap(model)).forward)} - {"labels"}
+    taken = {*_NAMES, *parameters_of(own_class(unwrap(model)).forward)} - {"labels"}
     return {name: value for name, value in batch.items() if name in taken and isinstance(value, Tensor)}, targets
 
 
 def _expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
     """Refuse a model that does not take what a processor of images gives."""
-    taken = _parameters_of(own_class(unwrap(model)).forward)
+    taken = parameters_of(own_class(unwrap(model)).forward)
     if missing := [name for name in names if name not in ("labels", *taken)]:
         raise ConfigError(
             f"{type_text(model)} takes no {', '.join(missing)}, which the processor in data.tokenizer makes of images;"
@@ -263,19 +261,12 @@ def logits_and_addition(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple
     return logits_of(output), added
 
 
-# Asked for in each step.
-@cache
-def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(function).parameters
-
-
 def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
     """The inputs under the names of the model's `forward`: transformers', or those of burnlike's `DecoderLm`.
 
     A model that takes no mask gets none: padding is on the right, where nothing that is before sees it.
     """
-    named = _parameters_of(own_class(unwrap(model)).forward)
-    takes_any = any(value.kind is inspect.Parameter.VAR_KEYWORD for value in named.values())
+    named = parameters_of(own_class(unwrap(model)).forward)
     if "position_ids" in inputs and not {"position_ids", "positions"} & {*named}:
         raise ConfigError(_refusal(model, "it takes no positions"))
     if "input_ids" not in named:
@@ -286,7 +277,7 @@ def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[
             more["mask_pad"] = inputs["attention_mask"] == 0
         return (inputs["input_ids"],), more
     keywords: dict[str, Any] = {name: value for name, value in inputs.items() if name in named}
-    if "use_cache" in named or (takes_any and hasattr(unwrap(model), "generation_config")):
+    if "use_cache" in named or (REST in named and hasattr(unwrap(model), "generation_config")):
         keywords["use_cache"] = False  # with a cache transformers does not see that documents are packed
     return (), keywords
 
