@@ -256,7 +256,7 @@ def opened(args: argparse.Namespace) -> "LoadedRun":
     config_of(place_of(args.place))  # a wrong path is told before torch is imported
     from burnlike.train import load_run
 
-    best = True if args.best else None
+    best = True if args.best else None  # not False: without the option the config says which weights
     return load_run(place_of(args.place), best=best, step=args.step, device=args.device, overrides=args.overrides)
 
 

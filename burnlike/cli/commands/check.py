@@ -89,10 +89,11 @@ def examine(
         config = (root or root_class(tree.root)).from_tree(tree)
         shown = [*missing_files(config)] if paths else []
         if not (shown or fast) and hasattr(config, "data") and find_spec("torch") is not None:
-            from ...train.job.trial import trial_problems
+            from ...train.job.trial import trial_problems  # torch, for which a mistake in the YAML need not wait
 
             text = config.to_yaml()
             problems = trial_problems(config, data=paths and inputs is None)
+            # Errors of torch, and of classes of one's own, may repeat values that came from the environment.
             shown = [(path, hide_values(message, text)) for path, message in problems]
         if shown:
             raise ConfigError.of(find(tree.root, path).place.problem(path, message) for path, message in shown)

@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
     run = run_of(resumed, args.run_dir, RUNS, file.stem, is_shared=args.nnodes.most > 1, mirror=mirror)
     more = elastic_overrides(config, counts, run)
     options = _options(args, more)
+    # By --resume: each start, also one after a failure, goes on with the same run.
     command = ["-m", "burnlike", "train", *([str(args.file)] if args.file else []), "--resume", str(run), *options]
     # torch is loaded only now, so that a wrong file is told at once
     with quiet_launcher():

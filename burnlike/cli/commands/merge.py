@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     if is_adapter and (run_options := [name for name, value in of_runs.items() if value]):
         raise ArgumentError(f"{run_options[0]} is for runs; {place} has the adapters of peft, which are of one step")
     out = Output(args.out, "merge", inputs=[place, *([] if args.base is None else [args.base])])
-    out.check_directory()
+    out.check_directory()  # before the model is loaded, which may take minutes
     if is_adapter:
         from burnlike.train.export.hugging_face import merge_directory
 

@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.sort not in _SORTS:
         raise ArgumentError(f"--sort {args.sort}: expected one of {', '.join(_SORTS)}{nearest(args.sort, _SORTS)}")
     root = Path(args.directory)
+    # runs/ need not be there yet; another folder that is not there is an error of `find_runs`.
     runs = [read_run(path) for path in find_runs(root)] if root.is_dir() or root != RUNS else []
     if not runs:
         raise RunDirError(
@@ -114,6 +115,7 @@ def _places(args: argparse.Namespace, names: list[str]) -> list[Path]:
 
 def _remove(places: list[Path], *, is_sure: bool) -> int:
     """Remove runs, none of which is worked on; 1 if the user does not want it."""
+    # All are locked before the first is removed: one that is being trained is told while nothing is gone yet.
     with ExitStack() as stack:
         locked = [stack.enter_context(closing(RunDir.open(place))) for place in places]
         sizes = [sum(path.lstat().st_size for path in run.path.rglob("*") if not path.is_dir()) for run in locked]

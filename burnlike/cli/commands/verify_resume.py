@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         *before, _ = legs
         events = [f"{'killed in' if leg.is_killed else 'stopped after'} step {leg.stop}" for leg in before]
         say(f"the same, {' and '.join(events)}, and resumed{'' if other is config else f', {args.workers} workers'}")
+        # Another number of workers is that of the resumed legs: the run begins as the whole one does.
         run_legs(config, place / "resumed", before[:1], args.imports)
         run_legs(other, place / "resumed", legs[1:], args.imports)
         differing = differences(place / "whole", place / "resumed")

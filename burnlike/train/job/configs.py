@@ -212,6 +212,14 @@ class TrainConfig(Config):
         shares = self.distributed.tensor > 1 or self.distributed.context > 1
         if shares and getattr(task, "neftune", 0.0):
             yield "task.neftune", "expected 0 where processes share layers or sequences, whose noise would differ"
+        yield from self._process_problems()
+        yield from self._validate_metrics()
+        if self.training.steps_per_epoch is not None:
+            steps = self.training.epochs * self.training.steps_per_epoch
+            yield from self.schedule_problems(steps, "training.epochs times training.steps_per_epoch")
+
+    def _process_problems(self) -> Iterable[tuple[str, str]]:
+        """Parts of the job that processes can't train together, or not in this precision."""
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if self.distributed.pipeline > 1:
@@ -237,10 +245,6 @@ class TrainConfig(Config):
                 yield "training.float8", CONTEXT_IN_FLOAT8
         if self.distributed.expert > 1:
             yield from expert_problems(self.model, self.distributed.expert)
-        yield from self._validate_metrics()
-        if self.training.steps_per_epoch is not None:
-            steps = self.training.epochs * self.training.steps_per_epoch
-            yield from self.schedule_problems(steps, "training.epochs times training.steps_per_epoch")
 
     def _grpo_problems(self, task: GrpoConfig) -> Iterable[tuple[str, str]]:
         parts = max(getattr(self.distributed, name) for name in ("pipeline", "context", "tensor", "expert"))

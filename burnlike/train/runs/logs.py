@@ -128,7 +128,7 @@ class MetricsLog:
             is_there = os.path.lexists(self.path)
             lines = read_regular(self.path, within=self.path.parent).splitlines(keepends=True) if is_there else []
             kept = [line for line in lines if line.endswith(b"\n") and _step(line) <= step]
-            if len(kept) != len(lines):
+            if len(kept) != len(lines):  # else the file stays, which a reader may follow
                 replace_file(self.path, b"".join(kept))
         except OSError as error:
             raise RunDirError(f"{self.path} can't be rewritten: {error.strerror or error}") from error
