@@ -25,11 +25,13 @@ from .formats import (
     Messages,
     WrongRow,
     answer_of,
+    answered,
     expect_texts,
     format_named,
     messages_in,
     tools_of,
     turn,
+    with_system,
 )
 from .images import image_column
 from .splits import AT_ONCE, ChatData
@@ -46,14 +48,6 @@ PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "question": lambda row: turn("question", row, "user"),
 }
 """Readers of a prompt by the column that has it."""
-_WITH_SYSTEM = ("conversations", "instruction")
-"""Those that read a system message beside it."""
-
-
-def system_beside(column: str, row: Mapping[str, Any], messages: Messages) -> Messages:
-    """The system message of a row that its messages lack, by the column that they were read from; none, or one."""
-    has_system = column in _WITH_SYSTEM or any(message["role"] == "system" for message in messages[:1])
-    return turn("system", row, "system") if row.get("system") and not has_system else []
 
 
 class AnswerFormat(NamedTuple):
@@ -77,9 +71,10 @@ class AnswerFormat(NamedTuple):
                 raise WrongRow(f"expected the columns {' and '.join(self.answers)}, got no {name}")
         prompt = PROMPTS[self.column](row) if self.column else []
         answers = [answer_of(name, row[name]) if self.column else messages_in(name, row) for name in self.answers]
-        conversations = [Conversation([*prompt, *answer], tools_of(row)) for answer in answers]
-        for name, conversation in zip(self.answers, conversations, strict=True):
-            conversation.messages[:0] = system_beside(self.column, row, conversation.messages)
+        conversations = []
+        for name, answer in zip(self.answers, answers, strict=True):
+            conversation = Conversation(with_system(row, answered(prompt, name, answer)), tools_of(row))
+            conversations.append(conversation)
             expect_texts(conversation)
             if conversation.messages[-1]["role"] != "assistant":
                 raise WrongRow(f"{name}: expected an answer of the assistant at its end")
@@ -356,8 +351,7 @@ class PromptFormat(NamedTuple):
         """The messages before the answer; answers at the end of a conversation are left out."""
         if row.get(self.name) is None:
             raise WrongRow(f"expected a prompt in the column {self.name}, got none")
-        messages = [*PROMPTS[self.name](row)]
-        messages[:0] = system_beside(self.name, row, messages)
+        messages = with_system(row, PROMPTS[self.name](row))
         while messages and messages[-1]["role"] == "assistant":
             messages.pop()
         if not messages:

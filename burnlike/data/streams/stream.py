@@ -34,7 +34,7 @@ from .parts import Part, StreamDataset
 from .rows import BEGINS, COUNTS, PADS, ColumnType, Damaged, Documents, Numbers, RowSource, WindowSource, values_of
 
 _SEPARATOR = "\n\n"
-_VERSION = 3
+_VERSION = 4
 """Of how conversations are written: tokens that are kept of another one are not taken."""
 
 

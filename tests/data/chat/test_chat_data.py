@@ -338,8 +338,12 @@ FORMAT_ROWS: list[tuple[str, dict[str, Any], Any]] = [
     ("messages", {"messages": json.dumps(TALK)}, TALK),
     ("messages", {"messages": [{**it, "name": None, "tool_calls": None} for it in TALK]}, TALK),
     ("messages", {"conversations": TALK}, TALK),
+    ("messages", {"messages": TALK, "system": "be brief"}, SYSTEM),
+    ("messages", {"messages": SYSTEM, "system": "another"}, SYSTEM),
     ("prompt_completion", {"prompt": "how are you", "completion": "fine"}, TALK),
     ("prompt_completion", {"prompt": SYSTEM[:2], "completion": SYSTEM[2:]}, SYSTEM),
+    ("prompt_completion", {"prompt": "how are you", "completion": "fine", "system": "be brief"}, SYSTEM),
+    ("prompt_completion", {"prompt": "how are you", "completion": TALK}, TALK),
     ("prompt_completion", {"prompt": "[2, 1]", "completion": '{"a": [1]}'}, turns("[2, 1]", '{"a": [1]}')),
     ("prompt_completion", {"prompt": "as list", "completion": "[1]"}, turns("as list", "[1]")),
     ("prompt_completion", {"prompt": json.dumps(TALK[:1]), "completion": json.dumps(TALK[1:])}, TALK),
@@ -443,6 +447,7 @@ def test_columns_that_do_not_fit(wanted, columns, message):
         ("alpaca", {"instruction": "a", "output": None}, "output: expected text, got none"),
         ("alpaca", {"instruction": "a", "output": "b", "history": [["a"]]}, r"history\[0\]: expected a pair"),
         ("prompt_completion", {"prompt": "a", "completion": 1}, "completion: expected a list of messages"),
+        ("prompt_completion", {"prompt": "a", "completion": TALK}, r"completion\[0\]: expected the answer, or .* user"),
     ],
 )
 def test_rows_that_are_not_of_the_format(name, row, message):

@@ -31,6 +31,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "rejected": turns(QUESTION, BAD)[1:],
     },
     "TRL, without a prompt": {"chosen": turns(QUESTION, GOOD), "rejected": turns(QUESTION, BAD)},
+    "UltraFeedback": {"prompt": QUESTION, "chosen": turns(QUESTION, GOOD), "rejected": turns(QUESTION, BAD)},
     "axolotl": {
         "messages": turns(QUESTION),
         "chosen": {"role": "assistant", "content": GOOD},
@@ -78,6 +79,7 @@ def test_rows_of_the_usual_columns(case: str, tmp_path: Path) -> None:
 LABELED: dict[str, dict[str, Any]] = {
     "TRL, texts": {"prompt": QUESTION, "completion": GOOD, "label": True},
     "TRL, messages": {"prompt": turns(QUESTION), "completion": turns(QUESTION, GOOD)[1:], "label": True},
+    "TRL, with the prompt again": {"prompt": QUESTION, "completion": turns(QUESTION, GOOD), "label": True},
     "axolotl, argilla": {"instruction": QUESTION, "completion": GOOD, "label": True},
     "axolotl, intel": {"question": QUESTION, "completion": GOOD, "label": True},
     "axolotl, argilla_chat": {"completion": turns(QUESTION, GOOD), "label": True},
@@ -171,6 +173,10 @@ UNREAD: list[tuple[dict[str, Any], str]] = [
     ({"chosen": None}, "expected the columns chosen and rejected, got no chosen"),
     ({"chosen": 3}, "chosen: expected a list of messages, got int '3'"),
     ({"margin": "large"}, "margin: expected a number, got 'large'"),
+    (
+        {"chosen": turns("another", GOOD)},
+        "chosen[0]: expected the answer, or the messages of the prompt before it, got another message of the user",
+    ),
     ({"rejected": turns(QUESTION)}, "rejected: expected an answer of the assistant at its end"),
 ]
 
