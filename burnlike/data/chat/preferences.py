@@ -3,6 +3,7 @@
 PromptData: prompts whose answers a model writes while it trains, with the columns that judge the answers.
 """
 
+import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -39,7 +40,7 @@ from .templates import ChatTemplate, Encoded, WrongConversation
 
 ANSWERS = ("chosen", "rejected")
 LABELS = ("label", "kto_tag")
-_TEXT_LABELS = {"true": True, "false": False}
+_TEXT_LABELS = {"true": True, "false": False, "1": True, "0": False}
 PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "prompt": lambda row: turn("prompt", row, "user"),
     "messages": lambda row: [*format_named("messages").read(row).messages],
@@ -87,9 +88,14 @@ class AnswerFormat(NamedTuple):
             value = _TEXT_LABELS.get(value.lower(), value) if isinstance(value, str) else value
             if value not in (True, False):
                 raise WrongRow(f"{self.label}: expected true or false, got {value!r:.40}")
-        elif value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise WrongRow(f"margin: expected a number, got {value!r:.40}")
-        return float(value or 0.0)
+            return float(value)
+        try:
+            margin = float(value or 0)  # CSV has texts
+        except (TypeError, ValueError):
+            margin = math.nan
+        if isinstance(value, bool) or not math.isfinite(margin):
+            raise WrongRow(f"margin: expected a finite number, got {value!r:.40}")
+        return margin
 
 
 def format_of_answers(row: Mapping[str, Any]) -> AnswerFormat:
@@ -320,6 +326,11 @@ def _whole(place: str, config: PreferencesConfig, rows: list[Encoded] | WrongCon
     if isinstance(rows, WrongConversation):
         raise DataError(f"{place}: {rows}")
     (encoded,) = rows  # that of the last answer
+    if not any(encoded.counts[: config.max_length]):
+        raise DataError(
+            f"{place}: expected an answer that begins within {config.max_length} tokens (data.max_length), got a"
+            f" conversation of {len(encoded.tokens)}; shorten it, or take a run with a larger max_length"
+        )
     if len(encoded.tokens) > config.max_length and config.on_long != "truncate":
         raise DataError(
             f"{place}: expected at most {config.max_length} tokens (data.max_length), got {len(encoded.tokens)}"
