@@ -288,7 +288,7 @@ def answers_of(*texts: str, **columns: list[Any]) -> Answers:
     return Answers(rows, [[{"role": "user", "content": "hi"}]] * len(texts), texts, [torch.arange(2)] * len(texts))
 
 
-@pytest.mark.parametrize("values", [numpy.float32([1, 2]), [*numpy.float32([1, 2])], numpy.array([1, 2])], ids=repr)
+@pytest.mark.parametrize("values", [numpy.array([1, 2]), [*numpy.array([1, 2], numpy.float32)]], ids=repr)
 def test_numbers_of_numpy_are_rewards(values: Any) -> None:
     assert rewards_by({"f": lambda completions: values}, answers_of("a", "b")).tolist() == [[1.0], [2.0]]
 
