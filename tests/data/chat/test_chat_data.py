@@ -88,6 +88,10 @@ def test_parts_of_a_directory(tmp_path):
     for name, rows in (("train-0.jsonl", ROWS[:9]), ("train-1.jsonl", ROWS[9:20]), ("test.jsonl", ROWS[20:])):
         write_lines(tmp_path / name, rows)
     (tmp_path / "README.md").write_text("no rows")
+    (packed := tmp_path / "train-2.jsonl.gz").touch()
+    with pytest.raises(DataError, match=r"train-2\.jsonl\.gz: expected files that are not compressed"):
+        data_of(tmp_path)
+    packed.unlink()
     data = data_of(tmp_path)
     assert (len(data.train), len(data.valid), len(data.splits["test"])) == (18, 2, 10)
     write_lines(tmp_path / "validation.jsonl", ROWS[:3])
