@@ -124,7 +124,7 @@ def test_conversations_of_which_no_answer_is_left_are_left_out(tmp_path):
     data = data_of(write_lines(tmp_path / "a.jsonl", rows), max_length=60)
     assert data.counts["without an answer"] == 2
     assert len(data.train) + len(data.valid) == 8
-    with pytest.raises(DataError, match="no conversation with an answer is left to train on"):
+    with pytest.raises(DataError, match="nothing is left to train on"):
         data_of(write_lines(tmp_path / "b.jsonl", [{"messages": turns("how")}] * 3))
 
 
