@@ -11,6 +11,7 @@ from ..sources.rows import KINDS, CsvFile, JsonLinesFile, Row, RowFile, row_file
 from ..sources.splits import existing, visible
 
 SUFFIXES = (*KINDS, ".json")
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _NOT_ROWS = ("dataset_infos.json", "dataset_info.json", "state.json", "dataset_dict.json")
 _PARTS = {
     "train": "train|training",
@@ -61,6 +62,8 @@ def sources_of(path: str, field: str) -> dict[str, list[Source]]:
         }
     by_split: dict[str, list[Source]] = {}
     for file in visible(root):
+        if file.suffix.lower() in _COMPRESSED and Path(file.stem).suffix.lower() in SUFFIXES:
+            raise DataError(f"{field}: {file}: expected files that are not compressed; unpack it, or take it out")
         if file.is_file() and file.suffix.lower() in SUFFIXES and file.name not in _NOT_ROWS:
             by_split.setdefault(_part_of(file.relative_to(root)), []).append(file_source(file, root))
     if not by_split:

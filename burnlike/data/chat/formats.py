@@ -113,9 +113,7 @@ def _of_messages(name: str = "messages", column: str = "messages", role: str = "
         messages = [
             _message(f"{column}[{place}]", it, role, content, role_of) for place, it in enumerate(_list_of(row, column))
         ]
-        if name == "sharegpt" and (system := row.get("system")):
-            messages.insert(0, {"role": "system", "content": _text("system", system)})
-        return Conversation(messages, tools_of(row))
+        return Conversation(messages if name == OWN else with_system(row, messages), tools_of(row))
 
     def prompt(row: Mapping[str, Any]) -> Conversation:
         messages = read(row)
@@ -128,11 +126,11 @@ def _of_messages(name: str = "messages", column: str = "messages", role: str = "
 
 def _prompt_completion() -> Format:
     def read(row: Mapping[str, Any]) -> Conversation:
-        begin = prompt(row)
-        return Conversation(begin.messages + turn("completion", row, "assistant"), begin.tools)
+        messages = answered(turn("prompt", row, "user"), "completion", turn("completion", row, "assistant"))
+        return Conversation(with_system(row, messages), tools_of(row))
 
     def prompt(row: Mapping[str, Any]) -> Conversation:
-        return Conversation(turn("prompt", row, "user"), tools_of(row))
+        return Conversation(with_system(row, turn("prompt", row, "user")), tools_of(row))
 
     return Format("prompt_completion", {"": COLUMNS["prompt_completion"]}, read, prompt)
 
@@ -146,6 +144,25 @@ def turn(column: str, row: Mapping[str, Any], role: str) -> Messages:
     role_of = {it: it for it in _ROLES}
     listed = _list_of(row, column)
     return [_message(f"{column}[{place}]", it, "role", "content", role_of) for place, it in enumerate(listed)]
+
+
+def with_system(row: Mapping[str, Any], messages: Messages) -> Messages:
+    """Messages behind that of the column `system`, where the row has one and they don't begin with one."""
+    if not (system := row.get("system")) or any(message["role"] == "system" for message in messages[:1]):
+        return messages
+    return [{"role": "system", "content": _text("system", system)}, *messages]
+
+
+def answered(prompt: Messages, column: str, answer: Messages) -> Messages:
+    """A prompt and its answer, which may begin with the prompt again, as UltraFeedback has it."""
+    if answer[: len(prompt)] == prompt:
+        return answer
+    if prompt[-1]["role"] == "user" and answer[0]["role"] in ("system", "user"):
+        raise WrongRow(
+            f"{column}[0]: expected the answer, or the messages of the prompt before it, got another message of the"
+            f" {answer[0]['role']}"
+        )
+    return [*prompt, *answer]
 
 
 def messages_in(column: str, row: Mapping[str, Any]) -> Messages:

@@ -3,6 +3,7 @@
 PromptData: prompts whose answers a model writes while it trains, with the columns that judge the answers.
 """
 
+import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -25,11 +26,13 @@ from .formats import (
     Messages,
     WrongRow,
     answer_of,
+    answered,
     expect_texts,
     format_named,
     messages_in,
     tools_of,
     turn,
+    with_system,
 )
 from .images import image_column
 from .splits import AT_ONCE, ChatData
@@ -37,7 +40,7 @@ from .templates import ChatTemplate, Encoded, WrongConversation
 
 ANSWERS = ("chosen", "rejected")
 LABELS = ("label", "kto_tag")
-_TEXT_LABELS = {"true": True, "false": False}
+_TEXT_LABELS = {"true": True, "false": False, "1": True, "0": False}
 PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "prompt": lambda row: turn("prompt", row, "user"),
     "messages": lambda row: [*format_named("messages").read(row).messages],
@@ -46,14 +49,6 @@ PROMPTS: dict[str, Callable[[Mapping[str, Any]], Messages]] = {
     "question": lambda row: turn("question", row, "user"),
 }
 """Readers of a prompt by the column that has it."""
-_WITH_SYSTEM = ("conversations", "instruction")
-"""Those that read a system message beside it."""
-
-
-def system_beside(column: str, row: Mapping[str, Any], messages: Messages) -> Messages:
-    """The system message of a row that its messages lack, by the column that they were read from; none, or one."""
-    has_system = column in _WITH_SYSTEM or any(message["role"] == "system" for message in messages[:1])
-    return turn("system", row, "system") if row.get("system") and not has_system else []
 
 
 class AnswerFormat(NamedTuple):
@@ -77,9 +72,10 @@ class AnswerFormat(NamedTuple):
                 raise WrongRow(f"expected the columns {' and '.join(self.answers)}, got no {name}")
         prompt = PROMPTS[self.column](row) if self.column else []
         answers = [answer_of(name, row[name]) if self.column else messages_in(name, row) for name in self.answers]
-        conversations = [Conversation([*prompt, *answer], tools_of(row)) for answer in answers]
-        for name, conversation in zip(self.answers, conversations, strict=True):
-            conversation.messages[:0] = system_beside(self.column, row, conversation.messages)
+        conversations = []
+        for name, answer in zip(self.answers, answers, strict=True):
+            conversation = Conversation(with_system(row, answered(prompt, name, answer)), tools_of(row))
+            conversations.append(conversation)
             expect_texts(conversation)
             if conversation.messages[-1]["role"] != "assistant":
                 raise WrongRow(f"{name}: expected an answer of the assistant at its end")
@@ -92,9 +88,14 @@ class AnswerFormat(NamedTuple):
             value = _TEXT_LABELS.get(value.lower(), value) if isinstance(value, str) else value
             if value not in (True, False):
                 raise WrongRow(f"{self.label}: expected true or false, got {value!r:.40}")
-        elif value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise WrongRow(f"margin: expected a number, got {value!r:.40}")
-        return float(value or 0.0)
+            return float(value)
+        try:
+            margin = float(value or 0)  # CSV has texts
+        except (TypeError, ValueError):
+            margin = math.nan
+        if isinstance(value, bool) or not math.isfinite(margin):
+            raise WrongRow(f"margin: expected a finite number, got {value!r:.40}")
+        return margin
 
 
 def format_of_answers(row: Mapping[str, Any]) -> AnswerFormat:
@@ -325,6 +326,11 @@ def _whole(place: str, config: PreferencesConfig, rows: list[Encoded] | WrongCon
     if isinstance(rows, WrongConversation):
         raise DataError(f"{place}: {rows}")
     (encoded,) = rows  # that of the last answer
+    if not any(encoded.counts[: config.max_length]):
+        raise DataError(
+            f"{place}: expected an answer that begins within {config.max_length} tokens (data.max_length), got a"
+            f" conversation of {len(encoded.tokens)}; shorten it, or take a run with a larger max_length"
+        )
     if len(encoded.tokens) > config.max_length and config.on_long != "truncate":
         raise DataError(
             f"{place}: expected at most {config.max_length} tokens (data.max_length), got {len(encoded.tokens)}"
@@ -356,8 +362,7 @@ class PromptFormat(NamedTuple):
         """The messages before the answer; answers at the end of a conversation are left out."""
         if row.get(self.name) is None:
             raise WrongRow(f"expected a prompt in the column {self.name}, got none")
-        messages = [*PROMPTS[self.name](row)]
-        messages[:0] = system_beside(self.name, row, messages)
+        messages = with_system(row, PROMPTS[self.name](row))
         while messages and messages[-1]["role"] == "assistant":
             messages.pop()
         if not messages:

@@ -218,7 +218,7 @@ class ChatData(Splits):
         for name, (_, indices) in zip(_PARTS, parts, strict=True):
             if not indices:
                 told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + unreadable[:1])
-                raise DataError(f"{config.path}: no conversation with an answer is left to {name} on ({told})")
+                raise DataError(f"{config.path}: nothing is left to {name} on ({told})")
         datasets = [self.dataset_type(it, indices, fingerprint) for it, indices in parts]
         datasets[0].unreadable = unreadable
         self._train_rows = datasets[0]

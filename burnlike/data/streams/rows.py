@@ -63,7 +63,7 @@ def _json_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[
 
 def object_of(line: bytes, columns: Sequence[str] | None) -> Any:
     try:
-        row = _decode(line)
+        row = _decode(line.removeprefix(b"\xef\xbb\xbf"))  # the mark that UTF-8 of Windows begins with
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Damaged(f"expected one JSON object a line: {error}")
     if not isinstance(row, dict):

@@ -9,6 +9,7 @@ import json
 import struct
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -34,15 +35,16 @@ from .parts import Part, StreamDataset
 from .rows import BEGINS, COUNTS, PADS, ColumnType, Damaged, Documents, Numbers, RowSource, WindowSource, values_of
 
 _SEPARATOR = "\n\n"
-_VERSION = 3
+_VERSION = 4
 """Of how conversations are written: tokens that are kept of another one are not taken."""
 
 
 class Encoded(NamedTuple):
-    """A row as tokens, and a mark for each: `BEGINS`, `COUNTS`, `PADS` or several."""
+    """A row as tokens, and a mark for each: `BEGINS`, `COUNTS`, `PADS` or several; and whether its end was cut off."""
 
     tokens: Sequence[int]
     marks: bytes
+    is_cut: bool = False
 
 
 class Encoder(Protocol):
@@ -163,7 +165,7 @@ class ChatEncoder:
             if len(tokens) > most and on_long == "error":
                 return Damaged(f"expected at most {most} tokens (data.context_length), got {len(tokens)}")
             if (len(tokens) <= most or on_long == "truncate") and any(counts[1:most]):
-                kept.append(_document(tokens[:most], counts[:most]))
+                kept.append(_document(tokens[:most], counts[:most])._replace(is_cut=len(tokens) > most))
         return kept
 
 
@@ -242,15 +244,16 @@ def _kind(value: Any) -> str:
     return "none" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
 
 
-_WRITTEN_VERSION = 2
+_WRITTEN_VERSION = 3
 _QUIET_S = 5.0
 
 
 class Tokenized(NamedTuple):
-    """A shard as tokens, and for each row that is damaged its place and what is wrong."""
+    """A shard as tokens; for each row that is damaged its place and what is wrong; and how many rows were changed."""
 
     numbers: Numbers
     unreadable: list[str]
+    counts: Mapping[str, int]
 
 
 def tokenized(shards: Sequence[Shard], encoder: Encoder, *, has_marks: bool) -> list[Tokenized]:
@@ -278,7 +281,7 @@ def _of_shard(
     record = json.loads(read_regular(place / "facts.json"))
     marks = place / "marks" if has_marks else None
     unreadable = [it.replace("\0", str(shard.path)) for it in record["unreadable"]]
-    return Tokenized(Numbers(place / "tokens", encoder.dtype, 0, record["tokens"], marks), unreadable)
+    return Tokenized(Numbers(place / "tokens", encoder.dtype, 0, record["tokens"], marks), unreadable, record["counts"])
 
 
 class _Progress:
@@ -298,7 +301,7 @@ class _Progress:
 def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool, progress: _Progress) -> None:
     import numpy
 
-    count, unreadable = 0, []
+    count, unreadable, counts = 0, [], Counter[str]()
     with (directory / "tokens").open("wb") as tokens_file, (directory / "marks").open("wb") as marks_file:
         for rows in pieces(values_of(shard, encoder.columns), encoder.rows_at_once):
             encoded = iter(encoder.encode([written for _, written in rows if not isinstance(written, Damaged)]))
@@ -308,6 +311,8 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool, pro
                 if isinstance(written, Damaged):
                     unreadable.append(f"{place}: {written.message}")
                 else:
+                    counts["truncated"] += any(it.is_cut for it in written)
+                    counts["without an answer, or too long"] += not written
                     good.extend(written)
             for written in encoder.arranged(good):
                 tokens_file.write(numpy.asarray(written.tokens, encoder.dtype).tobytes())
@@ -315,7 +320,7 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool, pro
                 if has_marks:
                     marks_file.write(written.marks)
             progress.note(shard.path, count)
-    (directory / "facts.json").write_text(json.dumps({"tokens": count, "unreadable": unreadable}))
+    (directory / "facts.json").write_text(json.dumps({"tokens": count, "unreadable": unreadable, "counts": counts}))
 
 
 _PLACES = ("sources", "tokenizer", "validation_path")
@@ -337,6 +342,7 @@ class Stream(Splits):
         self._codec = None if config.columns or config.tokens else codec_of(config)
         self._shards: list[Shard] = []
         self._unreadable: list[str] = []
+        self._counts: Counter[str] = Counter()
         self._types: dict[str, ColumnType] = {}
         self._sources = [
             self._source(it.path, it.pattern, f"data.sources.{place}.path") for place, it in enumerate(config.sources)
@@ -367,6 +373,12 @@ class Stream(Splits):
             if isinstance(dataset, StreamDataset):
                 dataset.expect_vocabulary(size)
 
+    @property
+    def said(self) -> list[str]:
+        """Messages of a run at its beginning."""
+        left_out = ", ".join(f"{count:,} {what}" for what, count in self._counts.items() if count)
+        return [f"examples  {left_out}"] if left_out else []
+
     def describe(self) -> list[str]:
         what = "rows" if self._config.columns else f"windows of {self._config.context_length} tokens"
         lines = [f"items     {len(self.train):,} {what} to train on, {len(self.valid):,} to validate on"]
@@ -377,6 +389,7 @@ class Stream(Splits):
         lines.append(f"shards    {len(self._shards):,} files, {size / 2**20:,.1f} MiB")
         if self._codec is not None:
             lines.append(f"tokens    {self._codec.vocab_size:,} different ones")
+        lines += self.said
         lines += [f"unread    {row}" for row in self._unreadable[:_SHOWN]]
         return lines
 
@@ -426,6 +439,8 @@ class Stream(Splits):
             if unreadable and not any(part.numbers.length for part in parts):
                 raise DataError(f"no row of {len(parts)} shards can be read; the first: {unreadable[0]}")
             self._unreadable += unreadable
+            for part in parts:
+                self._counts.update(part.counts)
             files = [part.numbers for part in parts]
         return WindowSource(files, size, stride, documents=documents, name=f"{field}: {path}")
 

@@ -405,7 +405,7 @@ class Kto(ReferenceTask):
         policy, _, addition = answer_sums(model, rows)
         ratios = policy - self.reference_sums(model, rows, kept)
         divergence = torch.zeros_like(ratios[0]).detach()
-        if config.loss == "kto":
+        if config.loss == "kto" and len(ratios) > 1:  # else there is no other prompt
             limits = [it for it in (self._most_tokens, most_positions(unwrap(model))) if it is not None]
             others = mismatched(rows, min(limits, default=None))
             with torch.no_grad():

@@ -2,8 +2,10 @@
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from numbers import Real
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -92,12 +94,12 @@ def _numbers(name: str, function: Callable[..., Any], answers: Answers) -> list[
         if needs_value and parameter.name not in arguments:
             raise ConfigError(f"task.rewards: {name} wants the column '{parameter.name}', which the data lacks")
     values = function(**arguments)
-    values = values.tolist() if isinstance(values, Tensor) else [*values] if isinstance(values, Sequence) else values
+    values = values.tolist() if hasattr(values, "tolist") else [*values] if isinstance(values, Sequence) else values
     if not isinstance(values, list) or len(values) != len(answers.texts):
         got = f"{len(values)} of them" if isinstance(values, list) else type(values).__name__
         raise ConfigError(f"task.rewards: expected a list of {len(answers.texts)} numbers of {name}, got {got}")
     for value in values:
-        if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+        if value is not None and not (isinstance(value, Real) and math.isfinite(value)):
             raise ConfigError(f"task.rewards: expected finite numbers, or None, of {name}, got {value!r:.40}")
     return [math.nan if it is None else float(it) for it in values]
 
@@ -129,18 +131,24 @@ class Format(_OfConfig[FormatConfig]):
 class ExactAnswer(_OfConfig[ExactAnswerConfig]):
     """See `ExactAnswerConfig`."""
 
-    def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
+    def __call__(self, completions: Sequence[str], **columns: Any) -> list[float | None]:
         if self.config.column not in columns:
             raise ConfigError(
                 f"task.rewards: ExactAnswer wants the column '{self.config.column}', which the data lacks"
             )
         right = columns[self.config.column]
-        return [float(_are_equal(self._taken(it), str(value))) for it, value in zip(completions, right, strict=True)]
+        return [
+            None if value is None else float(_are_equal(self._taken(it), str(value)))
+            for it, value in zip(completions, right, strict=True)
+        ]
 
     def _taken(self, text: str) -> str:
         if self.config.after is not None and self.config.after in text:
             text = text.rpartition(self.config.after)[2]
         return text if self.config.before is None else text.partition(self.config.before)[0]
+
+
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
 def _are_equal(text: str, right: str) -> bool:
@@ -149,7 +157,7 @@ def _are_equal(text: str, right: str) -> bool:
     if one == other:
         return True
     try:
-        return float(one.replace(",", "")) == float(other.replace(",", ""))
+        return float(_THOUSANDS.sub("", one)) == float(_THOUSANDS.sub("", other))
     except ValueError:
         return False
 

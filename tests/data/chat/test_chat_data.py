@@ -88,6 +88,10 @@ def test_parts_of_a_directory(tmp_path):
     for name, rows in (("train-0.jsonl", ROWS[:9]), ("train-1.jsonl", ROWS[9:20]), ("test.jsonl", ROWS[20:])):
         write_lines(tmp_path / name, rows)
     (tmp_path / "README.md").write_text("no rows")
+    (packed := tmp_path / "train-2.jsonl.gz").touch()
+    with pytest.raises(DataError, match=r"train-2\.jsonl\.gz: expected files that are not compressed"):
+        data_of(tmp_path)
+    packed.unlink()
     data = data_of(tmp_path)
     assert (len(data.train), len(data.valid), len(data.splits["test"])) == (18, 2, 10)
     write_lines(tmp_path / "validation.jsonl", ROWS[:3])
@@ -120,7 +124,7 @@ def test_conversations_of_which_no_answer_is_left_are_left_out(tmp_path):
     data = data_of(write_lines(tmp_path / "a.jsonl", rows), max_length=60)
     assert data.counts["without an answer"] == 2
     assert len(data.train) + len(data.valid) == 8
-    with pytest.raises(DataError, match="no conversation with an answer is left to train on"):
+    with pytest.raises(DataError, match="nothing is left to train on"):
         data_of(write_lines(tmp_path / "b.jsonl", [{"messages": turns("how")}] * 3))
 
 
@@ -338,8 +342,12 @@ FORMAT_ROWS: list[tuple[str, dict[str, Any], Any]] = [
     ("messages", {"messages": json.dumps(TALK)}, TALK),
     ("messages", {"messages": [{**it, "name": None, "tool_calls": None} for it in TALK]}, TALK),
     ("messages", {"conversations": TALK}, TALK),
+    ("messages", {"messages": TALK, "system": "be brief"}, SYSTEM),
+    ("messages", {"messages": SYSTEM, "system": "another"}, SYSTEM),
     ("prompt_completion", {"prompt": "how are you", "completion": "fine"}, TALK),
     ("prompt_completion", {"prompt": SYSTEM[:2], "completion": SYSTEM[2:]}, SYSTEM),
+    ("prompt_completion", {"prompt": "how are you", "completion": "fine", "system": "be brief"}, SYSTEM),
+    ("prompt_completion", {"prompt": "how are you", "completion": TALK}, TALK),
     ("prompt_completion", {"prompt": "[2, 1]", "completion": '{"a": [1]}'}, turns("[2, 1]", '{"a": [1]}')),
     ("prompt_completion", {"prompt": "as list", "completion": "[1]"}, turns("as list", "[1]")),
     ("prompt_completion", {"prompt": json.dumps(TALK[:1]), "completion": json.dumps(TALK[1:])}, TALK),
@@ -443,6 +451,7 @@ def test_columns_that_do_not_fit(wanted, columns, message):
         ("alpaca", {"instruction": "a", "output": None}, "output: expected text, got none"),
         ("alpaca", {"instruction": "a", "output": "b", "history": [["a"]]}, r"history\[0\]: expected a pair"),
         ("prompt_completion", {"prompt": "a", "completion": 1}, "completion: expected a list of messages"),
+        ("prompt_completion", {"prompt": "a", "completion": TALK}, r"completion\[0\]: expected the answer, or .* user"),
     ],
 )
 def test_rows_that_are_not_of_the_format(name, row, message):

@@ -1,5 +1,6 @@
 """Pairs of answers in the columns of TRL, axolotl and LLaMA-Factory, and what is no pair."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "rejected": turns(QUESTION, BAD)[1:],
     },
     "TRL, without a prompt": {"chosen": turns(QUESTION, GOOD), "rejected": turns(QUESTION, BAD)},
+    "UltraFeedback": {"prompt": QUESTION, "chosen": turns(QUESTION, GOOD), "rejected": turns(QUESTION, BAD)},
     "axolotl": {
         "messages": turns(QUESTION),
         "chosen": {"role": "assistant", "content": GOOD},
@@ -78,6 +80,7 @@ def test_rows_of_the_usual_columns(case: str, tmp_path: Path) -> None:
 LABELED: dict[str, dict[str, Any]] = {
     "TRL, texts": {"prompt": QUESTION, "completion": GOOD, "label": True},
     "TRL, messages": {"prompt": turns(QUESTION), "completion": turns(QUESTION, GOOD)[1:], "label": True},
+    "TRL, with the prompt again": {"prompt": QUESTION, "completion": turns(QUESTION, GOOD), "label": True},
     "axolotl, argilla": {"instruction": QUESTION, "completion": GOOD, "label": True},
     "axolotl, intel": {"question": QUESTION, "completion": GOOD, "label": True},
     "axolotl, argilla_chat": {"completion": turns(QUESTION, GOOD), "label": True},
@@ -88,6 +91,7 @@ LABELED: dict[str, dict[str, Any]] = {
     },
     "LLaMA-Factory, openai": {"messages": turns(QUESTION, GOOD), "kto_tag": True},
     "CSV": {"prompt": QUESTION, "completion": GOOD, "label": "True"},
+    "CSV, numbers": {"prompt": QUESTION, "completion": GOOD, "label": "1"},
 }
 
 
@@ -124,7 +128,8 @@ def test_systems_and_tools_of_pairs_are_not_left_out(case: str, tmp_path: Path) 
 
 def test_systems_margins_and_examples(tmp_path: Path) -> None:
     row = {**ROWS["TRL, texts"], "system": "hello you", "margin": 0.5}
-    data = data_of(tmp_path, [row, row, ROWS["TRL, texts"]], validation_fraction=0.3, split_seed=0)
+    of_csv = [{**row, "margin": "0.5"}, {**ROWS["TRL, texts"], "margin": ""}]
+    data = data_of(tmp_path, [row, *of_csv], validation_fraction=0.3, split_seed=0)
     margins = sorted(part[place]["margin"] for part in (data.train, data.valid) for place in range(len(part)))
     assert margins == [0.0, 0.5, 0.5]
     texts = [data.template.tokenizer.decode(data.train[it]["chosen"]["input_ids"].tolist()) for it in range(2)]
@@ -159,7 +164,7 @@ def test_files_that_have_no_pairs_are_refused(row: dict[str, Any], message: str,
         data_of(tmp_path, [row] * 3)
 
 
-@pytest.mark.parametrize("label", [None, "good", 2])
+@pytest.mark.parametrize("label", [None, "good", 2, "2"])
 def test_labels_that_are_none_are_told_by_line(label: Any, tmp_path: Path) -> None:
     row = LABELED["TRL, texts"]
     data = data_of(tmp_path, [row, row, row, {**row, "label": label}])
@@ -170,7 +175,13 @@ def test_labels_that_are_none_are_told_by_line(label: Any, tmp_path: Path) -> No
 UNREAD: list[tuple[dict[str, Any], str]] = [
     ({"chosen": None}, "expected the columns chosen and rejected, got no chosen"),
     ({"chosen": 3}, "chosen: expected a list of messages, got int '3'"),
-    ({"margin": "large"}, "margin: expected a number, got 'large'"),
+    ({"margin": "large"}, "margin: expected a finite number, got 'large'"),
+    ({"margin": math.nan}, "margin: expected a finite number, got nan"),
+    ({"margin": True}, "margin: expected a finite number, got True"),
+    (
+        {"chosen": turns("another", GOOD)},
+        "chosen[0]: expected the answer, or the messages of the prompt before it, got another message of the user",
+    ),
     ({"rejected": turns(QUESTION)}, "rejected: expected an answer of the assistant at its end"),
 ]
 

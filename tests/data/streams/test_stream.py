@@ -41,7 +41,7 @@ def numbers_of(data: Any, **options: Any) -> list[list[int]]:
     return [batch["n"].tolist() for batch in loader(data, **options)]
 
 
-@pytest.mark.parametrize("kind", ["lines", "gzip", "parquet"])
+@pytest.mark.parametrize("kind", ["lines", "mark", "gzip", "parquet"])
 def test_windows_go_through_the_text_of_all_shards(kind: str, tmp_path: Path) -> None:
     if kind == "parquet":
         folder, numbers = write_parquet(tmp_path / "data"), range(1000, 1100)
@@ -51,6 +51,10 @@ def test_windows_go_through_the_text_of_all_shards(kind: str, tmp_path: Path) ->
         for path in folder.iterdir():
             path.with_suffix(".jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
             path.unlink()
+    if kind == "mark":
+        for path in folder.iterdir():
+            path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+        assert stream(folder, columns=["n"]).valid[0] == {"n": 0}
     data = stream(folder, context_length=10)
     tokens = joined(numbers)
     windows = [*(data.valid[it] for it in range(1)), *(data.train[it] for it in range(len(data.train)))]
@@ -496,6 +500,19 @@ def test_a_conversation_in_several_rows_is_that_of_chat(tmp_path: Path) -> None:
     items = [data.train[it] for it in range(len(data.train))] + [data.valid[0]]
     assert len(items) > 40  # of which some rows are too long to keep an answer
     assert sorted((it["input_ids"].tolist(), it["labels"].tolist()) for it in items) == expected(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("most", "on_long", "said"),
+    [(40, "truncate", "14 truncated, 1 without"), (40, "drop", "15 without"), (96, "drop", "1 without")],
+)
+def test_conversations_that_are_cut_or_left_out_are_counted(most: int, on_long: str, said: str, tmp_path: Path) -> None:
+    config = options(tmp_path, context_length=most, chat={"on_long": on_long})
+    with (tmp_path / "data" / "1.jsonl").open("a") as file:
+        file.write('{"messages": [{"role": "user", "content": "how are you"}]}\n')
+    data = StreamConfig.from_dict(config).init()
+    assert data.said == [f"examples  {said} an answer, or too long"]
+    assert data.said[0] in data.describe()
 
 
 def test_packed_conversations_are_whole_and_each_comes_once(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch import Tensor
@@ -259,6 +260,8 @@ READY: list[tuple[dict[str, Any], list[str], dict[str, Any], list[float]]] = [
         [1.0, 0.0, 0.0, 0.0, 0.0],
     ),
     ({"type": "ExactAnswer"}, [" 4 ", "4.0", "5", "four"], {"answer": [4, "4", 4, "four"]}, [1.0, 1.0, 0.0, 1.0]),
+    ({"type": "ExactAnswer"}, ["1,5", "1,2", "12,345"], {"answer": ["15", "12", 12345]}, [0.0, 0.0, 1.0]),
+    ({"type": "ExactAnswer"}, ["None", "4"], {"answer": [None, 4]}, [math.nan, 1.0]),
     (
         {"type": "ExactAnswer", "column": "right", "after": "<answer>", "before": "</answer>"},
         ["5 <answer>1,004</answer> 7", "1004"],
@@ -277,12 +280,17 @@ def test_ready_rewards(
     rows = [{name: values[place] for name, values in columns.items()} for place in range(len(texts))]
     tokens = [torch.arange(len(it)) for it in texts]
     found = rewards_by(task._functions, Answers(rows, [[]] * len(texts), texts, tokens))
-    assert found[:, 0].tolist() == expected
+    assert found[:, 0].tolist() == pytest.approx(expected, rel=0, nan_ok=True)
 
 
 def answers_of(*texts: str, **columns: list[Any]) -> Answers:
     rows = [{name: values[place] for name, values in columns.items()} for place in range(len(texts))]
     return Answers(rows, [[{"role": "user", "content": "hi"}]] * len(texts), texts, [torch.arange(2)] * len(texts))
+
+
+@pytest.mark.parametrize("values", [numpy.array([1, 2]), [*numpy.array([1, 2], numpy.float32)]], ids=repr)
+def test_numbers_of_numpy_are_rewards(values: Any) -> None:
+    assert rewards_by({"f": lambda completions: values}, answers_of("a", "b")).tolist() == [[1.0], [2.0]]
 
 
 def test_functions_get_what_they_name() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from burnlike.errors import ConfigError, DataError
 from burnlike.interop import save_adapter
 from burnlike.models import LoRAConfig, PretrainedConfig
+from burnlike.module.adapters.layers import Lora
 from burnlike.train import Dpo, Kto, KtoConfig, Orpo
 from burnlike.train.tasks.preferences import mismatched
 
@@ -177,6 +178,18 @@ def test_pairs_count_as_answers_of_which_each_is_behind_another_prompt(tmp_path:
     output = Kto().train_step(model, pairs)
     assert output.size == 4
     torch.testing.assert_close(output.loss, expected.loss, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0])
+def test_an_answer_alone_is_compared_with_the_reference(scale: float, tmp_path: Path) -> None:
+    """As in the last batch of an epoch: there is no other prompt, so that k is 0 and not the answer's own l."""
+    model, batch = adapted(llama_in(tmp_path / "base")), batch_of(rows()[:1])
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, Lora):
+                module.b.fill_(scale)
+    losses = [Kto(KtoConfig(loss=it)).train_step(model, batch).loss.item() for it in ("kto", "apo_zero_unpaired")]
+    assert losses[0] == losses[1] != 0.5
 
 
 def test_prompts_get_the_answers_of_the_rows_before_them() -> None:

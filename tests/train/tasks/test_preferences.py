@@ -308,6 +308,8 @@ def test_rewards_are_predicted_and_those_that_evaluate_measures(capsys: pytest.C
         assert rewards == pytest.approx([it["chosen"] for it in pairs], rel=1e-4, abs=1e-6)
     with pytest.raises(DataError, match=r"conversations\[1\]: expected an answer of the assistant at its end"):
         rewards_of(load_run("runs/job"), [conversations[0], turns("hello")])
+    with pytest.raises(DataError, match=r"\[0\]: expected an answer that begins within \d+ tokens \(data.max_length\)"):
+        rewards_of(load_run("runs/job"), [turns("what " * 200, "fine")])
     Path("lines.txt").write_text("hello\n")
     assert main(["predict", "runs/job", "lines.txt"]) == 2
     assert "lines.txt:1: expected a JSON object with a conversation" in capsys.readouterr().err
