@@ -191,9 +191,12 @@ class KernelOptimizer(ListOptimizer[State]):
         return ready
 
     def _ready(self, tensors: Sequence[Tensor], states: Sequence[State | None], new: Sequence[bool]) -> ReadyStates:
-        ready = ReadyStates(
-            self._first(tensor) if self._is_new(state) else state for tensor, state in zip(tensors, states, strict=True)
-        )
+        ready = ReadyStates()
+        for tensor, state in zip(tensors, states, strict=True):
+            if self._is_new(state):
+                fields = [moment.zeros(tensor) for moment in self.moments]
+                state = self.first({name: value for field in fields for name, value in field.items()})
+            ready.append(state)
         ready.holders = [self.holder(state) for state in ready] if self.moments else []
         ready.moments = [self._handed(moment, tensors, ready.holders) for moment in self.moments]
         ready.new = new if any(new) else ()
@@ -202,12 +205,6 @@ class KernelOptimizer(ListOptimizer[State]):
 
     def _is_new(self, state: Any) -> bool:
         return state is None or (bool(self.moments) and self.holder(state) is None)
-
-    def _first(self, tensor: Tensor) -> State:
-        fields: dict[str, Tensor] = {}
-        for moment in self.moments:
-            fields |= moment.zeros(tensor)
-        return self.first(fields)
 
     @staticmethod
     def _handed(moment: Moment, tensors: Sequence[Tensor], holders: Sequence[Any]) -> KernelMoment:

@@ -23,7 +23,6 @@ from ..gradients.gradients import check_gradient
 from ..rules.rule_set import RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate, last_match
-from ..states.persistence import KeptStates
 
 
 @dataclass(slots=True)
@@ -345,24 +344,3 @@ def check_copied(copies: Copies, params: Sequence[Param]) -> None:
         raise ConfigError(
             f"'{without[0]}' has no copy, as other parameters have; call with_copies again when the module has changed"
         )
-
-
-@torch.no_grad()
-def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Copies, *, to_evaluate: bool) -> bool:
-    """Put the weights to evaluate or to train with into `module` and into their copies; True if any changed."""
-    changed = False
-    every = params(module, "weight")
-    reshard(param.tensor for param in every)
-    for param in every:
-        state = kept.states.get(param.id)
-        if state is None:
-            continue
-        rule = rules.rule(last_match(rules.group_params, param))
-        state = kept.states[param.id] = kept.own_part(param.id, param.tensor, state, rule)
-        part = local(param.tensor.detach())
-        put = rule.put_eval_weights if to_evaluate else rule.put_training_weights
-        if put(part, state):
-            changed = True
-            if param.id in copies:
-                tensors_of_copies(copies, [param])[0].copy_(part)
-    return changed
