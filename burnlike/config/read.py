@@ -23,6 +23,7 @@ from .registry import (
     TAG_FIELD,
     ConfigType,
     DuplicateTypeError,
+    bare_members_of,
     default_of,
     fields_of,
     inlined_in,
@@ -234,7 +235,7 @@ class NodeReader:
 
     def _union(self, node: Node, wanted: mi.UnionType, path: str) -> Any:
         """The member whose shape the node has; a mistake inside a list or mapping is reported as that member's."""
-        members = [member.type if isinstance(member, mi.Metadata) else member for member in wanted.types]
+        members = bare_members_of(wanted)
         if not (node.is_map or node.is_list):
             for member in sorted(members, key=lambda it: isinstance(it, mi.FloatType)):  # 1 is an int first
                 value = plain_value(node, member) if not isinstance(member, _CONTAINERS) else INVALID

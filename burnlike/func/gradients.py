@@ -158,20 +158,20 @@ def _listed(wrong: list[Leaf]) -> str:
 
 def _weights(inputs: Inputs, packed: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
     """(tensor within the transform, the caller's) of the weights of all modules."""
-    rows = [
-        zip(module_leaves, tensors, strict=True)
-        for module_leaves, tensors in zip(inputs.leaves, packed, strict=True)
-        if module_leaves
-    ]
-    return [(tensor, leaf.tensor) for row in rows for leaf, tensor in row if leaf.kind == "weight"]
+    pairs: list[tuple[Tensor, Tensor]] = []
+    for module_leaves, tensors in zip(inputs.leaves, packed, strict=True):
+        for leaf, tensor in zip(module_leaves, tensors, strict=True) if module_leaves else ():
+            if leaf.kind == "weight":
+                pairs.append((tensor, leaf.tensor))
+    return pairs
 
 
 def _is_tracked(inputs: Inputs) -> list[bool]:
     """For each packed tensor, True if it is differentiated with respect to: all but non-persistent buffers."""
-    rows = [
-        [True] if module_leaves is None else [leaf.saved for leaf in module_leaves] for module_leaves in inputs.leaves
-    ]
-    return [flag for row in rows for flag in row]
+    flags: list[bool] = []
+    for module_leaves in inputs.leaves:
+        flags += [True] if module_leaves is None else [leaf.saved for leaf in module_leaves]
+    return flags
 
 
 def _filled(

@@ -253,7 +253,7 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
 
 
 def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], in_tree: Container[int]) -> None:
-    """Raise ModuleTreeError if a plain collection has a part whose address is not `known`, as one of the tree."""
+    """Raise ModuleTreeError if a plain collection has a part that is none of those `in_tree`, which are addresses."""
     for module, name, value in fields:
         for part in _parts_in(value):
             if id(part) not in in_tree:

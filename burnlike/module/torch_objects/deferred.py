@@ -154,8 +154,9 @@ class Deferred(TorchDispatchMode):
             return func(*args, **kwargs)
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         fakes = [it for it in tensors if is_fake(it)]
-        is_elsewhere = any(it.device.type != "cpu" for it in tensors) or _device(kwargs) != "cpu"
-        if is_elsewhere:  # as on the meta device, where a result has no values either
+        device = kwargs.get("device")
+        is_elsewhere = device is not None and torch.device(device).type != "cpu"
+        if is_elsewhere or any(it.device.type != "cpu" for it in tensors):  # as on meta, where a result has no values
             return func(*tree_map(_on_meta, args), **tree_map(_on_meta, kwargs))
         if tensors and not fakes:
             return func(*args, **kwargs)
@@ -302,11 +303,6 @@ def _on_meta(leaf: Any) -> Any:
     if not is_fake(leaf):
         return leaf
     return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")
-
-
-def _device(kwargs: Mapping[str, Any]) -> str:
-    device = kwargs.get("device")
-    return "cpu" if device is None else torch.device(device).type
 
 
 def _named(schema: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:

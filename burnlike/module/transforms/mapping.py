@@ -431,7 +431,7 @@ def _layout(tensor: Any) -> tuple[Any, ...]:
 
 
 def _describe(param: Param, result: Param | None) -> None:
-    """Let `param` have the trainability of `given`, if there is another one, and the label and mappers it has."""
+    """Let `param` have the trainability of `result`, if that is another one, and the label and mappers it has."""
     if result is None or result.home == param.home:
         return
     other = meta_of(*result.home)

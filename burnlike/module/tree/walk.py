@@ -197,8 +197,6 @@ def agree_ids(module: M, group: Any = None) -> M:
     """
     from torch import distributed
 
-    from .walk import params  # a walk decides ids by this file
-
     if not distributed.is_available() or not distributed.is_initialized() or distributed.get_rank(group) < 0:
         return module
     params(module)  # so that each place has an id

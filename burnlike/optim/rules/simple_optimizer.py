@@ -117,6 +117,7 @@ class SimpleOptimizer(ABC, Generic[State]):
         news: list[TorchTensor] = []
         if not tensors:
             return updated
+        # Asked once, not for each tensor: a step of small ones takes as long as the calls around the formula.
         device = tensors[0].device  # of all
         typed = partial(_typed, backend=self.backend_for(device), device=device)
 
@@ -132,6 +133,8 @@ class SimpleOptimizer(ABC, Generic[State]):
             if next_state is not None:
                 taken = (storage_of(tensor), storage_of(grad))
                 next_state = map_fields(next_state, partial(self._kept, like=tensor, taken=taken))
+                # Only the first state of a parameter: later ones come from the same code, and looking takes time in
+                # each step.
                 if state is None:
                     self._check_first_state(next_state, tensor.shape, typed)
             updated.append(next_state)

@@ -248,6 +248,7 @@ def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -
 
 def _named(name: str, tensor: Tensor) -> Param:
     """A parameter that no module is known of, with an id that follows from its name."""
+    # From the name, so that the next process, which has no ids of this one, finds the states again.
     param_id = ParamId(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
     # Of the values, not of the tensor itself, whose id in a module is another.
     param = Param.from_tensor(nn.Parameter(tensor.detach(), tensor.requires_grad), id=param_id)

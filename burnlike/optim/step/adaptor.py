@@ -459,6 +459,7 @@ class OptimizerAdaptor(Optimizer, Generic[State]):
     def __getstate__(self) -> dict[str, Any]:
         """The content of copies and pickles: everything but what belongs to the module, `with_copies` included."""
         self._take_back_skipped()
+        # A copy is for another module: with these it would go on to step the parameters of the first one.
         fresh: dict[str, Any] = {
             "_copies": {},
             "_last": _NOTHING,

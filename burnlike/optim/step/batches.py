@@ -98,6 +98,7 @@ def batches_of(
     batches: dict[Any, ParamBatch] = {}
     for place, param in stepped:
         tensor = param.tensor
+        # Sharded parameters apart from whole ones: of those a rule gets `Parts`.
         key = (last_match(groups, param), last_match(rate_groups, param), local(tensor).device, is_distributed(tensor))
         if key not in batches:
             batches[key] = ParamBatch(*key, *_of_group(rules, key[0]))
@@ -282,6 +283,7 @@ class SkippedSteps:
 
 def can_skip_on_device(batches: Sequence[ParamBatch]) -> bool:
     """True if kernels can skip a step by themselves: not the first one, which may not even make states."""
+    # On a CPU nothing is won by not waiting, and the states keep their times right by themselves.
     return all(batch.device.type == "cuda" and batch.rule.fused and None not in batch.states for batch in batches)
 
 
@@ -334,6 +336,7 @@ def copies_of(module: nn.Module, copies: nn.Module) -> Copies:
 def tensors_of_copies(copies: Copies, params: Sequence[Param]) -> list[Tensor]:
     """This rank's parts of the copies of `params`, to be written."""
     tensors = [copies[param.id].tensor for param in params]
+    # Gathered copies would keep the old values.
     reshard(tensors)
     return [local(tensor.detach()) for tensor in tensors]
 

@@ -138,10 +138,10 @@ class Together:
     def merged(
         self, facts: Mapping[str, str], own_value: Callable[[], T], merge: Callable[[Sequence[T]], T], *, may_lack: bool
     ) -> T:
-        """The facts of all processes, of which `own` gives this one's; all raise if facts of one name are not the same.
+        """The values of all processes as one, if their facts agree; all raise if facts of one name are not the same.
 
-        `own` is asked, and sent, only for the first of those that have the same facts. With `may_lack` a process may
-        have no fact of a name.
+        `own_value` is asked, and sent, only for the first of those that have the same facts. With `may_lack` a process
+        may have no fact of a name.
         """
         digest = hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
         digests = self.gathered(digest)

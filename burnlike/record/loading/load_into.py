@@ -303,11 +303,8 @@ def _types(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], as_sav
     """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
     types = []
     for pair in matches:
-        dtype, present = (
-            pair.dtype(tensors) if as_saved or pair.own else dtype_in(tensors, pair.name),
-            pair.param.tensor.dtype,
-        )
-        if dtype != present:
+        dtype = pair.dtype(tensors) if as_saved or pair.own else dtype_in(tensors, pair.name)
+        if dtype != (present := pair.param.tensor.dtype):
             types.append((pair.param.path, plain(dtype), plain(present)))
     return types
 
