@@ -234,6 +234,7 @@ def _applied_tensor(tensor: Tensor, function: Callable[[Tensor], Tensor], untrac
         return tensor
     if untrack or not (tensor.requires_grad and tensor.is_leaf):
         return function(tensor)
+    # A leaf stays one: moved under autograd it would be computed from the old tensor, and get no gradient of its own.
     with torch.no_grad():
         moved = function(tensor)
     return tensor if moved is tensor else moved.detach().requires_grad_()

@@ -112,6 +112,7 @@ class Deferred(TorchDispatchMode):
         read, types = self._read_by(Place(tensor))
         if read is not None:
             values = read(box)
+            # One conversion after the other, as the module did: straight to the last type other values may come out.
             for dtype in reversed(types):
                 values = values.to(dtype)
             return values
@@ -213,6 +214,7 @@ class Deferred(TorchDispatchMode):
             for number in self._origin(tensor):
                 operation = self._operations[number]
                 generator = torch.Generator()
+                # Draws without a generator go by torch's default one, whose state is the program's.
                 before = torch.get_rng_state() if operation.state is not None else None
                 try:
                     if operation.state is not None:
