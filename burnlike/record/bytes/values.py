@@ -226,6 +226,7 @@ def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
         if lost.item():
             check_floats(name, source, into)
         return
+    # On a GPU converted there: fewer bytes to copy, and the check runs where both are.
     converted = into.copy_(source) if source.device.type == "cpu" else in_dtype(source, into.dtype)
     check_floats(name, source, converted)
     if converted is not into:
@@ -256,10 +257,12 @@ def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FL
     if converted.dtype in _SUMMABLE:  # one fast pass is enough in nearly every case
         fits = bool(converted.sum().isfinite().item())  # a sum is finite only if all its terms are
     else:
+        # Of nan both are nan, which fits no range: the slow pass tells.
         low, high = _wide(source).aminmax()
         fits = -limits.max <= low.item() and high.item() <= limits.max
     if fits:
         return
+    # What lies less than half a step above the largest value is rounded down to it, and lost no more than others.
     half_step = limits.eps * 2.0 ** math.floor(math.log2(limits.max)) / 2
     before, after = _wide(source), _wide(converted)
     lost = before.isfinite() & (~after.isfinite() | (before.abs() > limits.max + half_step))

@@ -94,6 +94,7 @@ class DistributedRecorder(Recorder):
                     if target.exists():
                         raise RecordIOError(f"{target} exists; choose another name or remove it first")
                     directory = stack.enter_context(AtomicDirectory(target))
+            # The name of the directory is drawn by rank 0, and is the same for all only by being told.
             partial = target.with_name(together.gathered("" if directory is None else directory.path.name)[0])
             checksums = self._write(together, stack, partial, tensors)
             with together:

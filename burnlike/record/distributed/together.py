@@ -72,6 +72,7 @@ def send_file(source: Path, target: Path, sender: int, receiver: int, group: Any
         except OSError as error:
             problem = error
         _pass(size, sender, receiver, group)
+        # Blocks are sent and got even after an error: the other process waits for each of them.
         for at in range(0, int(size), _BLOCK_BYTES):
             block = torch.zeros(min(_BLOCK_BYTES, int(size) - at), dtype=torch.uint8)
             if rank == receiver:
@@ -143,6 +144,7 @@ class Together:
         `own_value` is asked, and sent, only for the first of those that have the same facts. With `may_lack` a process
         may have no fact of a name.
         """
+        # Digests first: nearly always all have the same facts, which are long.
         digest = hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
         digests = self.gathered(digest)
         if len(set(digests)) == 1:

@@ -131,6 +131,7 @@ def compute_unsaved(module: nn.Module, places: Places, device: torch.device) -> 
     replace_tensors(module, now)  # plain attributes that refer to a parameter or buffer: it has been replaced
     for part in module.modules():
         reset = getattr(part, RESET, None)
+        # Of its own only: what lies in a part below is computed by that one.
         if reset is not None and any("." not in path for path in unset_tensors(part)):
             with torch.device(device):
                 reset(device)
@@ -247,6 +248,7 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
                 report = replace(report, applied=applied, mismatched=[*report.mismatched, *unfit_forms.values()])
                 refuse(report, record, module, options)
         check_targets(matches, tensors, device, as_saved)
+        # Wider tensors are read once more for this: a value that does not fit must show before anything changes.
         if not as_saved:
             check_values(matches, tensors)
         heirs = _heirs(matches)
@@ -344,6 +346,7 @@ def _new_ids(
 def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:
     """Let `target` load a record by its own method, or keep its state if that raises; gives what restores the state."""
     before = Record.of(target)
+    # Copies: the record of the target refers to the tensors that are about to be overwritten.
     tensors = {name: before.tensors[name].detach().clone() for name in before.tensors}
     before = replace(before, tensors=tensors, values=copy.deepcopy(dict(before.values)))
     try:
