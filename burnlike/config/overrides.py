@@ -38,6 +38,7 @@ def reading(read: Callable[[list[str]], T], overrides: Iterable[str]) -> T:
         sources = {_source(text) for text in options}
         mistakes = {_key(it) for it in error.problems}
         unexplained = [it for it in error.problems if it.source not in sources]
+        # By reading again without each: a rule that two values break together has no place that could tell.
         for index, text in enumerate(options if unexplained else ()):
             try:
                 read([*options[:index], *options[index + 1 :]])

@@ -41,6 +41,7 @@ class DuplicateTypeError(ConfigError):
 
 def register(cls: ConfigType, tag: str) -> None:
     """Add a config to those that `type:` can name."""
+    # Weakly: a notebook defines a class again and again, and the earlier ones may go.
     _CLASSES.setdefault(tag, []).append(weakref.ref(cls))
 
 
@@ -162,6 +163,7 @@ def lookup(role: ConfigType, tag: str) -> ConfigType | None:
 
     Entry points are loaded only where neither an imported nor a built-in class has the tag.
     """
+    # One step after the other: importing all configs, and other packages', takes time that a known tag does not need.
     for load in (lambda: None, load_built_in, load_entry_points):
         load()
         if type(role) is type(msgspec.Struct):  # msgspec's own structs register nothing

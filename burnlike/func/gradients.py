@@ -82,6 +82,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
                 )
             outputs = Outputs(aux)
             weights = [pair for each in zip((*wanted, others), filled, strict=True) for pair in _weights(*each)]
+            # Past the transform, which lets nothing but tensors out.
             results[:] = [outputs, dict(weights), outputs.packed()]
             return value, tensors_of(results[2])
 

@@ -60,6 +60,7 @@ class Inputs(Packing):
             if module_leaves is None:
                 rebuilt.append(tensors)
                 continue
+            # By tensor, not by place: a tied one is in several, and stays tied.
             inner = {leaf.tensor: tensor for leaf, tensor in zip(module_leaves, tensors, strict=True)}
             rebuilt.append(with_leaves(value, inner.__getitem__))
         return self.structure(rebuilt)

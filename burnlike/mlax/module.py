@@ -78,6 +78,7 @@ def _apart(module: M, convert: Callable[[nn.Module], object]) -> M:
     convert(lazy)
     for index in lazy._parameters:
         _put(before[int(index)][1], None)
+    # With this flag torch makes new parameters; else it writes into those that are there, which views share.
     kept = torch.__future__.get_overwrite_module_params_on_conversion()
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     try:
@@ -223,6 +224,7 @@ class Module(BaseModule):
         owner = param.owners[0]
         if owner == (self, name):
             return
+        # None or a constant of this name would hide the parameter: Python looks there first.
         self.__dict__.pop(name, None)
         share(*owner, self, name)
         if param.is_hole:

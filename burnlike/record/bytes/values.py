@@ -3,7 +3,6 @@
 Conversion notices the values that a type can't hold.
 """
 
-import contextlib
 import ctypes
 import math
 import mmap
@@ -11,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -149,7 +148,7 @@ def _buffers(count: int, buffer_bytes: int) -> list[Tensor]:
     """Buffers that each begin a page, and are one huge page where the system has those."""
     memory = mmap.mmap(-1, (count + 1) * buffer_bytes)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
     whole = torch.frombuffer(memory, dtype=torch.uint8)
     skipped = -whole.data_ptr() % buffer_bytes

@@ -3,7 +3,6 @@
 And checks that they see one and the same directory, as those of nodes with a common file system do.
 """
 
-import contextlib
 import copy
 import hashlib
 import json
@@ -11,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -200,7 +199,7 @@ def ranks_elsewhere(directory: str | os.PathLike[str], rank: int, gather: Callab
         return [rank for rank, lacking in enumerate(gather(_lacking_in_time(directory, files))) if lacking]
 
 
-@contextlib.contextmanager
+@contextmanager
 def _marked(
     directory: str | os.PathLike[str], rank: int, gather: Callable[[Any], list[Any]]
 ) -> Iterator[tuple[dict[str, str], str]]:
@@ -218,7 +217,7 @@ def _marked(
         yield {name: written}, problem
     finally:
         if rank == 0:
-            with contextlib.suppress(OSError):  # where it could not be written
+            with suppress(OSError):  # where it could not be written
                 marker.unlink()
 
 
@@ -265,7 +264,7 @@ def _lacking_in_time(directory: str | os.PathLike[str], files: Mapping[str, str]
         if lacking:
             time.sleep(wait_s)
             for name in [*lacking]:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     if fingerprint(Path(directory, name)) == files[name]:
                         lacking.remove(name)
     return lacking

@@ -7,7 +7,6 @@ anyway, and so costs neither a copy nor gigabytes of page cache, which a trainin
 Bytes whose lengths depend on the values (text, gzip), and those in memory, are written from front to back.
 """
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -15,7 +14,7 @@ import shutil
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -285,7 +284,7 @@ def _direct(descriptor: int, file_bytes: int) -> Iterator[None]:
         yield
         return
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
     try:
         yield
