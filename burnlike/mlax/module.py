@@ -34,23 +34,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 _Slots = list[tuple[dict[str, Any], str]]
 
 
-def fork_weights(module: M) -> M:
-    """Give `module` parameters of its own, in place, which share memory with those it had; returns it."""
-    for tensor, slots in _tied(module):
-        if is_lazy(tensor):
-            _put(slots, copy.deepcopy(tensor))
-        elif type(tensor) is nn.Parameter:
-            _put(slots, nn.Parameter(tensor.detach(), tensor.requires_grad))
-    update_references(module.modules())
-    return module
-
-
 def forking(function: F) -> F:
-    """`function`, a method that changes a module in place, so that views which share its tensors keep theirs."""
+    """`function`, a method that changes a module in place, so that views which share its tensors keep theirs.
+
+    The module first gets parameters of its own, which share memory with those it had.
+    """
 
     @functools.wraps(function)
     def forked(self: nn.Module, *args: Any, **options: Any) -> nn.Module:
-        return function(fork_weights(self), *args, **options)
+        for tensor, slots in _tied(self):
+            if is_lazy(tensor):
+                _put(slots, copy.deepcopy(tensor))
+            elif type(tensor) is nn.Parameter:
+                _put(slots, nn.Parameter(tensor.detach(), tensor.requires_grad))
+        update_references(self.modules())
+        return function(self, *args, **options)
 
     return forked  # pyright: ignore[reportReturnType]
 

@@ -212,11 +212,6 @@ def shown_names(module: nn.Module, tensors_and_modules: dict[str, None]) -> Iter
     return dict.fromkeys([*(name for name in constants if name not in fields), *placed, *tensors_and_modules])
 
 
-def is_state(module: nn.Module, tensor: Tensor) -> bool:
-    passing = module._non_persistent_buffers_set
-    return any(buffer is tensor and name not in passing for name, buffer in module._buffers.items())
-
-
 def param_text(tensor: Tensor, is_weight: bool, param_id: ParamId | None) -> str:
     """The text of a parameter or persistent buffer, of floats a running statistic; with the id if it is given."""
     kind = kind_of(tensor)

@@ -31,6 +31,7 @@ from ..state_dict.module_state import (
     below,
     decode_tree,
     encode_tree,
+    entries_of,
     in_parts,
     overrides,
     parts_with_records,
@@ -49,7 +50,7 @@ from .matching import (
     mismatches,
     untied,
 )
-from .module_code import GivenState, has_own_code, run_own_code
+from .module_code import GivenState, parts_to_run, run_own_code
 
 RESET = "reset_non_persistent_buffers"  # the method of a module that computes its tensors which are in no record
 Places = dict[int, tuple[nn.Module, str, str, Tensor]]
@@ -208,8 +209,9 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
             params = [pair for pair in params if not pair.path.startswith(prefixes)]
         tensors, params = record.tensors, in_parts(params)
         matching, entries = match(params, record, module, options), list[str]()
-        if has_own_code(module, record, matching):
-            matching, entries = run_own_code(module, GivenState(params, record, matching, device, undo))
+        own_parts = parts_to_run(module, matching)
+        if own_parts or next(entries_of(record.values), None) is not None:
+            matching, entries = run_own_code(own_parts, GivenState(params, record, matching, device, undo))
             matching.missing[:] = [name for name in matching.missing if not name.startswith(prefixes)]
         matches = matching.matches
         wrong = [*mismatches(matches, tensors, record.values, undo)]
