@@ -9,7 +9,7 @@ from burnlike.errors import ConfigError, Problem, nearest
 from .document import parse
 from .node import APPEND, MAX_DEPTH, Entries, KeyPathError, Location, MappingEntry, Node, child, joined, steps_of
 from .plain import ScalarError, resolve
-from .registry import TAG_FIELD
+from .registry import TAG_FIELD, type_in
 from .words import got, listed, show_text
 
 T = TypeVar("T")
@@ -117,12 +117,6 @@ def written_for_type(entries: Entries) -> Entries:
         for key, entry in entries.items()
     }
     return Entries(marked)
-
-
-def type_in(node: Node) -> str | None:
-    """The text of a mapping's `type:`, None where it has none."""
-    entry = node.value.get(TAG_FIELD) if node.is_map else None
-    return entry.value.value if entry and isinstance(entry.value.value, str) else None
 
 
 def _split(text: str, place: Location) -> tuple[list[str | int], Node]:

@@ -17,7 +17,7 @@ from burnlike.errors import ConfigError, Problem, nearest
 
 from . import words
 from .file_paths import placed, tell
-from .node import Entries, Location, MappingEntry, Node, child, find, from_python, report
+from .node import Entries, Location, MappingEntry, Node, find, from_python, report
 from .plain import INVALID, plain_value
 from .registry import (
     TAG_FIELD,
@@ -30,6 +30,7 @@ from .registry import (
     is_role,
     lookup,
     tag_of,
+    type_in,
 )
 from .tree import DEFAULTS
 
@@ -251,10 +252,9 @@ class NodeReader:
         fitting = [member for member in members if isinstance(member, shape)]
         if len(fitting) == 1:
             return self.read(node, fitting[0], path)
-        tag = child(node, TAG_FIELD)
-        if tag and isinstance(tag.value, str):
+        if (tag := type_in(node)) is not None:
             for member in fitting:
-                if isinstance(member, mi.StructType) and lookup(member.cls, tag.value):
+                if isinstance(member, mi.StructType) and lookup(member.cls, tag):
                     return self.read(node, member, path)
         return self._wrong(node, wanted, path)
 

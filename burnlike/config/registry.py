@@ -20,6 +20,8 @@ import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, nearest
 
+from .node import Node
+
 _ROLES = f"{__package__}.roles"
 BUILT_IN = ("nn", "models", "optim", "data", "train")
 """The parts of burnlike that have configs, in files named `configs.py` or `..._configs.py`; none imports torch."""
@@ -49,6 +51,12 @@ def tag_of(cls: ConfigType) -> str | None:
     """The name that `type:` gives to `cls`, None for a class without one."""
     tag = cls.__struct_config__.tag
     return tag if isinstance(tag, str) else None
+
+
+def type_in(node: Node) -> str | None:
+    """The text of a mapping's `type:`, None where it has none."""
+    entry = node.value.get(TAG_FIELD) if node.is_map else None
+    return entry.value.value if entry and isinstance(entry.value.value, str) else None
 
 
 def snake_tag(cls: ConfigType) -> str:

@@ -17,7 +17,7 @@ from .bounds import LARGEST_FLOAT
 from .hiding import FromEnvironment
 from .node import Node, child
 from .plain import INVALID, number_hint, plain_value, resolve, string_options
-from .registry import TAG_FIELD, ConfigType, bare_members_of, fields_of, is_role, lookup, members_of
+from .registry import TAG_FIELD, ConfigType, bare_members_of, fields_of, is_role, lookup, members_of, type_in
 
 LONGEST = 60
 """Characters of a value that are shown, and of a key or type that are compared with the allowed ones."""
@@ -303,13 +303,13 @@ def _collect(cls: ConfigType, node: Node | None, path: str, paths: dict[str, str
         here = f"{path}.{key}" if path else key
         paths.setdefault(key, here)
         below = child(node, key) if node else None
-        tag = child(below, TAG_FIELD) if below else None
+        tag = type_in(below) if below else None
         for member in members_of(field.type) if depth < _DEEPEST else ():
             if not isinstance(member, mi.StructType):
                 continue
             chosen = None if is_role(member.cls) or below is None else member.cls
-            if tag and isinstance(tag.value, str):
-                chosen = lookup(member.cls, tag.value)
+            if tag is not None:
+                chosen = lookup(member.cls, tag)
             if chosen is not None:
                 _collect(chosen, below, here, paths, depth + 1)
 

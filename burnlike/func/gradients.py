@@ -62,8 +62,11 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
             _check_differentiable(inputs, number)
         others = Inputs(([None if index in numbers else value for index, value in enumerate(args)], kwargs))
         packed = [inputs.packed(detach=True) for inputs in (*wanted, others)]
-        tracked = [_is_tracked(inputs) for inputs in wanted] + [[False] * len(tensors_of(packed[-1]))]
-        flags = [flag for each in tracked for flag in each]
+        flags: list[bool] = []  # for each packed tensor: all of `wanted` but non-persistent buffers
+        for inputs in wanted:
+            for module_leaves in inputs.leaves:
+                flags += [True] if module_leaves is None else [leaf.saved for leaf in module_leaves]
+        flags += [False] * len(tensors_of(packed[-1]))
         results: list[Any] = []
 
         def of_tensors(tracked_tensors: Sequence[Tensor], other_tensors: Sequence[Tensor]) -> Any:
@@ -165,14 +168,6 @@ def _weights(inputs: Inputs, packed: Sequence[Any]) -> list[tuple[Tensor, Tensor
             if leaf.kind == "weight":
                 pairs.append((tensor, leaf.tensor))
     return pairs
-
-
-def _is_tracked(inputs: Inputs) -> list[bool]:
-    """For each packed tensor, True if it is differentiated with respect to: all but non-persistent buffers."""
-    flags: list[bool] = []
-    for module_leaves in inputs.leaves:
-        flags += [True] if module_leaves is None else [leaf.saved for leaf in module_leaves]
-    return flags
 
 
 def _filled(
