@@ -38,6 +38,7 @@ def read_text(path: "str | os.PathLike[str]") -> str:
     """The text of the file at `path`, UTF-8 with or without a byte order mark, of at most 4 MiB."""
     name = os.fspath(path)
     try:
+        # One byte more tells a larger file without reading it.
         data = read_regular(path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         message = f"can't be read: {getattr(error, 'strerror', None) or error}"

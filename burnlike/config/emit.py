@@ -61,12 +61,14 @@ def to_yaml(value: Any) -> str:
 
 def to_flow(value: Any) -> str:
     """A plain value in one line of YAML, as it stands behind a key or is one."""
+    # In a list, as PyYAML ends a document that is one plain scalar by a line of dots.
     return yaml.dump([value], Dumper=_FlowDumper, sort_keys=False, allow_unicode=True, width=sys.maxsize)[1:-2]
 
 
 class _Dumper(yaml.SafeDumper):
     """Block style, short lists in one line, quotes wherever YAML 1.1 or 1.2 would not see a string."""
 
+    # Else an object that comes twice would be written once, and referred to by `*id001`.
     def ignore_aliases(self, data: Any) -> bool:
         return True
 

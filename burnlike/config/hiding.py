@@ -69,6 +69,7 @@ def masked(message: str, value: Any) -> str:
 def hide_values(text: str, config: str) -> str:
     """The text without the values of the environment variables that a config, its YAML, refers to."""
     values = {user_variable(name.strip()) or "": name.strip() for name in _NAME.findall(config)}
+    # The longest first: a shorter one may be a part of it, and would leave the rest to be read.
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= _SHORTEST:
             text = text.replace(value, f"${{env:{values[value]}}}")

@@ -160,6 +160,7 @@ class _Definitions:
             if name in self.schemas:
                 name = f"{prefix}{cls.__module__}.{cls.__qualname__}"
             self.names[cls] = name
+            # There before it is filled, so that a type within refers to it instead of making it again.
             self.schemas[name] = {}
             self.schemas[name].update(make(cls))
         return {"$ref": f"#/definitions/{self.names[cls]}"}

@@ -9,7 +9,7 @@ from burnlike.errors import ConfigError, Problem, nearest
 from .document import parse
 from .node import APPEND, MAX_DEPTH, Entries, KeyPathError, Location, MappingEntry, Node, child, joined, steps_of
 from .plain import ScalarError, resolve
-from .registry import TAG_FIELD
+from .registry import TAG_FIELD, type_in
 from .words import got, listed, show_text
 
 T = TypeVar("T")
@@ -38,6 +38,7 @@ def reading(read: Callable[[list[str]], T], overrides: Iterable[str]) -> T:
         sources = {_source(text) for text in options}
         mistakes = {_key(it) for it in error.problems}
         unexplained = [it for it in error.problems if it.source not in sources]
+        # By reading again without each: a rule that two values break together has no place that could tell.
         for index, text in enumerate(options if unexplained else ()):
             try:
                 read([*options[:index], *options[index + 1 :]])
@@ -116,12 +117,6 @@ def written_for_type(entries: Entries) -> Entries:
         for key, entry in entries.items()
     }
     return Entries(marked)
-
-
-def type_in(node: Node) -> str | None:
-    """The text of a mapping's `type:`, None where it has none."""
-    entry = node.value.get(TAG_FIELD) if node.is_map else None
-    return entry.value.value if entry and isinstance(entry.value.value, str) else None
 
 
 def _split(text: str, place: Location) -> tuple[list[str | int], Node]:

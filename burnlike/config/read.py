@@ -17,18 +17,20 @@ from burnlike.errors import ConfigError, Problem, nearest
 
 from . import words
 from .file_paths import placed, tell
-from .node import Entries, Location, MappingEntry, Node, child, find, from_python, report
+from .node import Entries, Location, MappingEntry, Node, find, from_python, report
 from .plain import INVALID, plain_value
 from .registry import (
     TAG_FIELD,
     ConfigType,
     DuplicateTypeError,
+    bare_members_of,
     default_of,
     fields_of,
     inlined_in,
     is_role,
     lookup,
     tag_of,
+    type_in,
 )
 from .tree import DEFAULTS
 
@@ -234,7 +236,7 @@ class NodeReader:
 
     def _union(self, node: Node, wanted: mi.UnionType, path: str) -> Any:
         """The member whose shape the node has; a mistake inside a list or mapping is reported as that member's."""
-        members = [member.type if isinstance(member, mi.Metadata) else member for member in wanted.types]
+        members = bare_members_of(wanted)
         if not (node.is_map or node.is_list):
             for member in sorted(members, key=lambda it: isinstance(it, mi.FloatType)):  # 1 is an int first
                 value = plain_value(node, member) if not isinstance(member, _CONTAINERS) else INVALID
@@ -250,10 +252,9 @@ class NodeReader:
         fitting = [member for member in members if isinstance(member, shape)]
         if len(fitting) == 1:
             return self.read(node, fitting[0], path)
-        tag = child(node, TAG_FIELD)
-        if tag and isinstance(tag.value, str):
+        if (tag := type_in(node)) is not None:
             for member in fitting:
-                if isinstance(member, mi.StructType) and lookup(member.cls, tag.value):
+                if isinstance(member, mi.StructType) and lookup(member.cls, tag):
                     return self.read(node, member, path)
         return self._wrong(node, wanted, path)
 

@@ -20,6 +20,8 @@ import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, nearest
 
+from .node import Node
+
 _ROLES = f"{__package__}.roles"
 BUILT_IN = ("nn", "models", "optim", "data", "train")
 """The parts of burnlike that have configs, in files named `configs.py` or `..._configs.py`; none imports torch."""
@@ -41,6 +43,7 @@ class DuplicateTypeError(ConfigError):
 
 def register(cls: ConfigType, tag: str) -> None:
     """Add a config to those that `type:` can name."""
+    # Weakly: a notebook defines a class again and again, and the earlier ones may go.
     _CLASSES.setdefault(tag, []).append(weakref.ref(cls))
 
 
@@ -48,6 +51,12 @@ def tag_of(cls: ConfigType) -> str | None:
     """The name that `type:` gives to `cls`, None for a class without one."""
     tag = cls.__struct_config__.tag
     return tag if isinstance(tag, str) else None
+
+
+def type_in(node: Node) -> str | None:
+    """The text of a mapping's `type:`, None where it has none."""
+    entry = node.value.get(TAG_FIELD) if node.is_map else None
+    return entry.value.value if entry and isinstance(entry.value.value, str) else None
 
 
 def snake_tag(cls: ConfigType) -> str:
@@ -110,6 +119,11 @@ def members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
     return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
 
 
+def bare_members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
+    """As `members_of`, without the metadata of each."""
+    return tuple(it.type if isinstance(it, mi.Metadata) else it for it in members_of(wanted))
+
+
 def types_in(wanted: mi.Type) -> Iterator[mi.Type]:
     """A type and those in it: the one that metadata belongs to, the members of a union, the items of a list."""
     yield wanted
@@ -157,6 +171,7 @@ def lookup(role: ConfigType, tag: str) -> ConfigType | None:
 
     Entry points are loaded only where neither an imported nor a built-in class has the tag.
     """
+    # One step after the other: importing all configs, and other packages', takes time that a known tag does not need.
     for load in (lambda: None, load_built_in, load_entry_points):
         load()
         if type(role) is type(msgspec.Struct):  # msgspec's own structs register nothing

@@ -178,6 +178,7 @@ def _fields_with(cls: ConfigType, has: Callable[[mi.Type], bool]) -> list[str]:
     return [field.name for field in fields_of(cls).values() if any(map(has, types_in(field.type)))]
 
 
+# Named functions, as `_fields_with` keeps its results by them: a lambda is another one at each call.
 def _counts_layers(wanted: mi.Type) -> bool:
     return isinstance(wanted, mi.Metadata) and (wanted.extra or {}).get("reason") == PER_LAYER
 

@@ -8,7 +8,7 @@ from burnlike._dtypes import DTYPES, other_name
 from burnlike.errors import Problem
 
 from .node import Entries, Node, child
-from .registry import TAG_FIELD, ConfigType, fields_of, lookup
+from .registry import TAG_FIELD, ConfigType, fields_of, lookup, type_in
 from .words import got, show_text
 
 EXTENSION = "x-"
@@ -81,8 +81,7 @@ def _inputs_node(root: Node, role: ConfigType) -> Node | None:
     if not root.is_map or INPUTS not in root.value:
         return None
     inputs = root.value[INPUTS].value
-    is_graph = getattr(root.value.get(TAG_FIELD), "value", Node(None)).value == "Graph"
-    if INPUTS in _fields(root, role) and not (is_graph and inputs.is_map):
+    if INPUTS in _fields(root, role) and not (type_in(root) == "Graph" and inputs.is_map):
         return None
     return inputs
 

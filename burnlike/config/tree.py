@@ -84,6 +84,7 @@ class _Files:
             else:
                 base = merged(base, self._file(item, path, source, chain))
         result = merged(base, node.with_value(upper))
+        # Files within the limit may be named many times.
         if _size(result) > MAX_VALUES:
             self._stop(defaults.place, f"the files hold more than {MAX_VALUES} values together")
         return result

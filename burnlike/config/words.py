@@ -17,7 +17,7 @@ from .bounds import LARGEST_FLOAT
 from .hiding import FromEnvironment
 from .node import Node, child
 from .plain import INVALID, number_hint, plain_value, resolve, string_options
-from .registry import TAG_FIELD, ConfigType, fields_of, is_role, lookup, members_of
+from .registry import TAG_FIELD, ConfigType, bare_members_of, fields_of, is_role, lookup, members_of, type_in
 
 LONGEST = 60
 """Characters of a value that are shown, and of a key or type that are compared with the allowed ones."""
@@ -86,7 +86,9 @@ def got(node: Node, wanted: mi.Type | None = None) -> str:
     if node.is_secret:
         return _KINDS.get(str if isinstance(value, str) else type(value), "a value")
     shown = show_text(node.text) if node.text and not isinstance(value, str) else show(value)
-    if isinstance(value, bool) or (wanted is not None and any(_is_of_kind(value, it) for it in _members(wanted))):
+    if isinstance(value, bool) or (
+        wanted is not None and any(_is_of_kind(value, it) for it in bare_members_of(wanted))
+    ):
         return shown
     kind = str if isinstance(value, FromEnvironment) else type(value)
     return f"{shown} ({_KINDS.get(kind) or with_article(kind.__name__)})"
@@ -115,7 +117,7 @@ def _reason(wanted: mi.Type) -> str:
 
 def hint(wanted: mi.Type, node: Node) -> str:
     """The value to write instead, for common slips; begins with `; `, or is empty."""
-    kinds = _members(wanted)
+    kinds = bare_members_of(wanted)
     value, text = node.value, node.text
     if isinstance(value, str) and (options := string_options(wanted)):
         dtype = ELEMENT_TYPES.get(value.lower())
@@ -173,11 +175,6 @@ def show_text(text: str) -> str:
     if len(text) > LONGEST:
         text = text[: LONGEST - 3] + "..."
     return text if text.isprintable() else repr(text)[1:-1]
-
-
-def _members(wanted: mi.Type) -> tuple[mi.Type, ...]:
-    """The types that a value may have, without their metadata."""
-    return tuple(it.type if isinstance(it, mi.Metadata) else it for it in members_of(wanted))
 
 
 def _is_of_kind(value: Any, wanted: mi.Type) -> bool:
@@ -306,13 +303,13 @@ def _collect(cls: ConfigType, node: Node | None, path: str, paths: dict[str, str
         here = f"{path}.{key}" if path else key
         paths.setdefault(key, here)
         below = child(node, key) if node else None
-        tag = child(below, TAG_FIELD) if below else None
+        tag = type_in(below) if below else None
         for member in members_of(field.type) if depth < _DEEPEST else ():
             if not isinstance(member, mi.StructType):
                 continue
             chosen = None if is_role(member.cls) or below is None else member.cls
-            if tag and isinstance(tag.value, str):
-                chosen = lookup(member.cls, tag.value)
+            if tag is not None:
+                chosen = lookup(member.cls, tag)
             if chosen is not None:
                 _collect(chosen, below, here, paths, depth + 1)
 

@@ -62,8 +62,11 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
             _check_differentiable(inputs, number)
         others = Inputs(([None if index in numbers else value for index, value in enumerate(args)], kwargs))
         packed = [inputs.packed(detach=True) for inputs in (*wanted, others)]
-        tracked = [_is_tracked(inputs) for inputs in wanted] + [[False] * len(tensors_of(packed[-1]))]
-        flags = [flag for each in tracked for flag in each]
+        flags: list[bool] = []  # for each packed tensor: all of `wanted` but non-persistent buffers
+        for inputs in wanted:
+            for module_leaves in inputs.leaves:
+                flags += [True] if module_leaves is None else [leaf.saved for leaf in module_leaves]
+        flags += [False] * len(tensors_of(packed[-1]))
         results: list[Any] = []
 
         def of_tensors(tracked_tensors: Sequence[Tensor], other_tensors: Sequence[Tensor]) -> Any:
@@ -82,6 +85,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
                 )
             outputs = Outputs(aux)
             weights = [pair for each in zip((*wanted, others), filled, strict=True) for pair in _weights(*each)]
+            # Past the transform, which lets nothing but tensors out.
             results[:] = [outputs, dict(weights), outputs.packed()]
             return value, tensors_of(results[2])
 
@@ -158,20 +162,12 @@ def _listed(wrong: list[Leaf]) -> str:
 
 def _weights(inputs: Inputs, packed: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
     """(tensor within the transform, the caller's) of the weights of all modules."""
-    rows = [
-        zip(module_leaves, tensors, strict=True)
-        for module_leaves, tensors in zip(inputs.leaves, packed, strict=True)
-        if module_leaves
-    ]
-    return [(tensor, leaf.tensor) for row in rows for leaf, tensor in row if leaf.kind == "weight"]
-
-
-def _is_tracked(inputs: Inputs) -> list[bool]:
-    """For each packed tensor, True if it is differentiated with respect to: all but non-persistent buffers."""
-    rows = [
-        [True] if module_leaves is None else [leaf.saved for leaf in module_leaves] for module_leaves in inputs.leaves
-    ]
-    return [flag for row in rows for flag in row]
+    pairs: list[tuple[Tensor, Tensor]] = []
+    for module_leaves, tensors in zip(inputs.leaves, packed, strict=True):
+        for leaf, tensor in zip(module_leaves, tensors, strict=True) if module_leaves else ():
+            if leaf.kind == "weight":
+                pairs.append((tensor, leaf.tensor))
+    return pairs
 
 
 def _filled(

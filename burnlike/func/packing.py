@@ -57,12 +57,12 @@ class Inputs(Packing):
         """The pytree to call the function with, from `packed` as it is within the transform."""
         rebuilt = []
         for value, module_leaves, tensors in zip(self.values, self.leaves, packed, strict=True):
-            inner = (
-                {}
-                if module_leaves is None
-                else {leaf.tensor: tensor for leaf, tensor in zip(module_leaves, tensors, strict=True)}
-            )
-            rebuilt.append(tensors if module_leaves is None else with_leaves(value, inner.__getitem__))
+            if module_leaves is None:
+                rebuilt.append(tensors)
+                continue
+            # By tensor, not by place: a tied one is in several, and stays tied.
+            inner = {leaf.tensor: tensor for leaf, tensor in zip(module_leaves, tensors, strict=True)}
+            rebuilt.append(with_leaves(value, inner.__getitem__))
         return self.structure(rebuilt)
 
 
@@ -86,13 +86,14 @@ class Outputs(Packing):
         """
         rebuilt = []
         for index, (value, module_leaves, tensors) in enumerate(zip(self.values, self.leaves, packed, strict=True)):
+            if module_leaves is None:
+                rebuilt.append(tensors)
+                continue
             outer: dict[Tensor, Tensor] = {}
-            for position, (leaf, tensor) in enumerate(
-                zip(module_leaves or (), tensors if module_leaves else (), strict=True)
-            ):
+            for position, (leaf, tensor) in enumerate(zip(module_leaves, tensors, strict=True)):
                 callers = same(index, position, leaf.tensor)
                 outer[leaf.tensor] = tensor if callers is None else callers
-            rebuilt.append(tensors if module_leaves is None else with_detached_leaves(value, outer.__getitem__))
+            rebuilt.append(with_detached_leaves(value, outer.__getitem__))
         return self.structure(rebuilt)
 
 

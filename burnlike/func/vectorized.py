@@ -69,6 +69,7 @@ def vmap(
             if dims is not None:
                 _check_unmapped(outputs, dims)
             weights = _weight_dims(inputs, grouped_values, flat_in_dims)
+            # Past the transform, which lets nothing but tensors out.
             results[:] = [outputs, weights, dims]
             return result
 

@@ -38,6 +38,7 @@ def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None
     options = call_options(new, rng, mode)
     changed = set_mode(new, inference_mode)
     output, updated = unpaired(new(x, **options), new)
+    # Not in a `finally`: nobody gets the view after an error.
     restore_mode(changed, inference_mode)
     if updated is not new:
         raise TypeError(

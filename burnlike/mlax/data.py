@@ -197,6 +197,7 @@ def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "
     for key, item in zip(level.names, level.items, strict=True):
         if isinstance(item, Tensor):
             put_tensor(tree, key, item, trainable, kind)
+            # Not by `hash`, which is another one in each process: records find tensors by these ids.
             digest = hashlib.blake2b((prefix + key).encode(), digest_size=8).digest()
             tree._masks[key] = int.from_bytes(digest, "little")
             keep_id(tree, key, ParamId(whole.value ^ tree._masks[key]), None)

@@ -99,6 +99,7 @@ def _guard(module: nn.Module, has_hole: dict[Any, bool], compiling: bool) -> boo
 
 def _own_hole(module: nn.Module) -> str | None:
     """The name of a hole of `module` itself; None if it has none."""
+    # A loop, as torch.compile traces generators slowly.
     for name in fields_with(module, "meta"):
         empty = module._parameters.get(name) is None and module._buffers.get(name) is None
         if empty and meta_of(module, name).hole and module._modules.get(name) is None:

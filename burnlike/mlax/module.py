@@ -34,23 +34,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 _Slots = list[tuple[dict[str, Any], str]]
 
 
-def fork_weights(module: M) -> M:
-    """Give `module` parameters of its own, in place, which share memory with those it had; returns it."""
-    for tensor, slots in _tied(module):
-        if is_lazy(tensor):
-            _put(slots, copy.deepcopy(tensor))
-        elif type(tensor) is nn.Parameter:
-            _put(slots, nn.Parameter(tensor.detach(), tensor.requires_grad))
-    update_references(module.modules())
-    return module
-
-
 def forking(function: F) -> F:
-    """`function`, a method that changes a module in place, so that views which share its tensors keep theirs."""
+    """`function`, a method that changes a module in place, so that views which share its tensors keep theirs.
+
+    The module first gets parameters of its own, which share memory with those it had.
+    """
 
     @functools.wraps(function)
     def forked(self: nn.Module, *args: Any, **options: Any) -> nn.Module:
-        return function(fork_weights(self), *args, **options)
+        for tensor, slots in _tied(self):
+            if is_lazy(tensor):
+                _put(slots, copy.deepcopy(tensor))
+            elif type(tensor) is nn.Parameter:
+                _put(slots, nn.Parameter(tensor.detach(), tensor.requires_grad))
+        update_references(self.modules())
+        return function(self, *args, **options)
 
     return forked  # pyright: ignore[reportReturnType]
 
@@ -78,6 +76,7 @@ def _apart(module: M, convert: Callable[[nn.Module], object]) -> M:
     convert(lazy)
     for index in lazy._parameters:
         _put(before[int(index)][1], None)
+    # With this flag torch makes new parameters; else it writes into those that are there, which views share.
     kept = torch.__future__.get_overwrite_module_params_on_conversion()
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     try:
@@ -223,6 +222,7 @@ class Module(BaseModule):
         owner = param.owners[0]
         if owner == (self, name):
             return
+        # None or a constant of this name would hide the parameter: Python looks there first.
         self.__dict__.pop(name, None)
         share(*owner, self, name)
         if param.is_hole:

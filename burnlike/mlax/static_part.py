@@ -125,6 +125,7 @@ def _grouped(module: nn.Module, holes: bool) -> list[list[LeafSlot]]:
         seen = of_tensors
         if isinstance(content, DataTree):
             seen, content = of_trees, content.mark()
+        # Compiled code must not depend on what ids are; outside, they are faster than the hash of a tensor.
         key = content if compiling else id(content)
         if key in seen:
             seen[key].append(place)

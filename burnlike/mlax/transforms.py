@@ -178,9 +178,6 @@ def _check_exact(parts: list[dict[str, Parameter]]) -> None:
                 )
 
 
-M = TypeVar("M", bound=nn.Module)
-
-
 def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False, include_empty: bool = False) -> M:
     """A new module with what `f` gives for each parameter, which shares no memory with those it was given; ids stay.
 

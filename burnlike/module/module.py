@@ -171,6 +171,7 @@ class Module(nn.Module):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        # Of all bases: those of a mixin are as invisible as the class's own.
         for base in cls.__mro__:
             slots = base.__dict__.get("__slots__", ())
             slots = [slots] if isinstance(slots, str) else slots
@@ -318,6 +319,7 @@ class Module(nn.Module):
         child = self._modules.get(name)
         if not isinstance(child, Module):
             return super().get_submodule(target)
+        # A program may have put a module into the container since; torch asks for it by its path.
         refresh_container(child)
         return child.get_submodule(rest)
 
@@ -326,6 +328,7 @@ class Module(nn.Module):
         save_items(self, destination, prefix)
 
     def _load_from_state_dict(self, *args: Any, **options: Any) -> None:
+        # Before torch looks for its own: it would report the keys of items as unexpected.
         load_items(self, *args, **options)
         super()._load_from_state_dict(*args, **options)
 

@@ -50,6 +50,7 @@ class WarnsOfMissingGradients:
         warnings.warn(
             f"step: no parameter of the {type(module).__name__} that is to be trained has a gradient, so nothing has"
             f" changed. {causes}.",
+            # The line of the program that called step(): past this function, the optimizer's step and torch's no_grad.
             stacklevel=4,
         )
         return module

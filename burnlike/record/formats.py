@@ -31,11 +31,6 @@ def byte_count(dtype: str, shape: Collection[int]) -> int:
     return bits // 8
 
 
-def kind_of_name(dtype: str) -> str:
-    """`float`, `int`, `bool` or `complex`: what the values of a dtype are."""
-    return _KINDS[dtype]
-
-
 # Entries are never changed; "frozen" would make a file of a million take three times as long to open.
 @dataclass(slots=True, unsafe_hash=True)
 class TensorEntry:
@@ -52,7 +47,7 @@ class TensorEntry:
     @property
     def kind(self) -> str:
         """`float`, `int`, `bool` or `complex`."""
-        return kind_of_name(self.dtype)
+        return _KINDS[self.dtype]
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -87,6 +87,7 @@ def _on_meta(config: Any) -> nn.Module:
         with torch.device("meta"):
             module = _build(config, "meta")
     except (RuntimeError, NotImplementedError) as error:
+        # Torch has no class for what the meta device can't do; only its words tell it from an error of the constructor.
         if isinstance(error, BurnlikeError) or "meta" not in str(error):
             raise
         raise RecordError(

@@ -139,6 +139,7 @@ def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
         ids={name: value for name, value in ids.items() if name not in again and name not in more},
         aliases={**{alias: again.get(name, name) for alias, name in aliases.items()}, **again},
         states=frozenset(join(path, name) for path, record in whole.items() for name in record.states) - again.keys(),
+        # A partial and no lambda, so that records can be pickled.
         layout=LayoutOf(partial(_layout_of_parts, layouts)) if is_known else None,
         metadata={**around.metadata, **versions_together(parts)},
     )

@@ -348,6 +348,7 @@ class LeafReader:
             return None
         rest = [kind for kind in kinds if kind is not types.NoneType]
         rest.sort(key=lambda kind: type(self._values.get(path)) is not kind)  # 3 is an int before it is a float
+        # A type that does not fit has marked what it took; names are to be found unused by the next one.
         used = set(self._used)
         for kind in rest[:-1]:
             try:

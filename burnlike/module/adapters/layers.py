@@ -65,6 +65,7 @@ class Lora(Reparameterization):
         self.b = nn.Parameter(torch.zeros(config.rank, second, dtype=dtype, device=weight.device))
         self.scale = config.alpha / config.rank
         self.transposed, self.dropout, self.is_residual = transposed, dropout, False
+        # The norm of the weight without factors: `b` is 0, so a new adapter changes nothing.
         self.magnitude = nn.Parameter(self._norm(dequantized(weight.detach()).to(dtype))) if dora else None
 
     def forward(self, base: Tensor) -> Tensor:

@@ -286,7 +286,7 @@ def _properties(module: nn.Module) -> dict[str, property]:
 
 
 def _parametrized_class(layer_class: Any, properties: dict[str, property]) -> Any:
-    """A class like the one that torch makes, but with the name of `own`, and with pickling and copying.
+    """A class like the one that torch makes, but with the name of `layer_class`, and with pickling and copying.
 
     Its forward is that of a parametrization which computes the layer by itself (`layer_forward`), or else the layer's.
     """

@@ -46,6 +46,7 @@ class TokenRows(Reparameterization):
             return None
         if kind == "embedding" and not layer.scale_grad_by_freq:
             padding: Any = layer.padding_idx
+            # torch gives the row of padding no gradient, which the rows here would get.
             has_padding = padding is not None and padding + self.first in self.tokens
             return None if has_padding else self._of_tokens(inputs[0], adapted[1])
         if kind == "linear":

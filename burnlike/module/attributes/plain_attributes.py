@@ -234,6 +234,7 @@ def _applied_tensor(tensor: Tensor, function: Callable[[Tensor], Tensor], untrac
         return tensor
     if untrack or not (tensor.requires_grad and tensor.is_leaf):
         return function(tensor)
+    # A leaf stays one: moved under autograd it would be computed from the old tensor, and get no gradient of its own.
     with torch.no_grad():
         moved = function(tensor)
     return tensor if moved is tensor else moved.detach().requires_grad_()
@@ -253,7 +254,7 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
 
 
 def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], in_tree: Container[int]) -> None:
-    """Raise ModuleTreeError if a plain collection has a part whose address is not `known`, as one of the tree."""
+    """Raise ModuleTreeError if a plain collection has a part that is none of those `in_tree`, which are addresses."""
     for module, name, value in fields:
         for part in _parts_in(value):
             if id(part) not in in_tree:

@@ -199,6 +199,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         """Make the items those that are at `places` now, in this order; they are renamed, not assigned again."""
         parts, names = self.__dict__, self._names()
         first = next((new for new, old in enumerate(places) if new != old), len(places))
+        # Items before the first that moves are left alone: appending to a long list then renames nothing.
         renamed = {names[old]: str(new) for new, old in enumerate(places[first:], first)}
         for group in (parts, *(parts[key] for key in _GROUPS if parts.get(key))):
             items = {name: group.pop(name) for name in names[first:] if name in group}
@@ -267,6 +268,7 @@ class ModuleDict(Container, MutableMapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self._keys
 
+    # By identity, as torch's modules: MutableMapping compares contents, and takes the hash away.
     def __hash__(self) -> int:
         return id(self)
 

@@ -112,6 +112,7 @@ class ContainerModule(Module):
         children = {name: self._registered(name) for name in self.__dict__["_known"]}
         container = _with_children(self.container, children)
         now, parts = _children(container), [*self._parameters, *self._buffers, *self._modules]
+        # Compared by what lies in them: the container may well put lists of its own around the same modules.
         if _leaves(map(now.get, parts)) != _leaves(map(children.get, parts)):
             raise ModuleTreeError(
                 f"{type(container).__name__}.with_module_children gave a container whose module_children are not those"

@@ -299,6 +299,7 @@ class ParamGroup(Config):
 
         every = params(module)
         paths = dict.fromkeys(path for param in (*others, *every) for path in (param.path, *param.aliases))
+        # Asked of the rules, not of the result: a misspelled path beside others that match would go unnoticed.
         for rule in (*self.match, *self.excludes):
             for path in rule.named_paths():
                 if path not in paths:

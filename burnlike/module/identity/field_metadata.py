@@ -299,6 +299,7 @@ def keep_id(module: nn.Module, name: str, param_id: ParamId, tensor: Tensor | No
     if tensor is not None and kept is not noted:
         setattr(tensor, ON_TENSOR, kept)
     if (place is not None and _id_of(place) != param_id) or (noted is not None and kept is not noted):
+        # From a counter of C: `+= 1` of two threads could give the same number twice.
         RENAMED[0] = next(_CHANGES)
 
 

@@ -51,8 +51,10 @@ class IdSource:
                 job = _env.distributed_job() or meeting_place()
                 self._start(secrets.token_bytes(_KEY_BYTES) if job is None else _digest(job, _KEY_BYTES))
             elif len(self._met) >= MOST_COUNTED:
+                # From the key before, so that the ranks of a job, which count alike, go on with equal ids.
                 self._start(_digest("the next key", _KEY_BYTES, self.key))
             count = self._met[fingerprint] = self._met.get(fingerprint, -1) + 1
+            # Keyed: else each run of a program would draw the same ids, and their records could not be told apart.
             return int.from_bytes(_digest(f"{count} {fingerprint}", 8, self.key), "little")
 
     def _start(self, key: bytes) -> None:

@@ -20,7 +20,6 @@ from .values import (
     debug_text,
     display_text,
     has_missing,
-    is_state,
     missing_text,
     optional_fields,
     param_text,
@@ -262,7 +261,8 @@ class _Display:
 
     def tensor_text(self, module: nn.Module, tensor: Tensor, settings: DisplaySettings) -> str:
         """The text of a tensor that `module` shows: a parameter, a persistent buffer, or any other."""
-        is_weight = isinstance(tensor, nn.Parameter)
-        if not is_weight and not is_state(module, tensor):
+        is_weight, passing = isinstance(tensor, nn.Parameter), module._non_persistent_buffers_set
+        saved = [buffer for name, buffer in module._buffers.items() if name not in passing]
+        if not is_weight and all(buffer is not tensor for buffer in saved):
             return tensor_text(tensor)
         return param_text(tensor, is_weight, self.ids.get(id(tensor)) if settings.show_param_id else None)

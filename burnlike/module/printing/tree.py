@@ -40,6 +40,7 @@ def _branch(module: "nn.Module", path: str, tensors: dict[int, str], modules: di
             continue
         count = sum(parameter.numel() for parameter in child.parameters())
         first = modules.setdefault(id(child), f"{path}{name}")
+        # Modules without parameters, as one activation that many layers share, are no ties worth a line.
         if first == f"{path}{name}" or not count:
             below = _branch(child, f"{path}{name}.", tensors, modules)
         else:

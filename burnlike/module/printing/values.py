@@ -40,9 +40,16 @@ def display_text(value: Any) -> str:
     return text if text in ("NaN", "inf", "-inf") else format(Decimal(text), "f").removesuffix(".0")
 
 
-def debug_text(value: Any) -> str:
-    """`value` as Rust's Debug shows it, on one line; very long ones are cut."""
-    return _debug(value, ())
+def debug_text(value: Any, above: tuple[int, ...] = ()) -> str:
+    """`value` as Rust's Debug shows it, on one line; very long ones are cut.
+
+    `above` are the ids of the collections that it lies in, for one may hold itself.
+    """
+    try:
+        return _cased(value, above)
+    except Exception:
+        # A display shows a whole model: a value that can't be asked for its text must not hide the rest.
+        return type(value).__name__
 
 
 def type_text(module: nn.Module) -> str:
@@ -87,15 +94,6 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _debug(value: Any, above: tuple[int, ...]) -> str:
-    """`above` are the ids of the collections that `value` lies in, for one may hold itself."""
-    try:
-        return _cased(value, above)
-    except Exception:
-        # A display shows a whole model: a value that can't be asked for its text must not hide the rest.
-        return type(value).__name__
-
-
 def _cased(value: Any, above: tuple[int, ...]) -> str:
     if isinstance(value, enum.Enum):
         return value.name
@@ -133,20 +131,20 @@ def _collection(value: Any, above: tuple[int, ...]) -> str:
     else:
         names = getattr(type(value), "__struct_fields__", None)  # of a Config
     if names is not None:
-        inside = _joined(f"{name}: {_debug(getattr(value, name, None), above)}" for name in names)
+        inside = _joined(f"{name}: {debug_text(getattr(value, name, None), above)}" for name in names)
         return f"{type(value).__name__} {{ {inside} }}" if inside else type(value).__name__
     if isinstance(value, list | torch.Size):
-        return f"[{_joined(_debug(item, above) for item in value)}]"
+        return f"[{_joined(debug_text(item, above) for item in value)}]"
     if isinstance(value, tuple):
         comma = "," if len(value) == 1 else ""
-        return f"({_joined(_debug(item, above) for item in value)}{comma})"
+        return f"({_joined(debug_text(item, above) for item in value)}{comma})"
     if isinstance(value, Mapping):
-        return f"{{{_joined(f'{_debug(key, above)}: {_debug(item, above)}' for key, item in value.items())}}}"
+        return f"{{{_joined(f'{debug_text(key, above)}: {debug_text(item, above)}' for key, item in value.items())}}}"
     if isinstance(value, Set):
         if len(value) > _MOST_ITEMS:
             return f"{{{len(value)} items}}"
         # Sorted, for the order of a set of texts differs from one process to the next.
-        return f"{{{_joined(sorted(_debug(item, above) for item in value))}}}"
+        return f"{{{_joined(sorted(debug_text(item, above) for item in value))}}}"
     text = " ".join(repr(value).split())
     # An address says nothing to a reader and makes texts differ.
     return type(value).__name__ if " at 0x" in text else _cut(text)
@@ -212,11 +210,6 @@ def shown_names(module: nn.Module, tensors_and_modules: dict[str, None]) -> Iter
     shown = {*constants, *tensors_and_modules}
     placed = [name for name in fields if name in shown]
     return dict.fromkeys([*(name for name in constants if name not in fields), *placed, *tensors_and_modules])
-
-
-def is_state(module: nn.Module, tensor: Tensor) -> bool:
-    passing = module._non_persistent_buffers_set
-    return any(buffer is tensor and name not in passing for name, buffer in module._buffers.items())
 
 
 def param_text(tensor: Tensor, is_weight: bool, param_id: ParamId | None) -> str:

@@ -112,6 +112,7 @@ class Deferred(TorchDispatchMode):
         read, types = self._read_by(Place(tensor))
         if read is not None:
             values = read(box)
+            # One conversion after the other, as the module did: straight to the last type other values may come out.
             for dtype in reversed(types):
                 values = values.to(dtype)
             return values
@@ -154,8 +155,9 @@ class Deferred(TorchDispatchMode):
             return func(*args, **kwargs)
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         fakes = [it for it in tensors if is_fake(it)]
-        is_elsewhere = any(it.device.type != "cpu" for it in tensors) or _device(kwargs) != "cpu"
-        if is_elsewhere:  # as on the meta device, where a result has no values either
+        device = kwargs.get("device")
+        is_elsewhere = device is not None and torch.device(device).type != "cpu"
+        if is_elsewhere or any(it.device.type != "cpu" for it in tensors):  # as on meta, where a result has no values
             return func(*tree_map(_on_meta, args), **tree_map(_on_meta, kwargs))
         if tensors and not fakes:
             return func(*args, **kwargs)
@@ -212,6 +214,7 @@ class Deferred(TorchDispatchMode):
             for number in self._origin(tensor):
                 operation = self._operations[number]
                 generator = torch.Generator()
+                # Draws without a generator go by torch's default one, whose state is the program's.
                 before = torch.get_rng_state() if operation.state is not None else None
                 try:
                     if operation.state is not None:
@@ -302,11 +305,6 @@ def _on_meta(leaf: Any) -> Any:
     if not is_fake(leaf):
         return leaf
     return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")
-
-
-def _device(kwargs: Mapping[str, Any]) -> str:
-    device = kwargs.get("device")
-    return "cpu" if device is None else torch.device(device).type
 
 
 def _named(schema: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:

@@ -238,6 +238,7 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     not fit any more is dropped.
     """
     call = _caller(mapper, module, rest)
+    # Gathered copies of sharded parameters would keep the old values.
     reshard(param.tensor for param in params(module))
     before = [_restoring(param) for param in params(module)]
     results: list[tuple[Param, Tensor | None, Param | None]] = []
@@ -342,6 +343,7 @@ class Memory:
         That is the tensor's own memory if it can be trained there, else a copy. Called outside of inference mode.
         """
         value = tensor.detach()
+        # A tensor of inference mode can never be trained.
         copied = value.is_inference() or self.holds(value)
         if not copied and not is_traceable_wrapper_subclass(value):  # a part of something larger, or expanded
             copied = value.untyped_storage().nbytes() != value.numel() * value.element_size()
@@ -393,6 +395,7 @@ def _replace_tensor(param: Param, value: Tensor) -> None:
     """
     target = param.tensor
     if is_traceable_wrapper_subclass(target) or is_traceable_wrapper_subclass(value):
+        # `.data = ...` would change the outside of a tensor that is made of others, and leave these as they are.
         other = nn.Parameter(value, requires_grad=target.requires_grad) if param.kind == "weight" else value
         try:
             torch.utils.swap_tensors(target, other)
@@ -431,7 +434,7 @@ def _layout(tensor: Any) -> tuple[Any, ...]:
 
 
 def _describe(param: Param, result: Param | None) -> None:
-    """Let `param` have the trainability of `given`, if there is another one, and the label and mappers it has."""
+    """Let `param` have the trainability of `result`, if that is another one, and the label and mappers it has."""
     if result is None or result.home == param.home:
         return
     other = meta_of(*result.home)

@@ -133,6 +133,7 @@ def valid(module: M) -> M:
     copies = Copies(module, place)
     for param in originals:
         owner, name = param.home
+        # Noted on the view alone: `module` goes on training meanwhile.
         set_meta(copies.of(owner), name, trainable=param.trainable)
     for part in copies.parts:
         untrack_plain(part)

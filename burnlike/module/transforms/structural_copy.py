@@ -175,6 +175,8 @@ def rebind_hooks(module: nn.Module, copy_of: CopyOf) -> None:
     for name in HOOKS:
         if hooks := module.__dict__.get(name):
             for key, hook in hooks.items():
+                # Left as they are, hooks that are methods would write into the original, as those that record
+                # activations do.
                 hooks[key] = with_function(hook, _rebound(function_of(hook), copy_of, 0), module)
 
 

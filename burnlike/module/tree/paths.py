@@ -7,7 +7,7 @@ from ...errors import ParamPathError, nearest
 
 
 def no_parameter(module: object, path: str, paths: Collection[str]) -> ParamPathError:
-    """The error that `module` has no parameter at `path`, with what may be meant among the `known` paths."""
+    """The error that `module` has no parameter at `path`, with what may be meant among `paths`, which it has."""
     inside = [name for name in paths if name.startswith(f"{path}.")]
     if inside:
         hint = f"; '{path}' is a module that holds {len(inside)}, such as '{inside[0]}'"

@@ -26,6 +26,7 @@ def is_skipped(options: StepOptions) -> bool:
     return options.skip is not None and bool(options.skip != 0)
 
 
+# Gradients of `create_graph=True` have a graph, which states made of them would keep alive.
 @torch.no_grad()
 def transformed_wide(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
     """The gradients that the formula is to see; where they are changed as copies, of half precision in float32."""
@@ -45,10 +46,6 @@ def transformed_wide(grads: Sequence[Tensor], options: StepOptions) -> list[Tens
         changed = list(foreach.clamp_min(changed, -options.clip_value))
         foreach.clamp_max_(changed, options.clip_value)
     return changed
-
-
-def transformed(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
-    return [wide.to(grad.dtype) for wide, grad in zip(transformed_wide(grads, options), grads, strict=True)]
 
 
 def finish(tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions, *, written: bool = True) -> None:

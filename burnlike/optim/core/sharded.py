@@ -101,6 +101,7 @@ class Division:
         placements = tuple(it if divided_dim(it) in shared else Replicate() for it in self.placements)
         local_shape = state_shape(field, self.local_shape)
         assert local_shape is not None
+        # The rules make such fields anew: contiguous, whatever the layout of the parameter is.
         contiguous = tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
         return Division(self.device_mesh, placements, shape, contiguous, local_shape)
 
@@ -162,6 +163,7 @@ def divided_state(state: Any, division: Division | None, state_shape: StateShape
 def summed_over_ranks(sums: Tensor, tensors: Sequence[Any]) -> Tensor:
     """Sums over this rank's parts of `tensors` as sums over the whole tensors: one reduction for each mesh."""
     totals = sums.clone()
+    # All sums of a mesh in one reduction: each costs the ranks a round trip, however short it is.
     for (mesh, dims), some in _by_division(tensors, lambda _, it: not it.is_replicate()).items():
         totals[some] = _added_up(sums[some], mesh, dims)
     return totals
@@ -344,6 +346,8 @@ def _work(shape: Size) -> int:
 
 def _computed(pieces: list[_Piece], groups: Sequence[_Group], compute: Compute) -> list[Tensor]:
     """The same pieces of the results: pieces go to the owners along one group after the other, and back."""
+    # The ranks of the groups that are left have pieces of the same matrices: either all of them skip the exchange, or
+    # none.
     if not groups or not pieces:
         return compute([piece.values for piece in pieces])
     (group, *others), like = groups, pieces[0].values
@@ -370,6 +374,7 @@ def _exchanged(
     sent: Sequence[Sequence[Tensor]], shapes: Sequence[Sequence[Size]], like: Tensor, group: _Group
 ) -> list[list[Tensor]]:
     """The tensors that each rank of a group has sent to this one, of the given shapes; `sent` goes to each."""
+    # Results come back in the dtype of the iterations, as Muon's in bfloat16, and all ranks have to send one dtype.
     flat = [it.reshape(-1).to(like.dtype) for some in sent for it in some]
     counts = [[shape.numel() for shape in some] for some in shapes]
     received = like.new_empty(sum(map(sum, counts)))

@@ -10,7 +10,7 @@ from ...errors import ConfigError
 from ...module import ParamId
 from ...module.torch_objects.wrappers import distributed_type, is_distributed
 from ...ops import StepOptions, gradient_squares_, gradient_squares_reference
-from ..core.gradient_transform import transformed
+from ..core.gradient_transform import transformed_wide
 from ..core.sharded import OtherStages, added_up, local, summed_over_ranks
 from .configs import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
 
@@ -33,7 +33,9 @@ def clip(
     if other_stages is not None and squares is not None and isinstance(rule, ClipByGlobalNorm):
         squares = other_stages.summed(other_stages.own_sum(squares, ids))
     clip_value, factors = limits(rule, squares)
-    return transformed([local(grad) for grad in grads], StepOptions(clip_value=clip_value, factors=factors))
+    parts = [local(grad) for grad in grads]
+    wide = transformed_wide(parts, StepOptions(clip_value=clip_value, factors=factors))
+    return [values.to(part.dtype) for values, part in zip(wide, parts, strict=True)]
 
 
 def needs_norms(rule: GradientClipping | None) -> bool:
@@ -48,6 +50,7 @@ def squares_of(grads: Sequence[Tensor]) -> Tensor:
     if divided := distributed_type() is not None and any(map(is_distributed, grads)):
         grads = added_up(grads)
     parts = [_as_it_lies(local(grad) if divided else grad) for grad in grads]
+    # float64: the squares of float32's largest values overflow in float32, which would look like a gradient of inf.
     squares = torch.empty(len(parts), dtype=torch.float64, device=parts[0].device if parts else None)
     if squares.device.type in ("cpu", "cuda"):
         gradient_squares_(parts, squares)

@@ -90,6 +90,7 @@ class GradientsParams:
     def _taken(cls, params: Sequence[Param], tensors: Sequence[Tensor]) -> Self:
         grads = [tensor.grad if tensor.requires_grad else None for tensor in tensors]
         values = [grad for grad in grads if grad is not None]
+        # Else the module's own list goes on: by that object a step sees that nothing has changed, and looks nothing up.
         if len(values) < len(params):
             params = [param for param, grad in zip(params, grads, strict=True) if grad is not None]
         for tensor in tensors:
@@ -149,6 +150,7 @@ class GradientsParams:
     def __len__(self) -> int:
         return len(self.values)
 
+    # Of a list: `remove` and `register` may be called while one iterates.
     def __iter__(self) -> Iterator[tuple[Param, Tensor]]:
         return iter(list(zip(*self.lists(), strict=True)))
 

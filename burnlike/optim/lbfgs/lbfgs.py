@@ -60,6 +60,7 @@ def strong_wolfe(
             return sample, count + 1
         if sample.slope >= 0:
             return _zoom(evaluate, start, [before, sample], count, largest, tolerance_change, max_iter)
+        # minFunc's bounds for a longer step: without them the cubic of two near points may ask for one that is far out.
         bounds = sample.t + 0.01 * (sample.t - before.t), sample.t * 10
         before, sample = sample, evaluate(_minimum(before, sample, bounds))
     return min(start, sample, key=_loss), max_iter + 1
@@ -255,6 +256,8 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
             losses.append(loss)
             return loss, GradientsParams.from_module(module)
 
+        # The closures of torch's protocol call zero_grad themselves, or don't: what is left would be added to the first
+        # gradient.
         GradientsParams.from_module(module)  # of an earlier backward pass
         self.step(lr, module, evaluate)
         return losses[0]
@@ -311,8 +314,11 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
             d = self._direction(state, flat, gradient)
             state.d, state.prev_flat_grad, previous_loss = d, gradient, loss
             first = state.g_iter == 1
+            # The first direction is the gradient itself, whose length says nothing about the distance to the minimum:
+            # as in torch it is cut to a length of lr.
             state.t = lr * min(1.0, 1.0 / gradient.abs().sum().item()) if first else lr
             slope = gradient.dot(d).item()
+            # Written so that a slope of NaN ends the step, too.
             if not slope <= -config.tolerance_change:
                 break
             if config.line_search_fn is None:

@@ -185,6 +185,7 @@ class FlatParameters:
         return flat
 
     def write(self, flat: Tensor) -> None:
+        # Gathered copies of sharded parameters would keep the values of the trial before.
         reshard(param.tensor for param in self.moving)
         for param in self.moving:
             tensor, values = param.tensor.detach(), self._part(flat, param)
@@ -215,6 +216,8 @@ class FlatParameters:
         """The mean of a loss over the ranks that train the module together, so that all decide alike."""
         if not self._groups:
             return loss
+        # In float64, and on all ranks the same bits: a search that ends on one rank alone leaves the others waiting for
+        # ever.
         total = torch.tensor([loss], dtype=torch.float64, device=self.device)
         for group in self._groups:
             torch.distributed.all_reduce(total, group=group)

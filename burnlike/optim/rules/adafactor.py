@@ -71,6 +71,7 @@ class Adafactor(ForeachRule[AdafactorConfig, AdafactorState]):
             squares[place] = by_row
         columns = [states[place] for place in factored]
         moments = [state.second_moment for state in states] + [column.column_second_moment for column in columns]
+        # One call for rows and columns alike: with small tensors it is the number of calls that a step's time is in.
         weights = [state.time**self.config.decay_rate for state in (*states, *columns)]
         foreach.lerp_(moments, [*squares, *means[len(some) :]], weights)
 

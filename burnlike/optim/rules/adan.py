@@ -54,6 +54,8 @@ class Adan(ForeachRule[AdanConfig, AdanState]):
         mean_differences, negatives = [it.exp_avg_diff for it in momenta], [it.neg_pre_grad for it in momenta]
 
         differences = foreach.add(negatives, grads)
+        # Into the state's own tensors, as `update` may replace none: Burn keeps the last gradient with its sign
+        # changed.
         foreach.copy_(negatives, grads)
         foreach.neg_(negatives)
         foreach.lerp_(means, grads, 1 - config.beta_1)

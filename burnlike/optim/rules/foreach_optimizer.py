@@ -59,6 +59,7 @@ class ForeachOptimizer(ListOptimizer[State]):
                 some, *others = chosen(tensors, places), chosen(grads, places), [ready[place] for place in places]
                 for place, state in zip(places, self._update(lr, dtype, some, *others), strict=True):
                     ready[place] = state
+        # Looked at once here, so that the next step need not: see UniformStates.
         dtypes = {tensor.dtype for tensor in tensors}
         for state in ready:
             map_tensors(state, lambda it: dtypes.add(it.dtype) or it if it.is_floating_point() else it)
@@ -88,6 +89,8 @@ class ForeachOptimizer(ListOptimizer[State]):
             wide, original = rounded[id(value)]
             return original.copy_(wide)
 
+        # The formula in float32 and one rounding at the end: rounded after each of its operations, halves lose small
+        # updates.
         wide = [tensor.detach().to(dtype) for tensor in tensors]
         ready: list[Any] = [
             self.first(values) if state is None else map_tensors(state, lambda it, to=values: widened(it, to.device))

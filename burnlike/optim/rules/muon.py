@@ -142,6 +142,7 @@ def _batches(matrices: Sequence[Tensor]) -> Iterator[list[int]]:
     alike: dict[tuple[int, ...], list[int]] = {}
     for place, matrix in enumerate(matrices):
         alike.setdefault(tuple(sorted(matrix.shape)), []).append(place)
+    # In lots: a stack of all matrices of a large model, and the products of it, would not fit beside the model.
     for (rows, columns), places in alike.items():
         size = max(1, MOST_VALUES // max(1, rows * columns))
         yield from (places[first : first + size] for first in range(0, len(places), size))

@@ -91,6 +91,8 @@ class RuleSet:
     def norms(self) -> list[str | int]:
         """The keys of all norms of more than one gradient, in an order of their own."""
         groups = (BASE, *range(len(self.groups)))
+        # From the groups, not from the batches of a step: all stages of a pipeline have to add up as many sums, in one
+        # order.
         norms = [self.norm(group) for group in groups if isinstance(self.clipping(group), ClipByGlobalNorm)]
         return [*dict.fromkeys(norms)]
 

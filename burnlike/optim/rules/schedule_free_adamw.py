@@ -84,6 +84,8 @@ class ScheduleFreeAdamW(ForeachRule[ScheduleFreeAdamWConfig, ScheduleFreeAdamWSt
         """Put x in place of y, which goes into the state as it is."""
         if state.training_weights is not None:
             return False
+        # Kept as they are: computed back from x and z they would differ in their last bits, and a resumed run with
+        # them.
         state.training_weights = tensor.detach().clone()
         wide = computing_dtype(tensor.dtype)
         y, z = tensor.to(wide), state.z.to(tensor.device, wide)

@@ -115,28 +115,32 @@ class SimpleOptimizer(ABC, Generic[State]):
         """As `step_many`, with gradients on which its options were used, of half precision perhaps in float32."""
         updated: list[State | None] = []
         news: list[TorchTensor] = []
+        if not tensors:
+            return updated
+        # Asked once, not for each tensor: a step of small ones takes as long as the calls around the formula.
+        device = tensors[0].device  # of all
+        typed = partial(_typed, backend=self.backend_for(device), device=device)
+
+        def as_declared(field: str, value: TorchTensor) -> Any:
+            return typed(value) if _declares(self.state_type, field, TensorBase) else value.to(device)
+
         for tensor, grad, state in zip(tensors, grads, states, strict=True):
             # All results are made before a tensor is written: a step that raises leaves every parameter as it was.
-            typed = partial(_typed, backend=self.backend_for(tensor.device), device=tensor.device)
-            before = state
-            if state is not None:
-                before = map_fields(state, partial(self._as_declared, typed=typed, device=tensor.device))
+            before = None if state is None else map_fields(state, as_declared)
             result: Any = self.step(lr, typed(tensor), typed(grad.to(tensor.dtype)), before)
             values, next_state = self._checked_result(result, tensor)
             news.append(values.inner.view(tensor.shape))
             if next_state is not None:
                 taken = (storage_of(tensor), storage_of(grad))
                 next_state = map_fields(next_state, partial(self._kept, like=tensor, taken=taken))
+                # Only the first state of a parameter: later ones come from the same code, and looking takes time in
+                # each step.
                 if state is None:
                     self._check_first_state(next_state, tensor.shape, typed)
             updated.append(next_state)
         for tensor, values in zip(tensors, news, strict=True):
             tensor.copy_(values)
         return updated
-
-    def _as_declared(self, field: str, value: TorchTensor, typed: Any, device: torch.device) -> Any:
-        """A tensor of a state as `step` gets it: typed where the state's dataclass says so."""
-        return typed(value) if _declares(self.state_type, field, TensorBase) else value.to(device)
 
     def _kept(self, field: str, value: Any, like: TorchTensor, taken: tuple[int, int]) -> TorchTensor:
         """torch's tensor of a state; that of a parameter without dimensions without dimensions again."""

@@ -142,6 +142,7 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
         """The part of a record for this scheduler and those below it, checked; RecordMismatchError if there is none."""
         if not self.grouped and ("" in values or "schedulers" in values):
             return self._fitted_0_21(values)
+        # The index of the group, or a scheduler with one child of that name: whichever fits.
         if not self.grouped and values.keys() == {"0"}:
             try:
                 return self._fitted_0_22(values["0"], "0.")

@@ -76,6 +76,8 @@ class CosineAnnealing(LrScheduler):
         self.restart = restart
 
     def step(self) -> float:
+        # Burn's counter is unsigned, and its largest value stands for "before the first step": the sum wraps around to
+        # 0.
         step = (self.state["current_iter"] + 1) % 2**64
         if self.restart and step > self.warmup_steps:
             step = self.warmup_steps + (step - self.warmup_steps) % (self.num_iters + 1)
@@ -93,6 +95,7 @@ class ExponentialLr(LrScheduler):
     burn_0_21 = ("Exponential", "f64")
 
     def __init__(self, initial_lr: float, gamma: float) -> None:
+        # Divided, so that the first step gives initial_lr; Burn's records have this number, too.
         super().__init__(previous_lr=initial_lr / gamma)
         self.gamma = gamma
 
@@ -194,6 +197,7 @@ class WarmupLr(LrScheduler):
         self.scheduler = scheduler
         self.warmup_steps = warmup_steps
         self.initial_lr = initial_lr
+        # Of a copy: asking the scheduler itself would take its first step.
         self.first_lr = copy.deepcopy(scheduler).step()
 
     @property

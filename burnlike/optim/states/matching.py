@@ -256,6 +256,7 @@ def options_of_groups(
 
 def tensors_of(entry: StateEntry, record: Record) -> dict[str, Tensor]:
     """Field -> tensor, in memory of its own: an optimizer writes into its states."""
+    # What a file gives is in memory of its own already.
     stored = isinstance(record.tensors, LazyTensors)
     return {
         name: record.tensors[full] if stored else record.tensors[full].detach().clone()

@@ -142,6 +142,8 @@ def read_states(
         outcome = OptimizerLoadReport(by_id=[entry.path or str(entry.id) for entry in entries])
     else:
         matches, outcome = match_entries(entries, targets, report)
+        # Orphans first: where a state belongs to no parameter, shapes that differ as well only hide that it is another
+        # model.
         refuse_misfits(entries, outcome, targets, record.source, prune_orphans)
         outcome = replace(outcome, mismatched=[*_mismatches(matches, record, rule_of)])
         refuse_misfits(entries, outcome, targets, record.source, True)

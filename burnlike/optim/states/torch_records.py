@@ -20,7 +20,7 @@ from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...module.tree.paths import listed
 from ...record import LoadReport, Mismatch, Record
 from ...record.files.stored_tensors import shape_in
-from ...record.state_dict.module_state import decode_tree, encode_tree
+from ...record.state_dict.module_state import decode_tree, encode_tree, tensors_in
 from .matching import (
     GROUPS,
     LAYOUTS,
@@ -248,6 +248,7 @@ def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -
 
 def _named(name: str, tensor: Tensor) -> Param:
     """A parameter that no module is known of, with an id that follows from its name."""
+    # From the name, so that the next process, which has no ids of this one, finds the states again.
     param_id = ParamId(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
     # Of the values, not of the tensor itself, whose id in a module is another.
     param = Param.from_tensor(nn.Parameter(tensor.detach(), tensor.requires_grad), id=param_id)
@@ -358,7 +359,11 @@ def from_torch(
     translated: dict[str, Any] = {}
     for name, value in present.items():
         if name == "step":
-            value = _steps(value, path, source)
+            try:
+                value = int(value)
+            except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+                expected = f"expected a whole number, got {value!r:.40}"
+                raise RecordMismatchError(f"{source}: step of '{path}': {expected}") from error
         elif not isinstance(value, Tensor) or [*value.shape] not in ([*shape], [*shape][::-1]):
             got = list(value.shape) if isinstance(value, Tensor) else repr(value)
             raise RecordMismatchError(f"{source}: {name} of '{path}': expected shape {list(shape)}, got {got}")
@@ -385,13 +390,6 @@ def to_torch(rule: TorchRule, fields: Mapping[str, Any], path: str, source: str)
     return translated
 
 
-def _steps(value: Any, path: str, source: str) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise RecordMismatchError(f"{source}: step of '{path}': expected a whole number, got {value!r:.40}") from error
-
-
 def is_of_adaptor(record: Record) -> bool:
     """True for the record of an OptimizerAdaptor, not of one of torch's optimizers."""
     return "optimizer" not in record.values and isinstance(record.values.get("states"), Mapping)
@@ -405,21 +403,10 @@ def is_group(group: Any) -> bool:
 def torchs_state(entry: StateEntry, record: Record) -> dict[str, Any]:
     """A state in the record of one of torch's optimizers."""
     tensors = tensors_of(entry, record)
-    by_name = _Noted({entry.tensors[name]: tensor for name, tensor in tensors.items()})
+    by_name = {entry.tensors[name]: tensor for name, tensor in tensors.items()}
     values = {name: decode_tree(value, by_name, record.source) for name, value in entry.values.items()}
-    return {**{name: tensor for name, tensor in tensors.items() if entry.tensors[name] not in by_name.used}, **values}
-
-
-class _Noted(dict[str, Tensor]):
-    """Tensors by name, and the names of those that were asked for: the parts of a value."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        super().__init__(tensors)
-        self.used: set[str] = set()
-
-    def __getitem__(self, name: str) -> Tensor:
-        self.used.add(name)
-        return super().__getitem__(name)
+    parts = {full for value in entry.values.values() for full in tensors_in(value, "")}  # of those values
+    return {**{name: tensor for name, tensor in tensors.items() if entry.tensors[name] not in parts}, **values}
 
 
 def adaptors_state(optimizer: torch.optim.Optimizer, record: Record) -> Callable[[StateEntry, Record], dict[str, Any]]:

@@ -22,7 +22,7 @@ from ..gradients.gradients import GradientsParams
 from ..optimizer import Module, Optimizer, step_arguments_error
 from ..rules.rule_set import OptimizerGroup, RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
-from ..schedules.learning_rates import BASE, ModuleLearningRate, checked_rate
+from ..schedules.learning_rates import BASE, ModuleLearningRate, checked_rate, last_match
 from ..states.matching import OptimizerLoadReport, StateOwner, laid_out
 from ..states.persistence import KeptStates, read_states
 from ..states.torch_records import as_adaptors
@@ -36,7 +36,6 @@ from .batches import (
     check_gradients,
     copies_of,
     plan_step,
-    put_weights,
     real_parts,
     step_batch,
     stepped_in,
@@ -385,9 +384,25 @@ class OptimizerAdaptor(Optimizer, Generic[State]):
     def use_training_weights(self, module: nn.Module) -> bool:
         return self._put_weights(module, to_evaluate=False)
 
+    @torch.no_grad()
     def _put_weights(self, module: nn.Module, *, to_evaluate: bool) -> bool:
+        """Put the weights to evaluate or to train with into `module` and into their copies; True if any changed."""
         self._take_back_skipped()
-        changed = put_weights(module, self._kept, self.rules, self._copies, to_evaluate=to_evaluate)
+        changed, kept, rules = False, self._kept, self.rules
+        every = params(module, "weight")
+        reshard(param.tensor for param in every)
+        for param in every:
+            state = kept.states.get(param.id)
+            if state is None:
+                continue
+            rule = rules.rule(last_match(rules.group_params, param))
+            state = kept.states[param.id] = kept.own_part(param.id, param.tensor, state, rule)
+            part = local(param.tensor.detach())
+            put = rule.put_eval_weights if to_evaluate else rule.put_training_weights
+            if put(part, state):
+                changed = True
+                if param.id in self._copies:
+                    tensors_of_copies(self._copies, [param])[0].copy_(part)
         if changed:
             self._forget_batches()
         return changed
@@ -444,6 +459,7 @@ class OptimizerAdaptor(Optimizer, Generic[State]):
     def __getstate__(self) -> dict[str, Any]:
         """The content of copies and pickles: everything but what belongs to the module, `with_copies` included."""
         self._take_back_skipped()
+        # A copy is for another module: with these it would go on to step the parameters of the first one.
         fresh: dict[str, Any] = {
             "_copies": {},
             "_last": _NOTHING,

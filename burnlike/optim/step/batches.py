@@ -23,7 +23,6 @@ from ..gradients.gradients import check_gradient
 from ..rules.rule_set import RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate, last_match
-from ..states.persistence import KeptStates
 
 
 @dataclass(slots=True)
@@ -99,6 +98,7 @@ def batches_of(
     batches: dict[Any, ParamBatch] = {}
     for place, param in stepped:
         tensor = param.tensor
+        # Sharded parameters apart from whole ones: of those a rule gets `Parts`.
         key = (last_match(groups, param), last_match(rate_groups, param), local(tensor).device, is_distributed(tensor))
         if key not in batches:
             batches[key] = ParamBatch(*key, *_of_group(rules, key[0]))
@@ -283,6 +283,7 @@ class SkippedSteps:
 
 def can_skip_on_device(batches: Sequence[ParamBatch]) -> bool:
     """True if kernels can skip a step by themselves: not the first one, which may not even make states."""
+    # On a CPU nothing is won by not waiting, and the states keep their times right by themselves.
     return all(batch.device.type == "cuda" and batch.rule.fused and None not in batch.states for batch in batches)
 
 
@@ -335,6 +336,7 @@ def copies_of(module: nn.Module, copies: nn.Module) -> Copies:
 def tensors_of_copies(copies: Copies, params: Sequence[Param]) -> list[Tensor]:
     """This rank's parts of the copies of `params`, to be written."""
     tensors = [copies[param.id].tensor for param in params]
+    # Gathered copies would keep the old values.
     reshard(tensors)
     return [local(tensor.detach()) for tensor in tensors]
 
@@ -345,24 +347,3 @@ def check_copied(copies: Copies, params: Sequence[Param]) -> None:
         raise ConfigError(
             f"'{without[0]}' has no copy, as other parameters have; call with_copies again when the module has changed"
         )
-
-
-@torch.no_grad()
-def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Copies, *, to_evaluate: bool) -> bool:
-    """Put the weights to evaluate or to train with into `module` and into their copies; True if any changed."""
-    changed = False
-    every = params(module, "weight")
-    reshard(param.tensor for param in every)
-    for param in every:
-        state = kept.states.get(param.id)
-        if state is None:
-            continue
-        rule = rules.rule(last_match(rules.group_params, param))
-        state = kept.states[param.id] = kept.own_part(param.id, param.tensor, state, rule)
-        part = local(param.tensor.detach())
-        put = rule.put_eval_weights if to_evaluate else rule.put_training_weights
-        if put(part, state):
-            changed = True
-            if param.id in copies:
-                tensors_of_copies(copies, [param])[0].copy_(part)
-    return changed

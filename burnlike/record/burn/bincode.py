@@ -5,7 +5,6 @@ little-endian, short ones in one byte. Every length is checked against the file 
 and lists take no more memory than the file justifies. Without a layout, tensors are found by their form.
 """
 
-import contextlib
 import re
 import struct
 from collections.abc import Iterable, Iterator
@@ -316,7 +315,7 @@ class _Scanner:
                     collector.tensor(tensor)
                     position = end
                 continue
-            with contextlib.suppress(RecordFormatError):  # of an id that comes twice: bytes that look like a parameter
+            with suppress(RecordFormatError):  # of an id that comes twice: bytes that look like a parameter
                 collector.param(label, tensor)
                 position = cursor.position
         return collector

@@ -237,6 +237,7 @@ class Burnpack(Format):
             if name in pack.tied:
                 continue
             begin, stop = places[name]
+            # Burn maps the file and takes the values where they lie, so they are to be aligned.
             if begin > offset:
                 yield bytes(begin - offset)
             yield Payload(entry.name)

@@ -19,7 +19,7 @@ import msgspec
 from ...errors import RecordError, RecordFormatError
 from ..bytes.budget import NUMBER, TensorCost
 from ..bytes.source import Source
-from ..formats import Format, Outline, Payload, Segment, StoredTensor, TensorEntry, kind_of_name
+from ..formats import Format, Outline, Payload, Segment, StoredTensor, TensorEntry
 from ..metadata import FORMAT_VERSION, from_json, to_json
 from .record_tree import Blob, Make, TensorLeaf, TreeReader, has_values, item_of, outline_of_item
 from .tensor_collector import burn_dtype, differing, with_ids_of_clones
@@ -53,7 +53,7 @@ class EnvelopeFormat(Format):
 def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
     """The five texts; without a precision those of the file that the record came from, or what its floats suggest."""
     additions = {key: text for key, text in outline.metadata.items() if key in KEYS and isinstance(text, str)}
-    floats = {entry.dtype for entry in outline.entries.values() if kind_of_name(entry.dtype) == "float"}
+    floats = {entry.dtype for entry in outline.entries.values() if entry.kind == "float"}
     can_hold = {name: {dtype} for dtype, (_, _, name) in _SETTINGS.items()}  # the tensors may have been converted since
     told = outline.precision is None and {"float", "int", "settings"} <= additions.keys()
     if told and floats <= can_hold.get(additions["settings"], floats):

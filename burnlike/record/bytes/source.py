@@ -133,6 +133,7 @@ class FileSource(Source):
 
     def _open(self) -> int:
         try:
+            # Without O_NONBLOCK, opening a pipe would wait for someone who writes into it; it is refused later.
             return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError as error:
             is_url = "://" in self.path
@@ -273,6 +274,7 @@ class GzipSource(Source):
         self.budget.compressed(packed.stored_bytes)
         self.restarts = 0
         self._packed, self.parts = packed, (packed,)
+        # An RLock: `read` calls `read_into` under it, so that no other thread moves the window between two pieces.
         self._lock = threading.RLock()
         self._seen = 0
         self._length: int | None = None  # of what is unpacked, once the end was seen
@@ -295,6 +297,7 @@ class GzipSource(Source):
         """See `Source.has`; unpacks up to there."""
         stop = offset + count
         with self._lock:
+            # What was seen once is not unpacked again to answer this.
             return stop <= self._seen or (self._length is None and self._reach(stop - 1))
 
     def verify(self) -> bool:
@@ -314,6 +317,7 @@ class GzipSource(Source):
         return bytes(data)
 
     def _begin_stream(self, offset: int) -> None:
+        # Each stream costs time whatever it holds: thousands of empty ones are a short file.
         self.budget.take(0, _STREAM_STEPS)
         self._unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         self._input_offset, self._input_bytes = offset, _FIRST_INPUT_BYTES
@@ -441,6 +445,7 @@ class CheckedSource(Source):
         self.path, self.stored_bytes, self.budget = source.path, size, source.budget
         self._source, self._start, self._crc32, self._name = source, start, crc32, name
         self.parts = (source,)
+        # Several threads read one tensor: the first compares, the others wait for what it finds.
         self._lock = threading.Lock()
         self._is_checked = crc32 is None
 

@@ -3,7 +3,6 @@
 Conversion notices the values that a type can't hold.
 """
 
-import contextlib
 import ctypes
 import math
 import mmap
@@ -11,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -149,7 +148,7 @@ def _buffers(count: int, buffer_bytes: int) -> list[Tensor]:
     """Buffers that each begin a page, and are one huge page where the system has those."""
     memory = mmap.mmap(-1, (count + 1) * buffer_bytes)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
     whole = torch.frombuffer(memory, dtype=torch.uint8)
     skipped = -whole.data_ptr() % buffer_bytes
@@ -226,6 +225,7 @@ def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
         if lost.item():
             check_floats(name, source, into)
         return
+    # On a GPU converted there: fewer bytes to copy, and the check runs where both are.
     converted = into.copy_(source) if source.device.type == "cpu" else in_dtype(source, into.dtype)
     check_floats(name, source, converted)
     if converted is not into:
@@ -256,10 +256,12 @@ def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FL
     if converted.dtype in _SUMMABLE:  # one fast pass is enough in nearly every case
         fits = bool(converted.sum().isfinite().item())  # a sum is finite only if all its terms are
     else:
+        # Of nan both are nan, which fits no range: the slow pass tells.
         low, high = _wide(source).aminmax()
         fits = -limits.max <= low.item() and high.item() <= limits.max
     if fits:
         return
+    # What lies less than half a step above the largest value is rounded down to it, and lost no more than others.
     half_step = limits.eps * 2.0 ** math.floor(math.log2(limits.max)) / 2
     before, after = _wide(source), _wide(converted)
     lost = before.isfinite() & (~after.isfinite() | (before.abs() > limits.max + half_step))

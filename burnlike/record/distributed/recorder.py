@@ -94,6 +94,7 @@ class DistributedRecorder(Recorder):
                     if target.exists():
                         raise RecordIOError(f"{target} exists; choose another name or remove it first")
                     directory = stack.enter_context(AtomicDirectory(target))
+            # The name of the directory is drawn by rank 0, and is the same for all only by being told.
             partial = target.with_name(together.gathered("" if directory is None else directory.path.name)[0])
             checksums = self._write(together, stack, partial, tensors)
             with together:
@@ -249,9 +250,14 @@ class DcpRecorder(Recorder):
         content |= {name: value for name, value in _flat(record.values) if name not in content}
         if texts := metadata.own_texts(outline):
             content[OWN_TEXTS] = texts
+
+        def values_of(name: str) -> Tensor:
+            name = record.aliases.get(name, name)
+            return converted(name, record.tensors[name].detach(), forms[name].dtype, self._allow_overflow).contiguous()
+
         try:
             with AtomicDirectory(target) as partial:
-                _write(partial.path, content, lambda name: self._values(name, record, forms))
+                _write(partial.path, content, values_of)
                 partial.commit()
         except (OSError, RuntimeError) as error:  # the second of torch's own writer
             if isinstance(error, BurnlikeError):
@@ -265,10 +271,6 @@ class DcpRecorder(Recorder):
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
         """The record in a directory of `torch.distributed.checkpoint`; see `burnlike.record.open_record`."""
         return record_of(*read_outline(path))
-
-    def _values(self, name: str, record: Record, forms: dict[str, Tensor]) -> Tensor:
-        name = record.aliases.get(name, name)
-        return converted(name, record.tensors[name].detach(), forms[name].dtype, self._allow_overflow).contiguous()
 
 
 def _flat(values: Any, prefix: str = "") -> Any:

@@ -3,7 +3,6 @@
 And checks that they see one and the same directory, as those of nodes with a common file system do.
 """
 
-import contextlib
 import copy
 import hashlib
 import json
@@ -11,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,6 +71,7 @@ def send_file(source: Path, target: Path, sender: int, receiver: int, group: Any
         except OSError as error:
             problem = error
         _pass(size, sender, receiver, group)
+        # Blocks are sent and got even after an error: the other process waits for each of them.
         for at in range(0, int(size), _BLOCK_BYTES):
             block = torch.zeros(min(_BLOCK_BYTES, int(size) - at), dtype=torch.uint8)
             if rank == receiver:
@@ -138,11 +138,12 @@ class Together:
     def merged(
         self, facts: Mapping[str, str], own_value: Callable[[], T], merge: Callable[[Sequence[T]], T], *, may_lack: bool
     ) -> T:
-        """The facts of all processes, of which `own` gives this one's; all raise if facts of one name are not the same.
+        """The values of all processes as one, if their facts agree; all raise if facts of one name are not the same.
 
-        `own` is asked, and sent, only for the first of those that have the same facts. With `may_lack` a process may
-        have no fact of a name.
+        `own_value` is asked, and sent, only for the first of those that have the same facts. With `may_lack` a process
+        may have no fact of a name.
         """
+        # Digests first: nearly always all have the same facts, which are long.
         digest = hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
         digests = self.gathered(digest)
         if len(set(digests)) == 1:
@@ -198,7 +199,7 @@ def ranks_elsewhere(directory: str | os.PathLike[str], rank: int, gather: Callab
         return [rank for rank, lacking in enumerate(gather(_lacking_in_time(directory, files))) if lacking]
 
 
-@contextlib.contextmanager
+@contextmanager
 def _marked(
     directory: str | os.PathLike[str], rank: int, gather: Callable[[Any], list[Any]]
 ) -> Iterator[tuple[dict[str, str], str]]:
@@ -216,7 +217,7 @@ def _marked(
         yield {name: written}, problem
     finally:
         if rank == 0:
-            with contextlib.suppress(OSError):  # where it could not be written
+            with suppress(OSError):  # where it could not be written
                 marker.unlink()
 
 
@@ -263,7 +264,7 @@ def _lacking_in_time(directory: str | os.PathLike[str], files: Mapping[str, str]
         if lacking:
             time.sleep(wait_s)
             for name in [*lacking]:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     if fingerprint(Path(directory, name)) == files[name]:
                         lacking.remove(name)
     return lacking

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...errors import RecordFormatError
 from ..bytes.source import Source
@@ -92,16 +92,20 @@ class ChunkedSource(Source):
 
     def _place(self, chunk: Chunk, at: int, size: int, into: memoryview, shape: Sequence[int]) -> None:
         """Read a chunk's rows, which are narrower than those of the tensor, to their places."""
-        import torch
-
         values = bytearray(size)
         chunk.source.read_into(at, memoryview(values))
-        # As unsigned integers, which torch copies bit for bit.
-        dtype = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)[self._item_bytes.bit_length() - 1]
-        target = torch.frombuffer(into, dtype=dtype).view(list(shape))
+        target = elements_in(into, self._item_bytes).view(list(shape))
         for dim, (offset, length) in enumerate(zip(chunk.offsets[1:], chunk.sizes[1:], strict=True), 1):
             target = target.narrow(dim, offset, length)
-        target.copy_(torch.frombuffer(values, dtype=dtype).view(target.shape))
+        target.copy_(elements_in(values, self._item_bytes).view(target.shape))
+
+
+def elements_in(memory: bytearray | memoryview, item_bytes: int) -> Any:
+    """The elements in some memory as a flat tensor of it: of unsigned integers, which torch copies bit for bit."""
+    import torch
+
+    dtype = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)[item_bytes.bit_length() - 1]
+    return torch.frombuffer(memory, dtype=dtype)
 
 
 def stored_in_chunks(name: str, dtype: str, shape: tuple[int, ...], chunks: Sequence[Chunk], path: str) -> StoredTensor:

@@ -147,6 +147,7 @@ def find_record(path: str | os.PathLike[str]) -> str:
 
 def read_sharded(index: str, read: Callable[[str, Budget], Outline]) -> tuple[Source, Outline]:
     """The index, and what all files of the set hold; `read` gets the path of each file and the budget of all."""
+    # Nothing locks a set of files: another process may put a new one in its place between two reads.
     for attempt in range(_TRIES):
         source = FileSource(index)
         if source.stored_bytes > MAX_HEADER_BYTES:

@@ -109,9 +109,11 @@ def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: 
         # A tensor that was made in inference mode can be changed only there.
         inference = inference or target.into.is_inference()
     if not isinstance(tensors, LazyTensors):
+        # A record in memory may refer to the module's own tensors, which others would overwrite before they are read.
         targets = _apart(targets, tensors)
     else:
         _check(targets, tensors)
+    # Gathered weights of FSDP would keep the old values until they are dropped.
     reshard(match.param.tensor for match in matches)
     try:
         with torch.inference_mode(inference):
@@ -183,6 +185,7 @@ def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None
         else:
             tensors.copy_into(match.name, into)
     for device, from_file in readings.items():
+        # By their places in the file: a disk and a compressed file are read forwards.
         from_file.sort(key=lambda it: it[0].entry.start)
         if device.type == "cpu":
             read_all(from_file)
@@ -205,12 +208,14 @@ def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
     run_steps(steps, partial(_read, inference), _PIECE_BYTES, workers)
     for _, into in readings:
         if not into.is_inference():
+            # Written from native code or through an address, of which autograd knows nothing.
             torch.autograd.graph.increment_version(into)
 
 
 def _read(inference: bool, step: _Step, buffer: Tensor) -> None:
     values, into, start, stop = step
     size = values.stored.itemsize
+    # The bytes are the values: they go where they belong without a buffer. Bools may be any byte in a hostile file.
     if values.stored == values.dtype == into.dtype != torch.bool and into.is_contiguous():
         values.entry.read_into(start * size, bytes_at(into.data_ptr() + start * size, (stop - start) * size))
         return

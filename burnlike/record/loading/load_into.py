@@ -31,6 +31,7 @@ from ..state_dict.module_state import (
     below,
     decode_tree,
     encode_tree,
+    entries_of,
     in_parts,
     overrides,
     parts_with_records,
@@ -49,7 +50,7 @@ from .matching import (
     mismatches,
     untied,
 )
-from .module_code import GivenState, has_own_code, run_own_code
+from .module_code import GivenState, parts_to_run, run_own_code
 
 RESET = "reset_non_persistent_buffers"  # the method of a module that computes its tensors which are in no record
 Places = dict[int, tuple[nn.Module, str, str, Tensor]]
@@ -131,6 +132,7 @@ def compute_unsaved(module: nn.Module, places: Places, device: torch.device) -> 
     replace_tensors(module, now)  # plain attributes that refer to a parameter or buffer: it has been replaced
     for part in module.modules():
         reset = getattr(part, RESET, None)
+        # Of its own only: what lies in a part below is computed by that one.
         if reset is not None and any("." not in path for path in unset_tensors(part)):
             with torch.device(device):
                 reset(device)
@@ -207,8 +209,9 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
             params = [pair for pair in params if not pair.path.startswith(prefixes)]
         tensors, params = record.tensors, in_parts(params)
         matching, entries = match(params, record, module, options), list[str]()
-        if has_own_code(module, record, matching):
-            matching, entries = run_own_code(module, GivenState(params, record, matching, device, undo))
+        own_parts = parts_to_run(module, matching)
+        if own_parts or next(entries_of(record.values), None) is not None:
+            matching, entries = run_own_code(own_parts, GivenState(params, record, matching, device, undo))
             matching.missing[:] = [name for name in matching.missing if not name.startswith(prefixes)]
         matches = matching.matches
         wrong = [*mismatches(matches, tensors, record.values, undo)]
@@ -247,6 +250,7 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
                 report = replace(report, applied=applied, mismatched=[*report.mismatched, *unfit_forms.values()])
                 refuse(report, record, module, options)
         check_targets(matches, tensors, device, as_saved)
+        # Wider tensors are read once more for this: a value that does not fit must show before anything changes.
         if not as_saved:
             check_values(matches, tensors)
         heirs = _heirs(matches)
@@ -303,11 +307,8 @@ def _types(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], as_sav
     """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
     types = []
     for pair in matches:
-        dtype, present = (
-            pair.dtype(tensors) if as_saved or pair.own else dtype_in(tensors, pair.name),
-            pair.param.tensor.dtype,
-        )
-        if dtype != present:
+        dtype = pair.dtype(tensors) if as_saved or pair.own else dtype_in(tensors, pair.name)
+        if dtype != (present := pair.param.tensor.dtype):
             types.append((pair.param.path, plain(dtype), plain(present)))
     return types
 
@@ -347,6 +348,7 @@ def _new_ids(
 def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:
     """Let `target` load a record by its own method, or keep its state if that raises; gives what restores the state."""
     before = Record.of(target)
+    # Copies: the record of the target refers to the tensors that are about to be overwritten.
     tensors = {name: before.tensors[name].detach().clone() for name in before.tensors}
     before = replace(before, tensors=tensors, values=copy.deepcopy(dict(before.values)))
     try:

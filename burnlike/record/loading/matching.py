@@ -87,7 +87,9 @@ def match(params: Sequence[Param], record: Record, module: nn.Module, options: L
     if pinned:
         taken = {*pinned.values()}
         names = {key: name for key, name in names.items() if name not in taken}
-    wanted, name_is_wanted = (None, _any) if options.filter is None else _filter(record, module, options.filter)
+    wanted, name_is_wanted = None, lambda name, new_name: True
+    if options.filter is not None:
+        wanted, name_is_wanted = _filter(record, module, options.filter)
     matching = Matching(ids=ids, names=names, rename=rename, wants=name_is_wanted)
     used: set[str] = set()
     for param in params:
@@ -116,10 +118,6 @@ def match(params: Sequence[Param], record: Record, module: nn.Module, options: L
     matching.unexpected.extend(matching.unmatched.values())
     matching.skipped[:] = dict.fromkeys(matching.skipped)  # by ids, a path and a name of the record may be the same
     return matching
-
-
-def _any(name: str, new_name: str) -> bool:
-    return True
 
 
 def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:

@@ -190,19 +190,12 @@ class GivenState:
         return not any(it.startswith(join(path, "")) for it in (*self.matching.missing, *self._alone))
 
 
-def has_own_code(module: nn.Module, record: Record, matching: Matching) -> bool:
-    """True if `run_own_code` has something to do: the record has entries, or code is to read what it has."""
-    has_entries = bool(record.values) and next(module_state.entries_of(record.values), None) is not None
-    return has_entries or bool(_parts_to_run(module, matching))
-
-
-def run_own_code(module: nn.Module, given_state: GivenState) -> tuple[Matching, list[str]]:
+def run_own_code(parts: Sequence[tuple[str, nn.Module]], given_state: GivenState) -> tuple[Matching, list[str]]:
     """Let the parts of a module that have code of their own read what a record has for them.
 
     Returns what is to be loaded then, and the names of the entries that the module took.
     """
     params, matching = given_state.found, given_state.matching
-    parts = _parts_to_run(module, matching)
     if not parts and not given_state.entries:
         return matching, []
     loaded: dict[str, TensorMatch | None] = {}
@@ -234,7 +227,7 @@ def run_own_code(module: nn.Module, given_state: GivenState) -> tuple[Matching, 
     return result, [name for name in taken if name not in unexpected]
 
 
-def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.Module]]:
+def parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.Module]]:
     """The parts whose own code is to run, with their paths; none is in another."""
     root = unwrap(module)
     if _overrides_loading(root):

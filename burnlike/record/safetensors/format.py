@@ -384,6 +384,7 @@ def read_parts(path: str, top_level_key: str | None = None) -> tuple[Source, Out
     outline = decode(texts, entries, path, budget)
     budget.end()
     first = FileSource(os.path.join(path, DETAILS)) if texts else sources[0]
+    # Messages are to name the directory, which the user gave.
     first.path = path
     return first, outline
 

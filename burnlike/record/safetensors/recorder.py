@@ -7,12 +7,11 @@ or the removal of the single file once the index is in place. Only then are the 
 left is removed by the next one.
 """
 
-import contextlib
 import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from torch import Tensor
@@ -61,7 +60,7 @@ def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
         raise write_error(single, total, error) from error
     finally:
         if is_new:
-            with contextlib.suppress(OSError):  # unless there is something in it, as after a save that succeeded
+            with suppress(OSError):  # unless there is something in it, as after a save that succeeded
                 os.rmdir(directory.path)
 
 
@@ -130,7 +129,7 @@ class _Directory:
 
     def _give_up(self, names: Sequence[str]) -> None:
         """Remove files that were written, unless they count by now: an error of a later step came too late then."""
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             if set(names) <= (self._listed() or set()):
                 if not os.path.lexists(self.single):
                     return
@@ -143,7 +142,7 @@ class _Directory:
         """Remove the shards that are there, and `also`, but not `keep` and the single file, nor those of another set:
         one called `model-100` has names that could be of `model`.
         """
-        with contextlib.suppress(OSError):  # what stays is removed by the next save
+        with suppress(OSError):  # what stays is removed by the next save
             names = os.listdir(self.path)
             stale = {name for name in names if self._pattern.fullmatch(name)} | (also or set())
             stale -= {*keep, os.path.basename(self.single)}
@@ -180,7 +179,7 @@ def _locked(directory: str) -> Iterator[None]:
             # some network file systems have no locks
         yield
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child process that was forked meanwhile has the lock, too
         os.close(descriptor)
 

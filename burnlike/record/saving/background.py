@@ -82,6 +82,7 @@ def images(
     """
     count = max(stop - start for start, stop in ranges)
     with stream.queue():
+        # Within the queue: else torch might give this memory, once freed, to others while the queue still uses it.
         on_device = [torch.empty(count, dtype=torch.uint8, device=device) for _ in ranges[:2]]
     hosts = hosts or [stream.buffer(-(-count // _PAGE_BYTES) * _PAGE_BYTES) for _ in on_device]
     queued: deque[_Copy] = deque()
@@ -240,13 +241,16 @@ class SaveThread(threading.Thread):
     """
 
     def __init__(self, write: Callable[[], str], path: str, owner: object, niceness: int = 0) -> None:
+        # Said, as a thread takes it over from the one that makes it: the interpreter does not wait for daemons.
         super().__init__(name=f"saving {path}", daemon=False)
         self.path = os.path.realpath(path)
         self.owner = owner
         self.error: BaseException | None = None
         self._niceness = niceness
         self._write: Callable[[], str] | None = write
-        self._state = threading.Lock()
+        # `leave` may run in a garbage collection while the thread ends, or of the thread itself: the error is to be told
+        # once, and not lost.
+        self._state = threading.RLock()
         self._written: str | None = None
         self._is_left = self._is_known = False
         self._ended = threading.Event()

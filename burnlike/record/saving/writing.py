@@ -7,7 +7,6 @@ anyway, and so costs neither a copy nor gigabytes of page cache, which a trainin
 Bytes whose lengths depend on the values (text, gzip), and those in memory, are written from front to back.
 """
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -15,7 +14,7 @@ import shutil
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -107,6 +106,7 @@ def write_file(
     try:
         with AtomicFile(path, like) as file:
             if positioned:
+                # A full disk shows before any value is converted.
                 file.reserve(file_bytes)
                 write_pieces(file.descriptor, content, allow_overflow)
             else:
@@ -171,6 +171,7 @@ def write_pieces(
             writer.write_from_device(device, stream)
     if writer.slot_start is not None:
         text = writer.checksums()
+        # After `_direct`: a few bytes at any offset can't be written past the page cache.
         _write_all(descriptor, memoryview(text), len(text), writer.slot_start)
 
 
@@ -222,6 +223,7 @@ class _Writer:
             if isinstance(piece, WrittenTensor)
             and isinstance(piece.values, Tensor)
             and piece.values.device == device
+            # A view of the bytes as elements needs their alignment; other parts are converted by the threads.
             and start % piece.dtype.itemsize == 0
         }
         ranges = [(at, min(at + RANGE_BYTES, self.file_bytes)) for at in range(0, self.file_bytes, RANGE_BYTES)]
@@ -251,6 +253,8 @@ class _Writer:
                 if place not in self.copied:
                     self._fill_values(piece, first, into)
                 if self.slot_start is not None:
+                    # Here, while the block is in the processor's cache; reading it for this again would cost a pass
+                    # over memory.
                     self.sums[index].append((first, count, crc32(bytes_at(into.data_ptr(), count))))
             at += count
         _write_all(self.descriptor, bytes_at(buffer.data_ptr(), buffer.numel()), stop - start, start)
@@ -280,12 +284,13 @@ def _direct(descriptor: int, file_bytes: int) -> Iterator[None]:
         yield
         return
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
     try:
         yield
     finally:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+    # The last block was written as whole pages.
     os.ftruncate(descriptor, file_bytes)
 
 
@@ -395,6 +400,7 @@ def write_error(path: str, file_bytes: int | None, error: OSError) -> RecordIOEr
         case _:
             reason = f"writing {size} failed: {what}"
     wrapped = RecordIOError(f"{path}: not saved, {reason}; a file that was there is as it was")
+    # By which programs tell a full disk from other reasons.
     wrapped.errno = error.errno
     return wrapped
 

@@ -334,7 +334,7 @@ class OwnState:
 
 
 def own_state(root: nn.Module, params: Sequence[Param]) -> OwnState:
-    """The content of the state dict of a module, which is no wrapper, beside the tensors of `found`."""
+    """The content of the state dict of a module, which is no wrapper, beside the tensors of `params`."""
     if OwnCode.ALWAYS not in map(itemgetter(1), own_code((root, *walk_of(root).modules))):
         return OwnState()
     state_dict = state_dict_of(root)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ...errors import RecordError, RecordFormatError
 from ..bytes.budget import TensorCost
 from ..bytes.source import CheckedSource, Cursor, Source
+from ..files.chunks import elements_in
 from ..formats import DTYPE_BITS, Format, Outline, Segment, StoredTensor
 from ..metadata import PICKLED, VERSIONS
 from .torch_pickle import Opaque, PickledTensor, flatten, load_pickle
@@ -308,16 +309,12 @@ class StridedSource(Source):
                 self._ordered = None
 
     def _in_order(self) -> memoryview:
-        import torch
-
         reach = 1 + sum((length - 1) * stride for length, stride in zip(self._shape, self._strides, strict=True))
         data = bytearray(reach * self._size)
         self._source.read_into(self._start, memoryview(data))
         ordered = bytearray(self.stored_bytes)
-        # As unsigned integers, which torch copies bit for bit.
-        dtype = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)[self._size.bit_length() - 1]
-        into = torch.frombuffer(ordered, dtype=dtype).view(self._shape)
-        into.copy_(torch.frombuffer(data, dtype=dtype).as_strided(self._shape, self._strides))
+        into = elements_in(ordered, self._size).view(self._shape)
+        into.copy_(elements_in(data, self._size).as_strided(self._shape, self._strides))
         return memoryview(ordered)
 
 

@@ -239,6 +239,7 @@ class _Reader(_Unpickler):
         try:
             while True:
                 memory = 0
+                # Not asked at each, as many an instruction does less than the asking.
                 for _ in range(_INSTRUCTIONS_AT_ONCE):
                     code = read(1)
                     if not code:
@@ -311,6 +312,7 @@ class _Reader(_Unpickler):
     # Python's own let lone surrogates pass, which no other format takes.
     dispatch[pickle.BINUNICODE[0]] = _text
     dispatch[pickle.SHORT_BINUNICODE[0]] = _short_text
+    # Sets as lists: a set would hash what is in it.
     dispatch[pickle.EMPTY_SET[0]] = _Unpickler.load_empty_list
     dispatch[pickle.ADDITEMS[0]] = _Unpickler.load_appends
     dispatch[pickle.FROZENSET[0]] = _list
