@@ -18,6 +18,7 @@ import torch
 import burnlike as bl
 from burnlike.errors import ArgumentError, PrecisionError, RecordError, RecordIOError, SavePendingError
 from burnlike.record import BFloat16Precision, HalfPrecision, Record, SafetensorsRecorder, recorder_for
+from burnlike.record.saving.background import SaveThread
 
 from ..processes import HANGS_S
 
@@ -197,6 +198,21 @@ def test_errors_of_the_writing_are_raised_by_the_handle(tmp_path: Path, monkeypa
     del handle
     gc.collect()
     assert found == []
+
+
+def test_handle_may_go_while_the_thread_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing() -> str:
+        raise OSError(5, "I/O error")
+
+    found: list[Any] = []
+    thread = SaveThread(failing, "x", None)
+    thread.daemon = True
+    # As a garbage collection does it that runs in this thread.
+    monkeypatch.setattr(threading, "excepthook", lambda hook: (thread.leave(), found.append(hook.exc_value)))
+    thread.leave()
+    thread.start()
+    assert thread.has_ended(20)
+    assert [type(error) for error in found] == [OSError]
 
 
 @pytest.mark.parametrize("when", ["before the end", "after the end"])

@@ -248,8 +248,7 @@ class SaveThread(threading.Thread):
         self.error: BaseException | None = None
         self._niceness = niceness
         self._write: Callable[[], str] | None = write
-        # `leave` may run in a garbage collection while the thread ends, or of the thread itself: the error is to be told
-        # once, and not lost.
+        # `leave` may run in a garbage collection while the thread ends, also in it: the error is to be told once.
         self._state = threading.RLock()
         self._written: str | None = None
         self._is_left = self._is_known = False
