@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
+from .._torch_compat.dispatch import assume_constant
 from ..errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -142,13 +143,18 @@ RULES: Mapping[str, Parts] = {
 
 def are_divided(*arguments: Any) -> bool:
     """True if there is a DTensor among the arguments."""
-    # None where there can be none yet, as its import is slow.
-    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    kind = _divided_type()
     if kind is not None:
         for argument_type in {*map(type, arguments)}:
             if issubclass(argument_type, kind):
                 return True
     return False
+
+
+@assume_constant  # the compiler would walk all of sys.modules, and fails where a thread imports meanwhile
+def _divided_type() -> type[Tensor] | None:
+    """The type of a DTensor; None where there can be none yet, as its import is slow."""
+    return getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
 
 
 def all_divided(*arguments: Any) -> tuple[Any, ...]:

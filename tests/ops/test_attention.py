@@ -1,3 +1,5 @@
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -316,6 +318,33 @@ def test_compiles_as_one_graph(dynamic: bool) -> None:
         expected = attention(*inputs, mask)
         torch.testing.assert_close(output, expected, rtol=0, atol=0)
         torch.testing.assert_close(actual, torch.autograd.grad(expected.sum(), inputs), rtol=0, atol=0)
+
+
+def test_compiles_while_a_thread_imports() -> None:
+    # As the thread that writes a checkpoint does while the validation after it is compiled.
+    compiled = threading.Event()
+    names = [f"imported_{number}" for number in range(100_000)]
+
+    def imports() -> None:
+        for name in names:
+            if compiled.wait(1e-5):
+                return
+            sys.modules[name] = sys
+
+    interval, importer = sys.getswitchinterval(), threading.Thread(target=imports)
+    sys.setswitchinterval(1e-6)
+    importer.start()
+    try:
+        torch.compiler.reset()
+        inputs = [heads(torch.float32, 1, 3, 2, 4) for _ in range(3)]
+        output = torch.compile(attention, fullgraph=True, backend="eager")(*inputs)
+    finally:
+        compiled.set()
+        importer.join()
+        sys.setswitchinterval(interval)
+        for name in names:
+            sys.modules.pop(name, None)
+    torch.testing.assert_close(output, F.scaled_dot_product_attention(*inputs))
 
 
 def test_an_exported_program_has_the_attention_of_torch() -> None:

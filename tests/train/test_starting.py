@@ -121,6 +121,7 @@ def test_check_knows_a_record_that_does_not_fit(old: Path, tmp_path: Path, capsy
         (["freeze=['^backbone']"], ["head.weight", "head.bias"]),
         (["trainable=['^head']"], ["head.weight", "head.bias"]),
         (["trainable=[bias]"], ["backbone.bias", "head.bias"]),
+        (["optimizer={type: Muon}", "trainable=[weight]"], ["backbone.weight", "head.weight"]),
         (["freeze=[backbone]", "trainable=['backbone.bias']"], ["backbone.bias", "head.weight", "head.bias"]),
         (
             [
@@ -144,6 +145,7 @@ def test_what_is_trained(options: list[str], trained: list[str] | int) -> None:
         ("freeze=['.']", "freeze: leaves no parameter to train"),
         ("freeze=['(']", r"freeze\.0: expected a regular expression"),
         ("freeze=['(([a-z._])+)+!']", r"freeze\.0: matches no parameter"),
+        ("optimizer={type: Muon}", "optimizer: Muon can't update 'backbone.bias'"),
         ("init_from={path: x, rename: {a: '\\1'}}", r"init_from\.rename\.a: .*can't stand for a match of 'a'"),
         ("init_from={path: x, skip: ['[']}", r"init_from\.skip\.0: expected a regular expression"),
     ],

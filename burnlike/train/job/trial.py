@@ -28,7 +28,7 @@ from ..parallel.configs import SCHEDULES, DistributedConfig, is_understood
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta
-from .starting import JobData, model_config, record_problems, untrained_problems
+from .starting import JobData, choose_trained, model_config, record_problems, untrained_problems
 
 if TYPE_CHECKING:
     from ...models.views.shapes import Trace
@@ -72,7 +72,11 @@ def batch_problems(config: TrainConfig, read: JobData, module: nn.Module) -> Ite
     except WRONG as error:
         yield from _problem_of(error, "task")
         return
-    yield from untrained_problems(model, config)
+    untrained = [*untrained_problems(model, config)]
+    yield from untrained
+    if not untrained:
+        choose_trained(model, config)
+        yield from _refusals("optimizer", lambda: _update(config.optimizer, model))
     batch = first_batch(config, data, config.training.batch_size)
     if problem := token_problem(module, batch, data):
         yield "model", problem
@@ -257,7 +261,8 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
             *_model_problems(config, None, lambda module: record_problems(config, module)),
             ("data", str(error) if isinstance(error, TableError) else error_text(error)),
         ]
-    return [*_model_problems(config, read, lambda module: _data_problems(config, read, batches, module))]
+    problems = _model_problems(config, read, lambda module: _data_problems(config, read, batches, module))
+    return [*dict.fromkeys(problems)]  # whole parameters may be refused as divided ones are
 
 
 def _model_problems(
@@ -308,10 +313,13 @@ def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:
     for part in ("optimizer", "lr_scheduler"):
         groups: Sequence[Any] = getattr(getattr(config, part), "groups", ())
         for place, group in enumerate(groups):
-            has_ids = any(isinstance(rule, MatchIds) for rule in (*group.params.match, *group.params.excludes))
-            if not (has_ids or any(group.params.matches(param) for param in weights)):
+            if not (_is_by_ids(group) or any(group.params.matches(param) for param in weights)):
                 names = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
                 yield f"{part}.groups.{place}.params", f"matches no parameter of the model ({names}): {group.params}"
+
+
+def _is_by_ids(group: Any) -> bool:
+    return any(isinstance(rule, MatchIds) for rule in (*group.params.match, *group.params.excludes))
 
 
 def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple["Trace", list[Problem]]:
@@ -446,10 +454,11 @@ def _shard(optimizer: Any, module: nn.Module) -> None:
 
 
 def _update(optimizer: Any, module: nn.Module) -> None:
-    """Ask the optimizer of a config about parameters that are divided."""
-    if isinstance(updater := optimizer.init(), OptimizerAdaptor):
+    """Ask the optimizer of a config about the parameters, whole or divided, but not by ids, which are drawn later."""
+    updater = optimizer.init()
+    if isinstance(updater, OptimizerAdaptor) and not any(_is_by_ids(it) for it in getattr(optimizer, "groups", ())):
         try:
-            updater.check(module)
+            updater.rules.check(module, is_whole=False)  # groups that match nothing are told by themselves
         except ConfigError as error:
             raise ConfigError(f"optimizer: {error}") from error
 

@@ -12,7 +12,7 @@ from ... import optim
 from ..._torch_compat import foreach
 from ...errors import ConfigError, RecordMismatchError
 from ...interop.adapters.layers import has_adapters
-from ...interop.torch_module_optimizer import TorchModuleOptimizer
+from ...interop.torch_module_optimizer import TorchLbfgs, TorchModuleOptimizer
 from ...module import params
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...optim.core.sharded import OtherStages, local
@@ -84,9 +84,10 @@ class Update:
         other_stages: OtherStages | None = None,
     ) -> None:
         """Check that the parts fit one another, by ConfigErrors; `other_stages` if the model is some of its stages."""
-        if isinstance(optimizer, optim.Lbfgs):
+        if isinstance(optimizer, optim.Lbfgs | TorchLbfgs | torch.optim.LBFGS):
             raise ConfigError(
-                "optimizer: Lbfgs asks for the loss several times in a step; step it by a loop of your own"
+                f"optimizer: {type(optimizer).__name__} asks for the loss several times in a step; step it by a loop of"
+                " your own"
             )
         if isinstance(schedule, int | float):
             schedule = optim.ConstantLrConfig(lr=float(schedule)).init()

@@ -387,6 +387,10 @@ def test_what_it_can_not_be_is_said() -> None:
         Learner(model, Sign(), loss=loss)
     with pytest.raises(ConfigError, match="Lbfgs asks for the loss several times"):
         Learner(model, LbfgsConfig().init(), 0.1, loss=loss)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="LBFGS asks for the loss several times"):
+        Learner(model, torch.optim.LBFGS(model.parameters()), loss=loss)
+    with pytest.raises(ConfigError, match="TorchLbfgs asks for the loss several times"):
+        Learner(model, bl.interop.TorchOptimizer(model, LbfgsConfig(), 0.1), loss=loss)
 
 
 def test_its_state_has_no_form_of_torchs() -> None:
