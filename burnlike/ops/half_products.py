@@ -125,6 +125,14 @@ def convolution(
     return _half_convolution(x, weight, bias, *options, list(output_padding or [0] * dims), groups)
 
 
+def is_unsafe(kernel: Sequence[int], stride: Sequence[int]) -> bool:
+    """True for a convolution of which oneDNN may write beyond a gradient.
+
+    In channels_last it does so for a kernel of 1 with larger strides and some counts of channels (torch 2.13).
+    """
+    return {*kernel} == {1} != {*stride}
+
+
 def recurrent(
     kernel: Callable[..., tuple[Tensor, ...]], x: Tensor, *arguments: Any, keeps_state_dtype: bool = False
 ) -> tuple[Tensor, ...]:
@@ -257,7 +265,7 @@ def _compute_gradients(grad: Tensor, x: Tensor, weight: Tensor, *options: Any) -
     with torch.autocast("cpu", enabled=False):
         for some in _images(x, math.prod(x.shape[1:])):
             wide = (grad[some].float(), x[some].float(), wide_weight)
-            if set(weight.shape[2:]) == {1} != set(how[0]):  # oneDNN's in channels_last overrun memory (torch 2.13)
+            if is_unsafe(weight.shape[2:], how[0]):
                 wide = tuple(it.contiguous() for it in wide)
             of_x, of_weight, of_bias = torch.ops.aten.convolution_backward(*wide, [channels], *how, needed)
             if x_needed:

@@ -169,15 +169,12 @@ class ChatData(Splits):
         try:
             conversation = self._reader.with_images(self.format.read(row), row, source)
             expect_texts(conversation)
-            self._count_left_out(conversation)
+            for kind in self.template.left_out(conversation):
+                self.counts[f"with {kind}, which the template leaves out"] += 1
             return conversation
         except WrongRow as error:
             self._note(f"{place}: {error}")
             return None
-
-    def _count_left_out(self, conversation: Conversation) -> None:
-        for kind in self.template.left_out(conversation):
-            self.counts[f"with {kind}, which the template leaves out"] += 1
 
     def _note(self, text: str) -> None:
         self.counts["unreadable"] += 1

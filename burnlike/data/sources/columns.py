@@ -221,13 +221,6 @@ class Column:
             pieces.append(f"standardized by mean {mean}, deviation {std}")
         return "; ".join(pieces)
 
-    def _missing(self, file: RowFile, line: int, raw: Any, wanted: str) -> DataError:
-        kinds = "mean, median, flag or drop" if self.rule.kind == "number" else "mode, flag or drop"
-        return DataError(
-            f"{file.place(line, self.name)}: '{self.name}': expected {wanted}, got {shown(raw)}; for missing values say"
-            f" data.columns.{self.name}.missing: {kinds}, or a value by `fill`"
-        )
-
     def _raw(self, file: RowFile, line: int, row: Row, wanted: str) -> Any:
         """The cell; None where it is missing and may be."""
         raw = cell(file, line, row, self.name)
@@ -235,8 +228,13 @@ class Column:
             return raw
         if self._may_miss:
             return None
-        is_nan = isinstance(raw, float) and self.rule.kind == "number"
-        raise self._missing(file, line, raw, "a finite number" if is_nan else wanted)
+        is_number = self.rule.kind == "number"
+        wanted = "a finite number" if is_number and isinstance(raw, float) else wanted
+        remedy = "mean, median, flag or drop" if is_number else "mode, flag or drop"
+        raise DataError(
+            f"{file.place(line, self.name)}: '{self.name}': expected {wanted}, got {shown(raw)}; for missing values say"
+            f" data.columns.{self.name}.missing: {remedy}, or a value by `fill`"
+        )
 
     def _number(self, file: RowFile, line: int, row: Row) -> float:
         raw = self._raw(file, line, row, "a number")

@@ -310,6 +310,11 @@ class ParquetFile:
         return f"{self.path}: row {line}"
 
 
+def class_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """The names of the classes of each column of `datasets` that is a ClassLabel."""
+    return {name: it.names for name, it in features.items() if type(it).__name__ == "ClassLabel"}
+
+
 class HuggingFaceRows:
     """The rows of a part of what `save_to_disk` of `datasets` has written; `line` counts them from 1."""
 
@@ -318,7 +323,7 @@ class HuggingFaceRows:
         self._dataset = dataset
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        names = {name: it.names for name, it in self._dataset.features.items() if type(it).__name__ == "ClassLabel"}
+        names = class_names(self._dataset.features)
         with_keys = [name for name in columns_with_keys(self._dataset.data.schema) if name in self._dataset.features]
         for number, row in enumerate(self._dataset.with_format(None), 1):
             # A number of a class has its name here, as -1 stands for none.
