@@ -136,6 +136,7 @@ class Gradients(GradientMap):
         """Empty the `.grad` of the leaves that a pass is about to reach, and note what was there."""
         with _LOCK:
             entries = [LeafGradient(leaf, None, leaf.grad) for leaf in leaves]
+            # torch adds to what is there, in place: where nothing is, it leaves the gradient of this pass alone.
             for leaf in leaves:
                 leaf.grad = None
             self._by_leaf = {id(entry.leaf): entry for entry in entries}

@@ -169,12 +169,15 @@ class ChatData(Splits):
         try:
             conversation = self._reader.with_images(self.format.read(row), row, source)
             expect_texts(conversation)
-            for kind in self.template.left_out(conversation):
-                self.counts[f"with {kind}, which the template leaves out"] += 1
+            self._count_left_out(conversation)
             return conversation
         except WrongRow as error:
             self._note(f"{place}: {error}")
             return None
+
+    def _count_left_out(self, conversation: Conversation) -> None:
+        for kind in self.template.left_out(conversation):
+            self.counts[f"with {kind}, which the template leaves out"] += 1
 
     def _note(self, text: str) -> None:
         self.counts["unreadable"] += 1
@@ -197,6 +200,7 @@ class ChatData(Splits):
                 return None
             self.counts["truncated"] += 1
             row = row._replace(tokens=row.tokens[:most], counts=row.counts[:most])
+        # The first token has nothing before it to be predicted from.
         if not any(row.counts[1:]):
             self.counts["without an answer"] += 1
             return None

@@ -49,6 +49,7 @@ def dialect_of(content: bytes, expected: Dialect = CSV) -> Dialect:
     The encoding is the first in which all bytes are text. The delimiter is that by which the first lines have the most
     columns, all of them as many.
     """
+    # latin-1, the last of them, reads any bytes.
     encoding = next(it for it in dict.fromkeys((expected.encoding, *_ENCODINGS)) if _is_text(content, it))
     text = content.decode(encoding).removeprefix("\ufeff")
     lines = "".join(text.splitlines(keepends=True)[:_SEEN_LINES])

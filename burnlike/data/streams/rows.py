@@ -47,6 +47,7 @@ def _json_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[
     try:
         with open_regular(shard.path) as file:
             opened: Any = gzip.GzipFile(fileobj=file) if shard.path.suffix == ".gz" else file
+            # Bounded: a binary file without an end of line would be read whole.
             while line := opened.readline(_LONGEST_LINE):
                 number += 1
                 if len(line) == _LONGEST_LINE:
@@ -95,6 +96,7 @@ def gathered(indices: Sequence[int], ends: Sequence[int], read: Callable[[int, l
     """
     wanted: dict[int, list[int]] = {}
     for place, index in enumerate(indices):
+        # By piece: a row group of Parquet is decoded as a whole, whatever is taken of it.
         wanted.setdefault(bisect_right(ends, index), []).append(place)
     rows: list[Any] = [None] * len(indices)
     for number, places in wanted.items():

@@ -91,6 +91,7 @@ def _reads_known(function: types.FunctionType, module: nn.Module | None, seen: s
         return True
     seen.add(function)
     instructions = (it.opname for code in codes_of(function.__code__) for it in instructions_of(code))
+    # A tensor that is kept is seen by code outside of the part, which may ask for its strides.
     if hasattr(function, "__wrapped__") or any(it in ("STORE_ATTR", "STORE_GLOBAL") for it in instructions):
         return False
     if _depends_on_strides(function, module):

@@ -97,6 +97,7 @@ def match(name: str, spec: Spec, other: Any) -> tuple[Any, Spec]:
         other_spec, value = other.spec, other.inner
     elif isinstance(other, torch.Tensor):
         other_spec = find_spec(other, spec.family)
+        # On a backend that does not track, a parameter begins no graph.
         value = other if spec.tracks or not other.requires_grad else spec.float.ops.detach(other)
     else:
         return scalar(name, spec, other), spec

@@ -30,6 +30,7 @@ _CODES: dict[torch.dtype, Any] = {
 _BFLOAT16_NAN = 0x7FC0
 _FLOAT16_LIMIT = 65520.0  # from here on, the nearest float16 is infinity
 
+# The casts below read the bytes of records, which are little-endian, as the machine lays them out.
 assert sys.byteorder == "little"
 
 
