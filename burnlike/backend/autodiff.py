@@ -133,6 +133,7 @@ def _left(entry: LeafGradient, in_group: bool) -> Tensor | None:
 
 def _is_dtensor(tensor: Tensor) -> bool:
     module = sys.modules.get("torch.distributed.tensor")
+    # Before something imports torch's module there is no such tensor.
     return module is not None and isinstance(tensor, module.DTensor)
 
 

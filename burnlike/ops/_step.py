@@ -249,6 +249,7 @@ class ReferenceValues:
 
     def scalar(self, value: float) -> float:
         """A number in the dtype that is computed in: infinite where it is too large for it, as in the kernels."""
+        # On the CPU whatever the default device is: on `meta` there would be no number.
         return torch.tensor(value, dtype=torch.float64, device="cpu").to(self.dtype).item()
 
     def write(self, p: Tensor, *states: Tensor) -> None:

@@ -329,8 +329,8 @@ class HuggingFaceRows:
         for number, row in enumerate(self._dataset.with_format(None), 1):
             # A number of a class has its name here, as -1 stands for none.
             named = {
-                name: class_names[row[name]]
-                for name, class_names in names.items()
+                name: of_column[row[name]]
+                for name, of_column in names.items()
                 if row[name] is not None and row[name] >= 0
             }
             yield number, without_added_nulls({**row, **dict.fromkeys(names), **named}, with_keys)

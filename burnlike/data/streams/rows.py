@@ -281,15 +281,15 @@ class _JsonRows:
             yield start, stop, (stop - start) * mean
 
     def read(self, indices: Sequence[int]) -> list[Any]:
-        return [self._row(index) for index in indices]
-
-    def _row(self, index: int) -> Any:
-        places = memoryview(self._open.read(self._index, index * 8, 16)).cast("q")
-        line = self._open.read(self._shard.path, places[0], places[1] - places[0], self._shard.status)
-        row = object_of(line, self._columns)
-        if problem := _problem(row, self._columns, self._types):
-            raise DataError(f"{self._shard.path}:{self._line(places[0])}: {problem}")
-        return {name: row[name] for name in self._columns}
+        rows = []
+        for index in indices:
+            places = memoryview(self._open.read(self._index, index * 8, 16)).cast("q")
+            line = self._open.read(self._shard.path, places[0], places[1] - places[0], self._shard.status)
+            row = object_of(line, self._columns)
+            if problem := _problem(row, self._columns, self._types):
+                raise DataError(f"{self._shard.path}:{self._line(places[0])}: {problem}")
+            rows.append({name: row[name] for name in self._columns})
+        return rows
 
     def _line(self, place: int) -> int:
         """The number of the line that begins at a place, counted from 1."""

@@ -66,10 +66,10 @@ class Encoder(Protocol):
 
     def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
         """The rows to write, of rows that came together."""
-        ...
+        return iter(rows)
 
 
-class TextEncoder:
+class TextEncoder(Encoder):
     """The tokens of a column of text, with a separator after each."""
 
     rows_at_once = 512
@@ -92,11 +92,8 @@ class TextEncoder:
             for row, text in zip(rows, texts, strict=True)
         ]
 
-    def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
-        return iter(rows)
 
-
-class ColumnEncoder:
+class ColumnEncoder(Encoder):
     """The tokens that a column has already, as lists of whole numbers."""
 
     rows_at_once = 512
@@ -116,11 +113,8 @@ class ColumnEncoder:
             for row in rows
         ]
 
-    def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
-        return iter(rows)
 
-
-class ChatEncoder:
+class ChatEncoder(Encoder):
     """Conversations, each in rows of `context_length` tokens of its own, or several packed into one."""
 
     rows_at_once = 4096

@@ -45,6 +45,7 @@ def scalar(name: str, spec: Spec, value: Any) -> Any:
     return number
 
 
+# Below, float() of an integer does not overflow: the usual number needs no `try`.
 _FLOAT_LIMIT = 2**1023
 _RANGES = {dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max) for dtype, kind in KINDS.items() if kind is Int}
 
