@@ -54,6 +54,7 @@ class Graph:
             self.leaves.append(root)
             return
         seen: set[Any] = {root.grad_fn}
+        # No recursion: graphs are deeper than Python's stack.
         pending: list[Any] = [root.grad_fn]
         while pending:
             node = pending.pop()
@@ -132,6 +133,7 @@ def _left(entry: LeafGradient, in_group: bool) -> Tensor | None:
 
 def _is_dtensor(tensor: Tensor) -> bool:
     module = sys.modules.get("torch.distributed.tensor")
+    # Before something imports torch's module there is no such tensor.
     return module is not None and isinstance(tensor, module.DTensor)
 
 
@@ -145,6 +147,7 @@ def _exclusive(leaves: Sequence[Tensor]) -> Iterator[None]:
     """Wait until no other pass uses the `.grad` of one of these leaves, then keep others away from them."""
     wanted = {id(leaf) for leaf in leaves}
     with _FREED:
+        # All or none: two passes that each had leaves of the other would wait for ever.
         while not _IN_USE.isdisjoint(wanted):
             _FREED.wait()
         _IN_USE.update(wanted)

@@ -125,6 +125,7 @@ class _Derived(Function):
         ctx.call = call
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*operands)
+        # Not kept: results that their own graph held would never be freed.
         results, call.results = tuple(call.results), []
         return results
 

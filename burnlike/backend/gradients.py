@@ -56,7 +56,12 @@ class GradientMap:
         return entry.grad
 
     def _entry(self, leaf: Tensor) -> LeafGradient | None:
-        return self._by_leaf.get(id(_leaf(leaf))) or self._by_leaf.get(id(sharded_form(leaf)))
+        if not isinstance(leaf, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            got = type(leaf).__name__
+            raise TensorTypeError(
+                "Grad", f"expected a torch tensor or a parameter, got {got}; a typed tensor has x.grad(gradients)"
+            )
+        return self._by_leaf.get(id(leaf)) or self._by_leaf.get(id(sharded_form(leaf)))
 
     def _pairs(self) -> list[tuple[Tensor, Tensor]]:
         return [(value.leaf, value.grad) for value in self._by_leaf.values() if value.grad is not None]
@@ -80,15 +85,6 @@ class GradientMap:
     def __repr__(self) -> str:
         shapes = ", ".join(str(list(grad.shape)) for _, grad in self._pairs())
         return f"{type(self).__name__}({len(self)} leaves: {shapes})"
-
-
-def _leaf(leaf: Any) -> Tensor:
-    if not isinstance(leaf, Tensor):
-        raise TensorTypeError(
-            "Grad",
-            f"expected a torch tensor or a parameter, got {type(leaf).__name__}; a typed tensor has x.grad(gradients)",
-        )
-    return leaf
 
 
 # Passes find by these what earlier ones left in `.grad`. The lock also guards the entries' `before` and `left`.
@@ -140,6 +136,7 @@ class Gradients(GradientMap):
         """Empty the `.grad` of the leaves that a pass is about to reach, and note what was there."""
         with _LOCK:
             entries = [LeafGradient(leaf, None, leaf.grad) for leaf in leaves]
+            # torch adds to what is there, in place: where nothing is, it leaves the gradient of this pass alone.
             for leaf in leaves:
                 leaf.grad = None
             self._by_leaf = {id(entry.leaf): entry for entry in entries}

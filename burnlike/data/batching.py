@@ -75,9 +75,11 @@ class BatchMaker:
 
     def __getitem__(self, request: Request) -> Made:
         """The batch on the CPU, as a worker makes it; the cause of an error travels as text."""
+        # On the CPU: a forked worker can't use CUDA, and the loader pins and copies.
         made_batch = self.make(request, _CPU)
         if made_batch.cause is None:
             return made_batch
+        # As text: many exceptions can't be pickled, and a traceback never.
         text = "".join(traceback.format_exception(made_batch.cause))
         return made_batch._replace(cause=RuntimeError(f"in a worker process:\n{text}"))
 
@@ -118,20 +120,16 @@ class BatchMaker:
         try:
             return Made(self.dataset.batch(indices, device))
         except Exception as error:
-            unread = {index: self._unread(index) for index in indices if self.on_bad_item == "skip"}
-            skipped = {index: reason for index, reason in unread.items() if reason}
+            skipped: dict[int, str] = {}
+            for index in indices if self.on_bad_item == "skip" else ():
+                try:
+                    self.dataset[index]
+                except Exception as item_error:
+                    skipped[index] = self._why(index, item_error)
             if not 0 < len(skipped) < len(indices):
                 return Made(None, tuple(skipped.items()), f"{_shown(indices)} of {self._name}: {_said(error)}", error)
         batch = self._of_dataset([index for index in indices if index not in skipped], device)
         return batch._replace(skipped=tuple(skipped.items()))
-
-    def _unread(self, index: int) -> str:
-        """Why an item can't be read; empty where it can."""
-        try:
-            self.dataset[index]
-        except Exception as error:
-            return self._why(index, error)
-        return ""
 
     def _why(self, index: int, error: Exception) -> str:
         return f"item {index} of {self._name}: {_said(error)}"
@@ -149,6 +147,7 @@ def seeded(seed: int, epoch: int, step: int) -> Iterator[None]:
     python, torchs = random.getstate(), torch.get_rng_state()
     numpy = cast(Any, sys.modules.get("numpy"))
     numpys: Any = None if numpy is None else numpy.random.get_state()
+    # The global generators, as functions of torchvision and of users draw from these.
     random.seed(number)
     torch.default_generator.manual_seed(number % 2**63)
     if numpy is not None:
@@ -186,6 +185,7 @@ def copied_ahead(batches: Iterable[Made], device: torch.device) -> Iterator[Made
     waiting: tuple[Made, Any] | None = None
     for made_batch in batches:
         with torch.cuda.stream(stream):
+            # On a stream of its own, while the step of the batch before computes.
             copied = made_batch._replace(batch=to_device(made_batch.batch, device)), stream.record_event()
         if waiting is not None:
             yield _ready(*waiting, device)
@@ -198,6 +198,7 @@ def _ready(batch: Made, copied: Any, device: torch.device) -> Made:
     """The batch, for the stream in use: it waits for the copy, and keeps the memory until it has used it."""
     stream: Any = torch.cuda.current_stream(device)
     stream.wait_event(copied)
+    # Else the allocator would give the memory to the next copy while the step still reads it.
     tree_map(lambda it: it.record_stream(stream) if isinstance(it, Tensor) else None, batch.batch)
     return batch
 

@@ -180,8 +180,10 @@ def _remembered(files: list[Path]) -> str:
     cache = cache_dir() / "fingerprints.json"
     key = hashlib.sha256(repr(before).encode()).hexdigest()
     digests = _read_cache(cache)
+    # The key has sizes and times: what was hashed of a file that changed since is not found.
     if key not in digests:
         digests[key] = _hash_of(files)
+        # A file that changes twice within a tick of its file system has the same time.
         if is_settled(files, before):
             with contextlib.suppress(OSError):  # a cache that can't be written costs time only
                 cache.parent.mkdir(parents=True, exist_ok=True)
@@ -220,6 +222,7 @@ def _digest(file: Path) -> bytes:
         with open_regular(file) as opened:
             return hashlib.file_digest(opened, "sha256").digest()  # pyright: ignore[reportArgumentType] - typeshed's
     except OSError:
+        # A training says by itself which file can't be read, with its place.
         return hashlib.sha256(b"unreadable").digest()
 
 

@@ -311,6 +311,7 @@ class DataLoader(Generic[Item, Batch]):
     def indices(self, epoch: int, step: int) -> list[int]:
         """Indices of the items of one batch, of this rank."""
         joined = self._joined_indices(epoch, step)
+        # Parts of the batch of all ranks: with another number of processes the batches stay the same.
         first, last = (len(joined) * rank // self.world_size for rank in (self.rank, self.rank + 1))
         return joined[first:last]
 
@@ -328,6 +329,7 @@ class DataLoader(Generic[Item, Batch]):
 
     def request(self, epoch: int, step: int) -> Request:
         """The indices and seed of a batch; a rank that has no items of it gets one of another rank."""
+        # A rank without a batch would leave the others waiting in the next exchange.
         indices = self.indices(epoch, step)
         return Request(epoch, step, indices or self._joined_indices(epoch, step)[:1])
 
@@ -385,6 +387,7 @@ class DataLoader(Generic[Item, Batch]):
                 raise DataError(
                     f"the saved loader position is one of other batches: {name} was {before.get(name)}, is {value} now"
                 )
+        # Counted in batches, of which a step may have another number now.
         epoch, (position, rest) = int(state["epoch"]), divmod(int(state["position"]) * own_times, times)
         if rest or epoch < 0 or not 0 <= position < len(self):
             raise DataError(f"the saved loader position does not exist: batch {state['position']} of epoch {epoch}")

@@ -2,8 +2,9 @@
 
 import hashlib
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -194,7 +195,7 @@ def _read_all(path: str, pattern: str, field: str) -> dict[str, bytes]:
 
 def _check_fits(files: list[Path], what: str) -> None:
     """Refuse more text than there is memory for, before any of it is read."""
-    text_bytes = sum(map(_size, files))
+    text_bytes = sum(_of_file(file, regular_size) for file in files)
     available = available_memory()
     if text_bytes * _COPIES > available:
         raise DataError(
@@ -203,22 +204,16 @@ def _check_fits(files: list[Path], what: str) -> None:
         )
 
 
-def _size(file: Path) -> int:
+def _of_file(file: Path, function: Callable[[Path], Any]) -> Any:
     try:
-        return regular_size(file)
+        return function(file)
     except OSError as error:
-        raise _unreadable(file, error) from error
-
-
-def _unreadable(file: Path, error: OSError) -> DataError:
-    return DataError(f"{file} can't be read: {error.strerror}; check its permissions or choose another")
+        remedy = "check its permissions or choose another"
+        raise DataError(f"{file} can't be read: {error.strerror}; {remedy}") from error
 
 
 def _read(file: Path) -> bytes:
-    try:
-        text = read_regular(file)
-    except OSError as error:
-        raise _unreadable(file, error) from error
+    text = _of_file(file, read_regular)
     remedy = "choose text files only (data.pattern, such as '**/*.txt') or convert it to UTF-8"
     if (position := text.find(0)) >= 0:
         raise DataError(f"{file}: expected text, got a zero byte at offset {position}; {remedy}")

@@ -7,7 +7,6 @@ native library has torch's stable ABI.
 """
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,17 +82,15 @@ def kernel_mapping(path: str | Path) -> dict[str, dict[str, Any]]:
     }
 
 
-# One dict for the process: layers of one class and settings are proved once.
-@cache
-def _proofs() -> dict[Any, Any]:
-    return {}
+_PROVEN: dict[Any, Any] = {}
+"""One for the process: layers of one class and settings are proved once."""
 
 
 def call(module: nn.Module, *arguments: Any) -> Any:
     """The forward of a layer with native ops, if that is proved to be its class's own, else its own."""
     forward = vars(module).get(_FORWARD)
     if forward is None:
-        forward = fuse_layer(module, _proofs())[0] or False
+        forward = fuse_layer(module, _PROVEN)[0] or False
         module.__dict__[_FORWARD] = forward
     run: Any = forward.function if forward else stock_forward(type(module))[1]
     return run(module, *arguments)

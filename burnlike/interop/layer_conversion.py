@@ -102,6 +102,7 @@ class FromTorch:
             registration.expect(layer)
         plain = copy.copy(layer)
         if _is_inplace(layer, pair):
+            # Configs have no such option; the class of INPLACE, below, is what writes.
             plain.__dict__["inplace"] = False
         twin = pair.config(plain).init("meta")
         if _is_inplace(layer, pair):
@@ -134,6 +135,7 @@ class FromTorch:
             param_id = known_id(*source, noting_at(*source))
             if not place.is_whole:
                 if param_id is not None:
+                    # Its parts have ids of their own; the way back gives it this one again.
                     ids_of_wholes[place.name] = param_id.value
                 ids = fields_of(source[0]).get(source[1], {}).get("parts")
                 param_id = ParamId(ids[place.chunk[0]]) if ids else None
@@ -219,6 +221,7 @@ class ToTorch:
         if origin.inplace:
             counterpart.__dict__["inplace"] = True
         for name, value in origin.options.items():
+            # torch's own form of an option, such as `padding=0` for `Valid`, while it still says the same.
             means, now = _meant(counterpart, pair), getattr(counterpart, name)
             setattr(counterpart, name, value)
             if _meant(counterpart, pair) != means:  # the twin was changed
@@ -401,6 +404,7 @@ class OtherClass:
                     twin._non_persistent_buffers_set.add(name)
                 if name in fields_of(module):
                     change_field(twin, name, fields_of(module)[name])
+            # The object stays: others have it already.
             object.__setattr__(module, "__dict__", twin.__dict__)
         change_class(module, self._kind)
 

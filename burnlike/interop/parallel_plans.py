@@ -122,7 +122,9 @@ def _own_plan(module: nn.Module) -> Mapping[str, str] | None:
     head = cast("Any", module).get_output_embeddings()
     names = {id(it): path for path, it in module.named_modules()}
     if head is not None and plan.get(names.get(id(head), "")) in ("colwise_rep", "colwise_gather_output"):
+        # Losses of divided classes need no gathered logits, which transformers' word stands for.
         plan[names[id(head)]] = "vocab"
+    # Between its layers values are divided: what is dropped there is drawn by each process.
     parents = {path.rpartition(".")[0] for path, words in plan.items() if words == "rowwise"}
     return plan | dict.fromkeys(sorted(parents - {*plan, ""}), "draws")
 
@@ -220,6 +222,7 @@ def _styles(model: nn.Module, plan: Plan) -> dict[str, ParallelStyle]:
             style.path, style.divided, style.draws = path, divided, draws
             style.stretch = stretches.get(path, style.stretch)
             if isinstance(style, ColwiseParallel):
+                # The module around them exchanges an input once for query, key and value.
                 style.copies = not any(_is_in(path, it) for it in inside)
             styles.append(style)
         if styles:

@@ -176,6 +176,7 @@ def register_twin(
     registration = _OF_OURS.get(ours)
     if registration is not None and registration.theirs is not theirs:
         raise TypeError(f"register_twin: {ours.__name__} is the twin of {registration.theirs.__qualname__} already")
+    # First: the family's own registration would take the place of this one later.
     _load_family(theirs)
     if before := _OF_THEIRS.get(theirs):
         del _OF_OURS[before.ours]
@@ -194,6 +195,7 @@ def registered(kind: type[nn.Module]) -> Registered | None:
 
 
 def _load_family(kind: type) -> None:
+    # Once: its module registers all of its classes.
     family = _FAMILIES.pop(kind.__module__.partition(".")[0], None)
     if family is not None:
         importlib.import_module(f"{__package__}.families.{family}").register()

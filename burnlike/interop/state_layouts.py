@@ -202,6 +202,7 @@ class _Conversion:
         if not has_torch_layers:
             by_name = {name: it for module in modules for name, it in in_torch_names(module).items()}
             named = {str(entry.id): by_name[entry.path] for entry in self._entries if entry.path in by_name}
+        # Without values, as a trial asks for shapes alone.
         shapes = replace(
             self._record,
             tensors={

@@ -54,6 +54,7 @@ class OwnDraws:
         return bool(self._common)
 
     def end_common(self) -> None:
+        # All processes have drawn the same: their common streams go on behind these numbers.
         self._common[-1] = [(generator, generator.get_state()) for generator, _ in self._common[-1]]
         _restore(self._own.pop())
 
@@ -127,6 +128,7 @@ class Style(ParallelStyle):
             return module
         self.prepare(module)
         module.register_forward_pre_hook(self._enter, with_kwargs=True)
+        # Also where the forward raises: the parts would stay in the place of the parameters.
         module.register_forward_hook(self._leave, always_call=True)
         return module
 
@@ -170,7 +172,9 @@ class Style(ParallelStyle):
         parameter: Any = holder._parameters[name]
         if not isinstance(parameter, DTensor):
             if id(parameter) not in self.divided:
+                # Without a source nothing is sent: each process has the same weights, and takes its part.
                 part = distribute_tensor(parameter, self.mesh, [placement], src_data_rank=None)
+                # With the whole one, so that no other gets its address, by which tied modules find the part.
                 self.divided[id(parameter)] = parameter, nn.Parameter(part, requires_grad=parameter.requires_grad)
             setattr(holder, name, self.divided[id(parameter)][1])
 
@@ -211,6 +215,7 @@ class Style(ParallelStyle):
     def show(self, holder: nn.Module, name: str, value: Any) -> None:
         """Let code that reads `holder.name` get a value until the forward ends; the parameter stays where it is."""
         self._shown.append((holder, name, holder.__dict__.get(name, _ABSENT)))
+        # It is found here before torch looks among the parameters.
         holder.__dict__[name] = value
 
     def _enter(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
@@ -227,6 +232,7 @@ class Style(ParallelStyle):
 
     def show_parameters(self) -> None:
         """Undo what `show` did."""
+        # The last one first: of a module within a module, one name may have been shown twice.
         for holder, name, before in reversed(self._shown):
             if before is _ABSENT:
                 del holder.__dict__[name]
@@ -309,6 +315,7 @@ class RowwiseParallel(Style):
         self.divide_weight(module, 1 - output, output)
 
     def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        # It is added once to the sum, not by each process to its part.
         self.show(module, "bias", None)
         return (own_part(inputs[0], self.mesh, -1), *inputs[1:]) if self.splits else inputs, named
 
@@ -335,6 +342,7 @@ class EmbeddingParallel(Style):
     def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
         (indices,) = (*inputs, *named.values())
         rows, first = self._rows(module)
+        # A look at values would wait for a GPU, and compiled code can't depend on them.
         is_known = indices.is_cpu and indices.numel() > 0 and not torch.compiler.is_compiling()
         if is_known and not 0 <= int(indices.min()) <= int(indices.max()) < rows:
             raise TableIndexError(f"{self.path}: expected indices in 0..{rows - 1}, got others")
@@ -342,6 +350,7 @@ class EmbeddingParallel(Style):
         places = indices - first
         self._outside = (places < 0) | (places >= count)
         if isinstance(padding := getattr(module, "padding_idx", None), int):
+            # torch refuses one that is outside of the rows of this process.
             self._padding = padding
             module.padding_idx = padding - first if first <= padding < first + count else None
         return (places.masked_fill(self._outside, 0),), {}
@@ -421,6 +430,7 @@ class DividedInside(DrawsItsOwn):
         def given(value: Any, *, is_first: bool = False) -> Any:
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 return value
+            # Query, key and value may be one tensor, which is exchanged once.
             if id(value) not in taken:
                 taken[id(value)] = self._given(value, getattr(module, "n_heads", 0), is_first)
             return taken[id(value)]

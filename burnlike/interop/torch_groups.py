@@ -65,6 +65,7 @@ def common_options(rules: RuleSet) -> Options:
 
 def own_rule(rules: RuleSet, group: int, taken: Iterable[GroupRule]) -> GroupRule:
     """The rule of a group of the config, an object that no other of torch's groups has."""
+    # A copy where another group has it: a rule keeps what it prepared for its parameters.
     rule = rules.rule(group)
     return GroupRule.of(group, copy.copy(rule) if any(it.rule is rule for it in taken) else rule)
 
@@ -161,7 +162,9 @@ class Members:
                             " parameter of the module that the optimizer was made with"
                         )
                     before = self.by_tensor[id(tensor)][1]
+                    # `.to()` and fully_shard make new tensors of the same id; a load may have given it another id.
                     param = by_id.get(before.id) or by_path.get(before.path)
+                # Two that were tied since are one parameter now.
                 if param is not None and id(param) not in taken:
                     taken.add(id(param))
                     members.append(param)
@@ -220,6 +223,7 @@ def with_options(rule: SimpleOptimizer[Any], wanted: Mapping[str, Any]) -> Simpl
     missing = next((name for name in wanted if name not in current), None)
     if missing is not None:
         raise ConfigError(f"TorchOptimizer: {missing}: {type(rule).__name__} has none")
+    # A list has the betas where a program or a file wrote them so.
     changed = {name: it for name, it in wanted.items() if (tuple(it) if isinstance(it, list) else it) != current[name]}
     if not changed:
         return rule
@@ -352,6 +356,7 @@ class LiveStates(MutableMapping[Tensor, Any]):
 
     def replace_all(self, states: Mapping[Tensor, Mapping[str, Any]]) -> None:
         """Make `states` the states of all parameters: one that is not in it has none then."""
+        # A copy: it may be these very states, of which some are deleted below.
         after = dict(states)
         kept = set(map(id, after))
         for tensor in [it for it in self if id(it) not in kept]:

@@ -176,7 +176,9 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
                 f"{_SOURCE} is of a module whose parameters lie otherwise, as torch's layers and burnlike's do, and the"
                 f" state of {type(self._optimizer).__name__} is one for all; begin it anew. The optimizer is as it was"
             )
+        # Before the state is replaced: a load that fails leaves the optimizer as it was.
         checked_rate(group.get("lr", 0.0))
+        # Copies, as in torch: the program may go on with its dict.
         tensors = {name: field.detach().clone() for name, field in fields.items() if isinstance(field, Tensor)}
         values = {name: field for name, field in fields.items() if name not in tensors}
         if isinstance(self._optimizer, Lbfgs):

@@ -323,8 +323,10 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
         )
         groups = [group["param_ids"] for group in self.param_groups]
         options = [{} for _ in groups] if keep_options else options_for(groups, saved, targets, report)
+        # torch.distributed.checkpoint leaves their states out of what it saves by name.
         frozen = [parameter for parameter in self._members.params if saved.by_name and not parameter.trainable]
         kept = [(it, state) for it in frozen if (state := self._adaptor.state_of(it)) is not None]
+        # All that may raise comes before the states are replaced: a load that fails leaves the optimizer as it was.
         rules = self._rules_for([{**group, **new} for group, new in zip(self.param_groups, options, strict=True)])
         self._adaptor.take_states(loaded)
         for param, state in kept:
@@ -363,6 +365,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
         param_group["params"] = [(param.path, param.tensor) for param in members]
         param_group["param_names"] = []  # which torch replaces by the names of the parameters, if there are any
         super().add_param_group(param_group)
+        # torch has filled in its defaults, of which this rule may have other values, or none.
         for name in (*OPTIONS, "maximize", *_INERT):
             param_group.pop(name, None)
         param_group |= rule.options
@@ -405,6 +408,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
     def _sync(self) -> None:
         """Follow what was changed from outside: the module, the lists of parameters, the options."""
         current, _ = weights_and_tensors(self._module)
+        # Compared as addresses, by functions in C: it is asked at each step.
         listed = list(map(id, chain.from_iterable(map(itemgetter("params"), self.param_groups))))
         renewed = self._members.module_params is not current or [*self._members.by_tensor] != listed
         if renewed:

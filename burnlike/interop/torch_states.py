@@ -300,7 +300,13 @@ def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Orde
     by_address, by_path, forms = {id(weight.tensor): weight for weight in weights}, _by_path(weights), sharded_forms()
     for place, item in enumerate(order):
         if isinstance(item, str):
-            param = _param_at(module, by_path, item)
+            path = _stripped(item, by_path)
+            if path not in by_path:
+                raise RecordMismatchError(
+                    f"{_SOURCE} has a state of '{item}', and {type(module).__name__} has no such parameter; it has"
+                    f" {listed(list(by_path))}"
+                )
+            param = by_path[path]
         else:
             param = by_address.get(id(forms.get(id(item), item)))  # under FSDP, the DTensor in place of the parameter
         if param is None:
@@ -322,16 +328,6 @@ def _stripped(name: str, names: Container[str]) -> str:
     for prefix in _STRIPPED:
         name = name if name in names else name.replace(prefix, "")
     return name
-
-
-def _param_at(module: nn.Module, by_path: Mapping[str, Param], name: str) -> Param:
-    path = _stripped(name, by_path)
-    if path not in by_path:
-        raise RecordMismatchError(
-            f"{_SOURCE} has a state of '{name}', and {type(module).__name__} has no such parameter; it has"
-            f" {listed(list(by_path))}"
-        )
-    return by_path[path]
 
 
 _RANDOM_STEP = "random_step"

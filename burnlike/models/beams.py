@@ -61,6 +61,7 @@ class Beams:
             for length in range(1, max_new_tokens + 1):
                 logs = next_logits(last).float().log_softmax(-1)
                 summed = sampler.changed(logs, tokens, prompt_length) + scores
+                # As many as in transformers: with each stop token among the likeliest, `num_beams` still go on.
                 count = min(width * max(2, 1 + len(stops)), width * summed.shape[1])
                 best, places = summed.view(len(searches), -1).topk(count)
                 first_rows = torch.arange(0, len(tokens), width, device=tokens.device)[:, None]
@@ -70,6 +71,7 @@ class Beams:
                     texts = torch.cat((tokens[rows.flatten()], added.view(-1, 1)), 1)[:, prompt_length:]
                     is_end |= stop_when(texts).to(tokens.device).view_as(is_end)
                 chosen: list[_Candidate] = []
+                # As lists: each number read by itself would wait for the GPU.
                 facts = (best.tolist(), rows.tolist(), added.tolist(), is_end.tolist())
                 for search, *columns in zip(searches, *facts, strict=True):
                     candidates = [_Candidate(*it) for it in zip(*columns, strict=True)]
@@ -123,6 +125,7 @@ class _Search:
                     self.ended.append(_Text(candidate.score / length**penalty, tokens, candidate.is_end))
             self.ended = sorted(self.ended, key=lambda text: -text.score)[:width]
         going = [it for it in candidates if not it.is_end][:width]
+        # The batch keeps its rows: those that are lacking get a score with which none is chosen.
         going += [_Candidate(_NEVER, it.row, it.token, False) for it in candidates if it.is_end][: width - len(going)]
         if len(self.ended) == width:
             reach = longest if self.beams.early_stopping == "never" and penalty > 0 else length

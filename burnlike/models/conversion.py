@@ -98,6 +98,7 @@ def _check(
             if list(got) != expected:
                 dtype = dtype_in(record.tensors, held_of[part.name])
                 mismatched.append(Mismatch(part.name, shown(dtype, expected), shown(dtype, got)))
+    # Some files have both of two tied tensors, which then have to be equal.
     for name in [it for it in extra if it in table.tied and table.tied[it] in held_of]:
         extra.remove(name)
         source = table.tied[name]

@@ -190,6 +190,7 @@ def reader_of(
     sequences on the right.
     """
     reader = own_reader(model, tokens, max_new_tokens, context_length, mask_pad)
+    # A second sequence goes on with no prompt, and a reader without a limit has room for any.
     if reader is not None and (reader.first is not tokens or reader.longest is None):
         return reader
     limits = [it for it in (reader and reader.longest, context_length) if it]
@@ -307,6 +308,7 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
         if not options:
             if mask is not None:
                 masks["attention_mask"] = mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]), value=True)
+                # Without them transformers counts the padding on the left, too.
                 if "position_ids" in parameters:
                     masks["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -shown.shape[1] :]
             output = model(input_ids=shown, past_key_values=past, **always, **masks)
@@ -386,6 +388,7 @@ def added_columns(
 @contextmanager
 def in_evaluation(model: nn.Module) -> Iterator[None]:
     """Have a model in evaluation; its mode, and that of each part, is restored at the end."""
+    # Of each part: a program may train with some of them, such as norms, in evaluation.
     modes = {part: part.training for part in model.modules()}
     model.eval()
     try:

@@ -105,6 +105,7 @@ class _Parts:
         self._kinds = {*map(type, self._modules)}
         self._attributes = [vars(module) for module in self._modules]
         names = ([name for name, it in vars(part).items() if not isinstance(it, dict | set)] for part in self._modules)
+        # One call in C for all of a part; with one name more, as `itemgetter` of a single one gives no tuple.
         self._settings = [itemgetter("training", *name) for name in names]
         # Parameters, buffers, children and hooks of calls.
         inner = [
@@ -113,6 +114,7 @@ class _Parts:
             for name, value in attributes.items()
             if isinstance(value, dict) and name not in _WITHOUT_CALLS
         ]
+        # Empty ones, such as those of hooks, have no objects: it is asked whether something came into them.
         self._empty, self._dicts = [it for it in inner if not it], [it for it in inner if it]
         self._weights = weights
         self._objects = [*self._now()]

@@ -189,6 +189,7 @@ def _drawn(scores: Tensor, generator: torch.Generator | None) -> Tensor:
     It takes one random number for each row, where `torch.multinomial` takes one for each score: the first token whose
     probability, added to those before it, is above the number.
     """
+    # In float32 the sum over a large vocabulary is off by more than a rare token has.
     sums = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
     total = sums[:, -1:]
     drawn = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device, generator=generator) * total

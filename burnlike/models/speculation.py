@@ -45,6 +45,7 @@ class DraftModel:
         with in_evaluation(model), in_evaluation(self.model):
             while (left := max_new_tokens - (text.shape[1] - prompt.shape[1])) > 0:
                 drafted, guesses = text, list[Tensor]()
+                # One token less than may come: the model writes one itself behind those that are right.
                 for _ in range(min(self.n_tokens, left - 1)):
                     guesses.append(sampler.probabilities(draft.logits(drafted, 1)[:, 0], drafted, prompt.shape[1]))
                     drafted = torch.cat((drafted, _drawn(guesses[-1], sampler).to(text.device)), 1)
@@ -75,6 +76,7 @@ def _kept(sampler: Sampler, drafted: list[int], guesses: list[Tensor], shares: l
     for place, (token, guess, share) in enumerate(zip(drafted, guesses, shares, strict=False)):
         chance = torch.rand((), generator=sampler.generator, device=guess.device)
         if not bool(chance * guess[0, token] < share[0, token]):
+            # Where both are equal but for rounding, nothing may be left to draw from.
             rest = (share - guess).clamp(min=0)
             return [*drafted[:place], int(_drawn(rest if bool(rest.any()) else share, sampler))]
     return [*drafted, int(_drawn(shares[-1], sampler))]

@@ -76,6 +76,7 @@ class DividedSequence:
         if whole > length and hidden is None:
             hidden = torch.zeros(1, length, dtype=torch.bool, device=device)
         self.hidden = None if hidden is None else self._filled(hidden, 1, True)
+        # No document has the number -1: nothing sees what fills up the end.
         self.documents = None if documents is None else self._filled(documents, 1, -1)
 
     def end(self) -> None:

@@ -24,6 +24,7 @@ def copied(x: Tensor, mesh: "DeviceMesh") -> Tensor:
     """`x`, which all processes have, for a computation of which each does a part: their gradients are summed."""
     from torch.distributed.tensor import DTensor, Partial, Replicate
 
+    # Without the check, in which torch sends the tensor to all processes to compare it.
     return DTensor.from_local(x, mesh, [Replicate()], run_check=False).to_local(grad_placements=[Partial()])
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -111,6 +111,25 @@ def second_derivative(
         return tuple(all_grads)
 
     return backward, save
+
+
+def recorded_gradients(
+    compute: Callable[..., tuple[Tensor, ...]],
+    inputs: Sequence[Any],
+    grads: Sequence[Tensor | None],
+    needed: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the inputs that are needed, by functions of torch, which have derivatives of their own."""
+    with torch.enable_grad():
+        # Places of their own in the graph: what one of them was made of, perhaps another, is none of this function's.
+        inputs = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in inputs]
+        results = compute(*inputs)
+    pairs = [(result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None]
+    wanted = [it for it, is_needed in zip(inputs, needed, strict=True) if is_needed]
+    results, grads = zip(*pairs, strict=True)
+    again = torch.is_grad_enabled()
+    gradients = iter(torch.autograd.grad(results, wanted, grads, create_graph=again, allow_unused=True))
+    return tuple(next(gradients) if is_needed else None for is_needed in needed)
 
 
 def differentiate(name: str, backward_name: str, reference: Callable[..., Tensor], count: int) -> None:

@@ -49,6 +49,7 @@ def _load(name: str, version_op: str) -> LibraryStatus:
     except (OSError, RuntimeError, AttributeError) as error:
         # torch's own message names the file only; the linker's says which symbol or library is missing.
         return LibraryStatus(path, True, False, f"it can't be loaded: {error.__cause__ or error}")
+    # An older build beside newer code would be called with other arguments.
     if version != __version__:
         return LibraryStatus(path, True, False, f"it was built for version {version}, this is {__version__}")
     return LibraryStatus(path, True, True, "")

@@ -153,6 +153,7 @@ def step_op(define: Callable[P, Step]) -> Callable[P, None]:
             check_lists(name, step)
             check_memory(name, step.named())
             raise
+        # Kernels write past autograd, which is to refuse a backward pass through values that were there before.
         note_written(step.written())
 
     @fake(name)
@@ -248,10 +249,12 @@ class ReferenceValues:
 
     def scalar(self, value: float) -> float:
         """A number in the dtype that is computed in: infinite where it is too large for it, as in the kernels."""
+        # On the CPU whatever the default device is: on `meta` there would be no number.
         return torch.tensor(value, dtype=torch.float64, device="cpu").to(self.dtype).item()
 
     def write(self, p: Tensor, *states: Tensor) -> None:
         """Write the new parameter and moments, each in its dtype, unless the step is skipped."""
+        # Each tensor draws by a stream of its own, the parameter by 0, as in the kernels.
         for stream, (moment, scales, values) in enumerate(zip(self._moments, self._scales, states, strict=True), 1):
             if scales is None:
                 self._assign(moment, self._rounded(values, moment.dtype, stream))
@@ -278,6 +281,7 @@ class ReferenceValues:
         return None if seed is None else random_bits(seed, self._index, stream, count, self._param.device)
 
     def _assign(self, target: Tensor, values: Tensor) -> None:
+        # Chosen by a tensor, without a branch: whether a step is skipped stays on the device.
         skip = self._options.skip
         target.copy_(values if skip is None else torch.where(skip.squeeze() != 0, target, values))
 

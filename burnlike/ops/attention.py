@@ -116,7 +116,7 @@ def attention_native(
             mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, -torch.inf)
         mask = mask.expand(*query.shape[:3], key.shape[2])
     arguments = (query, key, value, mask, noise, causal, scale, soft_cap or 0.0)
-    return call("attention", _attention, _output_alone, _check, *arguments)[0]
+    return call("attention", _attention, lambda *them: (_by_reference(*them),), _check, *arguments)[0]
 
 
 def attention_noise(query: Tensor, key: Tensor, causal: bool, probability: float) -> Tensor | None:
@@ -236,10 +236,6 @@ def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, i
         and (has_derivative or in_steps or query.shape[2] * query.shape[1] >= _FEWEST_QUERIES * key.shape[1])
         and not is_recorded()  # a program without a backward pass, which torch's tools take as it is
     )
-
-
-def _output_alone(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> tuple[Tensor]:
-    return (_by_reference(query, key, value, *others),)
 
 
 def _by_reference(

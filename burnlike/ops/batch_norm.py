@@ -142,6 +142,7 @@ def _(
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     *columns, residual, epsilon, activation, of_batch = inputs
     ctx.has_residual = residual is not None
+    # The residual is not kept: the result says where relu let its sum through.
     needs_result = ctx.has_residual and activation != "none"
     ctx.save_for_backward(*columns, output if needs_result else None)
     ctx.options = (epsilon, activation, of_batch)
@@ -167,6 +168,7 @@ def _gradients(
     activation: str,
     of_batch: bool,
 ) -> tuple[Tensor, ...]:
+    # Relu is the one activation beside a residual.
     if y is not None:
         grad, activation = grad.masked_fill(y <= 0, 0), "none"
     result = batch_norm_reference(x, gamma, beta, mean, variance, None, epsilon, activation, of_batch)

@@ -93,10 +93,6 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return grad_x, _convolution_3x3_backward(*pair) if needs_weight else None, None
 
 
-def _save_pair(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-
-
 def _backward_of_pair(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     of_results, x = ctx.saved_tensors
     needs_results, needs_x = ctx.needs_input_grad
@@ -107,7 +103,7 @@ def _backward_of_pair(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 autograd("convolution_3x3", _backward, _save)
-autograd("convolution_3x3_backward", _backward_of_pair, _save_pair)
+autograd("convolution_3x3_backward", _backward_of_pair, lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
 
 
 @flops("convolution_3x3")

@@ -54,15 +54,15 @@ class DecodeForm(NamedTuple):
     n_heads_kv: int
     d_head: int
     activation: int
-    is_gated: bool
-    is_centered: bool
-    has_projection_bias: bool
-    has_output_bias: bool
-    has_feed_forward_bias: bool
-    has_head_norms: bool
-    interleaved: bool
-    is_tied: bool
-    window: int
+    is_gated: bool = False
+    is_centered: bool = False
+    has_projection_bias: bool = False
+    has_output_bias: bool = False
+    has_feed_forward_bias: bool = False
+    has_head_norms: bool = False
+    interleaved: bool = False
+    is_tied: bool = False
+    window: int = 0
     has_memory: bool = False
     is_scaled: bool = True
     adds_to_normalized: bool = False

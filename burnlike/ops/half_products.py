@@ -125,6 +125,14 @@ def convolution(
     return _half_convolution(x, weight, bias, *options, list(output_padding or [0] * dims), groups)
 
 
+def is_unsafe(kernel: Sequence[int], stride: Sequence[int]) -> bool:
+    """True for a convolution of which oneDNN may write beyond a gradient.
+
+    In channels_last it does so for a kernel of 1 with larger strides and some counts of channels (torch 2.13).
+    """
+    return {*kernel} == {1} != {*stride}
+
+
 def recurrent(
     kernel: Callable[..., tuple[Tensor, ...]], x: Tensor, *arguments: Any, keeps_state_dtype: bool = False
 ) -> tuple[Tensor, ...]:
@@ -252,12 +260,14 @@ def _compute_gradients(grad: Tensor, x: Tensor, weight: Tensor, *options: Any) -
     x_needed, weight_needed, bias_needed = needed
     wide_weight, channels = weight.float(), grad.shape[1]
     grad_x = torch.empty_like(x) if x_needed else x.new_empty(0)
+    # In float32 to the end: rounded after each part of the batch, the errors would add up.
     grad_weight = torch.zeros_like(wide_weight) if weight_needed else wide_weight.new_empty(0)
     grad_bias = wide_weight.new_zeros(channels if bias_needed else 0)
     with torch.autocast("cpu", enabled=False):
         for some in _images(x, math.prod(x.shape[1:])):
             wide = (grad[some].float(), x[some].float(), wide_weight)
-            if set(weight.shape[2:]) == {1} != set(how[0]):  # oneDNN's in channels_last overrun memory (torch 2.13)
+            # In channels_last oneDNN may write beyond the gradient.
+            if is_unsafe(weight.shape[2:], how[0]):
                 wide = tuple(it.contiguous() for it in wide)
             of_x, of_weight, of_bias = torch.ops.aten.convolution_backward(*wide, [channels], *how, needed)
             if x_needed:
@@ -298,7 +308,8 @@ def _(x: Sequence[int], y: Sequence[int], *_: object, **__: object) -> int:
     return 2 * math.prod(x) * y[2]
 
 
-def _save_product(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor) -> None:
+def save_factors(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor) -> None:
+    """Keep the two factors of a product for its backward pass."""
     ctx.save_for_backward(*inputs[:2])
 
 
@@ -342,6 +353,6 @@ def _register(name: str, backward: Any, save: Any) -> None:
     torch.library.register_autograd(f"burnlike::{name}", backward, setup_context=save, lib=_library)
 
 
-_register("half_product", _product_backward, _save_product)
+_register("half_product", _product_backward, save_factors)
 _register("half_convolution", _convolution_backward, _save_convolution)
 _register("half_convolution_backward", *second_derivative(_gradients))

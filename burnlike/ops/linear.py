@@ -129,10 +129,6 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
     return functional.linear(x, y) if x.shape[1] > LONGEST_SUM else _matrix_product(x, y, None)
 
 
-def _save(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs[:2])
-
-
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, y = ctx.saved_tensors
     x_needed, y_needed, bias_needed = ctx.needs_input_grad
@@ -175,4 +171,4 @@ def _(grad: Sequence[int], x: Sequence[int], *_: object, **__: object) -> int:
     return 2 * grad[0] * grad[1] * x[1]
 
 
-autograd("matrix_product", _backward, _save, _library)
+autograd("matrix_product", _backward, half_products.save_factors, _library)

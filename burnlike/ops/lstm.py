@@ -13,7 +13,7 @@ from torch import Tensor
 from .._torch_compat.dispatch import below_autograd
 from .._torch_compat.transforms import is_batched_by_autograd
 from ._arguments import autocast_dtype, check_device, check_shape, check_tensor
-from ._function import is_recorded, is_transformed
+from ._function import is_recorded, is_transformed, recorded_gradients
 from ._library import WITHOUT_NATIVE, cpu_isa, fake, op
 from .linear import linear, packed_gradient
 
@@ -183,7 +183,11 @@ class _Lstm(torch.autograd.Function):
             or is_transformed()
             or any(grad is not None and is_batched_by_autograd(grad) for grad in grads)
         ):
-            return *_recorded_gradients(inputs, kept, reverse, grads, needed), None, None
+
+            def again(x: Tensor, hidden: Tensor, cell: Tensor, *weights: Any) -> tuple[Tensor, Tensor, Tensor]:
+                return lstm_reference(x, hidden, cell, weights, kept, reverse)
+
+            return *recorded_gradients(again, inputs, grads, needed[: len(inputs)]), None, None
         x, hidden, cell, of_input, of_hidden, *_ = inputs
         if ctx.is_spent:  # of a graph that was kept, whose gates became gradients the first time
             gates, _, _ = lstm_(x, of_input, bias, of_hidden, hidden, cell, kept, reverse)
@@ -212,30 +216,6 @@ def _weight_gradient(rows: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     x = x.flatten(0, 1)
     gradient = None if x.dtype == torch.bfloat16 else packed_gradient(rows, x, weight)
     return linear(rows.mT, x.mT) if gradient is None else gradient
-
-
-def _recorded_gradients(
-    inputs: Sequence[Any],
-    kept: Tensor | None,
-    reverse: bool,
-    grads: Sequence[Tensor | None],
-    needed: Sequence[bool],
-) -> tuple[Tensor | None, ...]:
-    """By the reference, whose gradients have derivatives of their own."""
-    with torch.enable_grad():
-        # Places of their own in the graph: what one of them was made of, perhaps another, is none of this function's.
-        inputs = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in inputs]
-        x, hidden, cell, *weights = inputs
-        results = lstm_reference(x, hidden, cell, weights, kept, reverse)
-    pairs = [(result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None]
-    wanted = [it for it, is_needed in zip(inputs, needed, strict=False) if is_needed]
-    again = torch.is_grad_enabled()
-    gradients = iter(
-        torch.autograd.grad(
-            [result for result, _ in pairs], wanted, [grad for _, grad in pairs], create_graph=again, allow_unused=True
-        )
-    )
-    return tuple(next(gradients) if is_needed else None for is_needed in needed[: len(inputs)])
 
 
 @fake("lstm_")

@@ -213,6 +213,7 @@ class TorchIntMathOps:
             return torch.neg(lhs) if rhs == -1 else torch.div(lhs, rhs, rounding_mode="trunc")
         if lhs.dtype not in (torch.int32, torch.int64) or (readable(lhs) and not _has_smallest(lhs)):
             return torch.div(lhs, rhs, rounding_mode="trunc")
+        # Without values to look at, as under vmap, no divisor is left that could be -1.
         negated = rhs == -1
         return torch.where(negated, torch.neg(lhs), torch.div(lhs, torch.where(negated, 1, rhs), rounding_mode="trunc"))
 

@@ -198,6 +198,7 @@ class TorchStatsOps:
 
     @staticmethod
     def median(tensor: Tensor, dim: int, /) -> Tensor:
+        # Not torch.median, which is NaN where any element is.
         return torch.kthvalue(tensor, (tensor.shape[dim] + 1) // 2, dim, True)[0]
 
     @staticmethod
@@ -285,6 +286,7 @@ def _first_greatest(tensor: Tensor, k: int, dim: int) -> Tensor:
     """The first k of a stable descending sort, without sorting all: `topk` alone takes any of equal elements."""
     size = tensor.shape[dim]
     least = torch.topk(tensor, k, dim)[0].narrow(dim, k - 1, 1)
+    # NaN is the greatest, and equal to itself here.
     nan, least_nan = tensor != tensor, least != least
     above = torch.where(least_nan, False, nan | (tensor > least))
     equal = torch.where(least_nan, nan, tensor == least)

@@ -38,7 +38,9 @@ class Filler:
     def __init__(self) -> None:
         from ..._env import for_python_beside
 
+        # An answer belongs to the request before it: threads take turns.
         self._lock = threading.Lock()
+        # -P: a file of the user's directory is not to stand for a module.
         command = [sys.executable, "-P", __file__]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, env=for_python_beside(), **pipes)
@@ -119,9 +121,11 @@ def _serve() -> None:
     with open("/proc/self/statm", encoding="ascii") as file:
         most = int(file.read().split()[0]) * resource.getpagesize() + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    # A process that is ended is not to leave its memory on the disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while request := _received(requests):
         used = resource.getrusage(resource.RUSAGE_SELF)
+        # From now on: the limit counts all time since the process began.
         resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + SECONDS + 1, -1))
         _send(answers, json.dumps(_answer(chat_template_utils.render_jinja_template, pickle.loads(request))).encode())
 

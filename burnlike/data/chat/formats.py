@@ -11,9 +11,9 @@ from .configs import ChatFormatConfig, columns_of
 
 Messages = list[dict[str, Any]]
 
-_ROLES = ("system", "developer", "user", "assistant", "tool")
+_ROLES = {name: name for name in ("system", "developer", "user", "assistant", "tool")}
 _SHAREGPT_ROLES = {
-    **{name: name for name in _ROLES},
+    **_ROLES,
     "human": "user",
     "gpt": "assistant",
     "chatgpt": "assistant",
@@ -107,12 +107,10 @@ def _found(columns: Sequence[str], first: Mapping[str, Any]) -> str:
 
 def _of_messages(name: str = "messages", column: str = "messages", role: str = "role", content: str = "content",
                  roles: Mapping[str, str] | None = None) -> Format:  # fmt: skip
-    role_of = {**{it: it for it in _ROLES}, **(roles or {})}
+    role_of = {**_ROLES, **(roles or {})}
 
     def read(row: Mapping[str, Any]) -> Conversation:
-        messages = [
-            _message(f"{column}[{place}]", it, role, content, role_of) for place, it in enumerate(_list_of(row, column))
-        ]
+        messages = _messages(column, _list_of(row, column), role, content, role_of)
         return Conversation(messages if name == OWN else with_system(row, messages), tools_of(row))
 
     def prompt(row: Mapping[str, Any]) -> Conversation:
@@ -141,9 +139,7 @@ def turn(column: str, row: Mapping[str, Any], role: str) -> Messages:
     are_messages = isinstance(parsed, list) and any(isinstance(it, Mapping) and "role" in it for it in parsed)
     if isinstance(value, str) and not are_messages:  # an answer may be JSON
         return [{"role": role, "content": value}]
-    role_of = {it: it for it in _ROLES}
-    listed = _list_of(row, column)
-    return [_message(f"{column}[{place}]", it, "role", "content", role_of) for place, it in enumerate(listed)]
+    return _messages(column, _list_of(row, column), "role", "content", _ROLES)
 
 
 def with_system(row: Mapping[str, Any], messages: Messages) -> Messages:
@@ -169,9 +165,8 @@ def messages_in(column: str, row: Mapping[str, Any]) -> Messages:
     """The messages of a column that has a list of them, of role and content or of from and value."""
     listed = _list_of(row, column)
     is_sharegpt = isinstance(listed[0], Mapping) and "from" in listed[0]
-    role, content = ("from", "value") if is_sharegpt else ("role", "content")
-    role_of = _SHAREGPT_ROLES if is_sharegpt else {it: it for it in _ROLES}
-    return [_message(f"{column}[{place}]", it, role, content, role_of) for place, it in enumerate(listed)]
+    names = ("from", "value", _SHAREGPT_ROLES) if is_sharegpt else ("role", "content", _ROLES)
+    return _messages(column, listed, *names)
 
 
 def answer_of(column: str, value: Any) -> Messages:
@@ -239,6 +234,10 @@ def _list_of(row: Mapping[str, Any], column: str) -> list[Any]:
     if not isinstance(value, list) or not value:
         raise WrongRow(f"{column}: expected a list of messages, got {_shown(value)}")
     return value
+
+
+def _messages(column: str, listed: list[Any], role: str, content: str, roles: Mapping[str, str]) -> Messages:
+    return [_message(f"{column}[{place}]", it, role, content, roles) for place, it in enumerate(listed)]
 
 
 def _message(place: str, value: Any, role: str, content: str, roles: Mapping[str, str]) -> dict[str, Any]:

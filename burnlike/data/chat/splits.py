@@ -61,12 +61,9 @@ class ChatData(Splits):
         self._unreadable: list[str] = []
         by_split = sources_of(config.path, "data.path")
         if config.validation_path is not None:
-            validation_sources = sources_of(config.validation_path, "data.validation_path")
-            by_split = {
-                **by_split,
-                config.valid_split: validation_sources.get(config.valid_split)
-                or [*chain(*validation_sources.values())],
-            }
+            of_validation = sources_of(config.validation_path, "data.validation_path")
+            all_of_it = [*chain(*of_validation.values())]
+            by_split = {**by_split, config.valid_split: of_validation.get(config.valid_split) or all_of_it}
         train, *_ = named_parts(config, by_split, config.path)
         self.format: Any = self._format_of(train[0])
         self._reader = ImageReader(self.template.directory, self.template.tokenizer, self.template.pad_token)
@@ -200,6 +197,7 @@ class ChatData(Splits):
                 return None
             self.counts["truncated"] += 1
             row = row._replace(tokens=row.tokens[:most], counts=row.counts[:most])
+        # The first token has nothing before it to be predicted from.
         if not any(row.counts[1:]):
             self.counts["without an answer"] += 1
             return None

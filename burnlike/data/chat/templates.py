@@ -194,6 +194,7 @@ class ChatTemplate:
         """
         written = [self._written(conversation, loss, reader) for conversation in conversations]
         rows = [row for rendered in written if not isinstance(rendered, WrongConversation) for row in rendered]
+        # transformers' tokenizers refuse an empty list.
         texts = [row.text for row in rows] or [""]
         encoding = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
         encoded: list[Encoded] = []
@@ -291,6 +292,7 @@ class ChatTemplate:
         answers = self._answers(messages)
         whole, parts = self._parts(answers[-1:] if only_last else answers, messages, tools)
         rows = [Row(whole, [], None)]
+        # From the end: a longer text has the answers of those that are its beginning.
         for place, before, after in reversed(parts):
             begin, text = self._begun(messages[: place + 1], tools, before, after)
             kept = text.removesuffix(self._closing)
@@ -323,6 +325,7 @@ class ChatTemplate:
             if after.startswith(asked):
                 return len(asked), after
         alone, other = (self._render(it, tools) for it in (messages[:-1], [*messages[:-1], ANSWER]))
+        # The longest first, as one may stand within another.
         marks = sorted({*self._special_texts, "<think>", "</think>"}, key=len, reverse=True)
         marks = [mark for mark in marks if any(mark in text for text in (before, after, other))]
         alone, other, asked, answered = (_folded(it, marks) for it in (alone, other, before, after))

@@ -45,6 +45,14 @@ _STATISTICS: dict[str, Callable[[Tensor], float]] = {
 }
 
 
+_WANTED = {
+    "number": "a number",
+    "boolean": "a truth value, such as true and false",
+    "category": "a category",
+    "date": "a date",
+}
+
+
 def _since_epoch(moment: datetime) -> float:
     """Seconds since 1970; of a time with an offset in UTC."""
     return moment.timestamp() if moment.tzinfo is not None else (moment - _EPOCH).total_seconds()
@@ -107,7 +115,8 @@ class Column:
 
     def learn_categories(self, part: Rows) -> None:
         """The categories of a file, in their order."""
-        texts = {text for line, row in part.rows if (text := self._text(part.file, line, row)) is not None}
+        raws = ((line, self._raw(part.file, line, row)) for line, row in part.rows)
+        texts = {self._text(part.file, line, raw) for line, raw in raws if raw is not None}
         self.facts["categories"] = sorted(texts, key=order)
         if len(texts) > _MOST_CATEGORIES and self.rule.encode == "one_hot":
             raise DataError(
@@ -128,15 +137,17 @@ class Column:
             numbers = plain_numbers(part.rows, self.name, self._decimal, self._absent)
             if numbers is not None:
                 return torch.tensor(numbers, dtype=torch.float64)[:, None]
-        readers: dict[str, Callable[[RowFile, int, Row], Sequence[float]]] = {
-            "number": lambda *at: [self._number(*at)],
-            "boolean": lambda *at: [self._truth(*at)],
+        readers: dict[str, Callable[[RowFile, int, Any], list[float]]] = {
+            "number": lambda file, line, raw: [number_of(file, line, {self.name: raw}, self.name, self._decimal)],
+            "boolean": self._truth,
             "date": self._date,
             "category": self._category,
         }
-        read = readers[self.rule.kind]
-        values = [read(part.file, line, row) for line, row in part.rows]
-        width = len(self.rule.parts) if self.rule.kind == "date" else 1
+        read, width = readers[self.rule.kind], len(self.rule.parts) if self.rule.kind == "date" else 1
+        values: list[list[float]] = []
+        for line, row in part.rows:
+            raw = self._raw(part.file, line, row)
+            values.append([math.nan] * width if raw is None else read(part.file, line, raw))
         return torch.tensor(values, dtype=torch.float64).reshape(len(values), width)  # also of no rows
 
     def learn(self, values: Tensor) -> None:
@@ -221,51 +232,37 @@ class Column:
             pieces.append(f"standardized by mean {mean}, deviation {std}")
         return "; ".join(pieces)
 
-    def _missing(self, file: RowFile, line: int, raw: Any, wanted: str) -> DataError:
-        kinds = "mean, median, flag or drop" if self.rule.kind == "number" else "mode, flag or drop"
-        return DataError(
-            f"{file.place(line, self.name)}: '{self.name}': expected {wanted}, got {shown(raw)}; for missing values say"
-            f" data.columns.{self.name}.missing: {kinds}, or a value by `fill`"
-        )
-
-    def _raw(self, file: RowFile, line: int, row: Row, wanted: str) -> Any:
+    def _raw(self, file: RowFile, line: int, row: Row) -> Any:
         """The cell; None where it is missing and may be."""
         raw = cell(file, line, row, self.name)
         if not is_missing(raw, self._absent):
             return raw
         if self._may_miss:
             return None
-        is_nan = isinstance(raw, float) and self.rule.kind == "number"
-        raise self._missing(file, line, raw, "a finite number" if is_nan else wanted)
+        is_number = self.rule.kind == "number"
+        wanted = "a finite number" if is_number and isinstance(raw, float) else _WANTED[self.rule.kind]
+        remedy = "mean, median, flag or drop" if is_number else "mode, flag or drop"
+        raise DataError(
+            f"{file.place(line, self.name)}: '{self.name}': expected {wanted}, got {shown(raw)}; for missing values say"
+            f" data.columns.{self.name}.missing: {remedy}, or a value by `fill`"
+        )
 
-    def _number(self, file: RowFile, line: int, row: Row) -> float:
-        raw = self._raw(file, line, row, "a number")
-        if raw is None:
-            return math.nan
-        return number_of(file, line, row, self.name, self._decimal)
-
-    def _truth(self, file: RowFile, line: int, row: Row) -> float:
-        raw = self._raw(file, line, row, "a truth value, such as true and false")
-        if raw is None:
-            return math.nan
+    def _truth(self, file: RowFile, line: int, raw: Any) -> list[float]:
         value = truth_of(raw)
         if value is None:
             raise DataError(
                 f"{file.place(line, self.name)}: '{self.name}': expected a truth value (true, false, yes, no, 1, 0),"
                 f" got {shown(raw)}"
             )
-        return value
+        return [value]
 
-    def _text(self, file: RowFile, line: int, row: Row) -> str | None:
-        raw = self._raw(file, line, row, "a category")
+    def _text(self, file: RowFile, line: int, raw: Any) -> str:
         if isinstance(raw, list | dict):
             raise DataError(f"{file.place(line, self.name)}: '{self.name}': expected a category, got {shown(raw)}")
-        return None if raw is None else class_text(raw)
+        return class_text(raw)
 
-    def _category(self, file: RowFile, line: int, row: Row) -> list[float]:
-        text = self._text(file, line, row)
-        if text is None:
-            return [math.nan]
+    def _category(self, file: RowFile, line: int, raw: Any) -> list[float]:
+        text = self._text(file, line, raw)
         if not self._numbers:
             self._numbers = {it: float(place) for place, it in enumerate(self.facts["categories"])}
         if (number := self._numbers.get(text)) is not None:
@@ -278,12 +275,10 @@ class Column:
             " feature of all such, and train again"
         )
 
-    def _date(self, file: RowFile, line: int, row: Row) -> list[float]:
-        raw = self._raw(file, line, row, "a date")
-        if raw is None:
-            return [math.nan] * len(self.rule.parts)
+    def _date(self, file: RowFile, line: int, raw: Any) -> list[float]:
         moment = self._moment(raw, lambda: f"{file.place(line, self.name)}: '{self.name}'")
         has_offset = moment.tzinfo is not None
+        # Mixed, one moment would be several numbers.
         if self.facts.setdefault("offsets", has_offset) != has_offset:
             kinds = ("without an offset of UTC", "with an offset of UTC, such as +02:00")
             raise DataError(

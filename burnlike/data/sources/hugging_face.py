@@ -11,6 +11,7 @@ from ..._regular_file import read_regular, regular_size
 from ...errors import DataError, nearest
 from ..dataset import FileFingerprint, Fingerprint, Fingerprinted
 from .configs import HuggingFaceConfig
+from .rows import class_names
 from .splits import Splits, existing, named_parts, split
 from .table_cells import LARGEST
 
@@ -47,9 +48,8 @@ class HuggingFaceDataset(Fingerprinted):
     @property
     def classes(self) -> list[str] | None:
         """The names of the classes, where the second of two columns, or else `labels`, is a ClassLabel."""
-        features = self.dataset.features
-        name = self.columns[1] if len(self.columns) == 2 else "labels"
-        return list(features[name].names) if type(features.get(name)).__name__ == "ClassLabel" else None
+        names = class_names(self.dataset.features).get(self.columns[1] if len(self.columns) == 2 else "labels")
+        return None if names is None else list(names)
 
     def __len__(self) -> int:
         return len(self.dataset)

@@ -142,8 +142,10 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any, int]]:
     try:
         with open_regular(path) as file, pillow.open(file, formats=FORMATS) as image:
             limit = pillow.MAX_IMAGE_PIXELS
+            # Pillow itself warns of such an image, and refuses one of twice as many pixels.
             if limit is not None and image.width * image.height > limit:
                 raise pillow.DecompressionBombError(f"it has {image.width} x {image.height} pixels")
+            # Before load(), after which the image does not say any more how its pixels were packed.
             largest = _largest_class(image)
             image.load()
             turn = _TURNED.get(image.getexif().get(_ORIENTATION, 1))
@@ -169,6 +171,7 @@ def _reason(error: Exception) -> str:
 
 def _turned(pillow: Any, image: Any, turn: str) -> Any:
     turned = image.transpose(getattr(pillow.Transpose, turn))
+    # transpose() leaves out both, by which `_largest` knows the range of the pixels.
     turned.format = image.format
     if hasattr(image, "tag_v2"):
         turned.tag_v2 = image.tag_v2

@@ -19,6 +19,7 @@ def parquet_file(path: Path) -> Any:
     except ImportError as error:
         raise DataError(f"{path}: Parquet needs the package pyarrow: pip install 'burnlike[parquet]'") from error
     with _naming(f"{path}: expected a whole Parquet file"):
+        # With checksums of pages, which pyarrow else passes over: a damaged one may decode to other values.
         file = pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
         _ = file.schema_arrow  # made now, so that a damaged one fails here
         _expect_rows(sum(_rows_of(file, index) for index in range(file.num_row_groups)), file.metadata.num_rows)
@@ -30,6 +31,7 @@ def parquet_rows(path: Path, file: Any, columns: Sequence[str] | None = None) ->
     row = end = 0
     with_keys = [name for name in columns_with_keys(file.schema_arrow) if columns is None or name in columns]
     for group in range(file.metadata.num_row_groups):
+        # Without its threads, which a worker that was forked does not have.
         batches = file.iter_batches(_ROWS_AT_ONCE, [group], columns, use_threads=False)
         while True:
             with _naming(f"{path}: row {row + 1} can't be read"):

@@ -49,6 +49,7 @@ def dialect_of(content: bytes, expected: Dialect = CSV) -> Dialect:
     The encoding is the first in which all bytes are text. The delimiter is that by which the first lines have the most
     columns, all of them as many.
     """
+    # latin-1, the last of them, reads any bytes.
     encoding = next(it for it in dict.fromkeys((expected.encoding, *_ENCODINGS)) if _is_text(content, it))
     text = content.decode(encoding).removeprefix("\ufeff")
     lines = "".join(text.splitlines(keepends=True)[:_SEEN_LINES])
@@ -310,6 +311,11 @@ class ParquetFile:
         return f"{self.path}: row {line}"
 
 
+def class_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """The names of the classes of each column of `datasets` that is a ClassLabel."""
+    return {name: it.names for name, it in features.items() if type(it).__name__ == "ClassLabel"}
+
+
 class HuggingFaceRows:
     """The rows of a part of what `save_to_disk` of `datasets` has written; `line` counts them from 1."""
 
@@ -318,13 +324,13 @@ class HuggingFaceRows:
         self._dataset = dataset
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        names = {name: it.names for name, it in self._dataset.features.items() if type(it).__name__ == "ClassLabel"}
+        names = class_names(self._dataset.features)
         with_keys = [name for name in columns_with_keys(self._dataset.data.schema) if name in self._dataset.features]
         for number, row in enumerate(self._dataset.with_format(None), 1):
             # A number of a class has its name here, as -1 stands for none.
             named = {
-                name: class_names[row[name]]
-                for name, class_names in names.items()
+                name: of_column[row[name]]
+                for name, of_column in names.items()
                 if row[name] is not None and row[name] >= 0
             }
             yield number, without_added_nulls({**row, **dict.fromkeys(names), **named}, with_keys)

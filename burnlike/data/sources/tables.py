@@ -393,7 +393,10 @@ class Table(Splits):
         later = [*([] if target_scale is None else [target_scale])]
         if config.split != "random" or config.folds is not None:
             later.append(str((config.split, config.folds, config.fold)))
-        self.fingerprint = _hash((*about, *later), *inputs, *goals)
+        digest = hashlib.sha256(repr((*about, *later)).encode())
+        for tensor in (*inputs, *goals):
+            digest.update(tensor.numpy().data)
+        self.fingerprint = digest.hexdigest()
         datasets = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, goals, strict=True)]
         train, valid = datasets if chosen is None else (SelectionDataset(datasets[0], it) for it in chosen)
         learned = {
@@ -551,10 +554,3 @@ def _target_notes(config: TableConfig, targets: Tensor) -> Iterator[str]:
     each = zip(config.targets, targets.reshape(len(targets), -1).unbind(1), strict=True)
     if large := [f"{name} {it.min():.5g}..{it.max():.5g}" for name, it in each if it.double().square().mean() > 100]:
         yield f"targets   {', '.join(large)}: data.standardize_targets: true trains faster on such numbers"
-
-
-def _hash(facts: Any, *tensors: Tensor) -> str:
-    digest = hashlib.sha256(repr(facts).encode())
-    for tensor in tensors:
-        digest.update(tensor.numpy().data)
-    return digest.hexdigest()

@@ -31,6 +31,7 @@ def remembered(path: Path, compute: Callable[[], str]) -> str:
     before = statuses([path])
     place = _place("known", before[0])
     with contextlib.suppress(OSError, ValueError):
+        # With a checksum: after a loss of power a file may have its name and no content.
         value, check = read_regular(place, _SHORT).decode().split()
         if check == _check_of(value):
             return value
@@ -63,6 +64,7 @@ def made(what: str, facts: object, make: Callable[[Path], None], *, waits: bool 
         with _alone(place.with_suffix(".lock"), waits=waits) as is_mine:
             if not is_mine:
                 return None
+            # Another process may have made it while this one waited.
             if not _is_whole(place):
                 if place.exists():
                     print(f"{place} is damaged; it is made anew", file=sys.stderr, flush=True)
@@ -155,7 +157,7 @@ class Shard(NamedTuple):
         return remembered(self.path, lambda: _hash_of(self.path))
 
     def made(self, what: str, facts: object, make: Callable[[Path], None], *, waits: bool = True) -> Path | None:
-        """Directory of the cache with what `make` computes of the content; see `cache.made`.
+        """Directory of the cache with what `make` computes of the content; see `made`.
 
         A DataError says that the file changed meanwhile, and nothing is kept.
         """
@@ -258,7 +260,9 @@ class OpenFiles:
                     os.close(self._open.popitem(last=False)[1])
                 self._open[path] = descriptor
             else:
+                # The file that was used longest ago is the one to be closed.
                 self._open.move_to_end(path)
+            # By position: processes that were forked share the place of a descriptor.
             data = os.pread(descriptor, count, first)
         except OSError as error:
             raise DataError(f"{path} can't be read: {error.strerror}; put it back to go on") from error

@@ -40,6 +40,7 @@ class BlockOrder:
         self._windows: dict[Any, Tensor] = {}
 
     def __getstate__(self) -> dict[str, Any]:
+        # A worker makes its own: orders of many blocks take longer to send.
         return {**self.__dict__, "_plans": {}, "_windows": {}}
 
     def __len__(self) -> int:
@@ -90,6 +91,7 @@ class Interleave:
         # Whole shares, by the largest remainders, and at least 1 for each.
         wanted = [weight / sum(weights) * STRETCH for weight in weights]
         counts = [max(1, int(it)) for it in wanted]
+        # Rounded down, so that the shares that lost most get what is left.
         by_rest = sorted(range(len(weights)), key=lambda it: counts[it] - wanted[it])
         for place in range(max(0, STRETCH - sum(counts))):
             counts[by_rest[place % len(counts)]] += 1
@@ -125,6 +127,7 @@ class Interleave:
             keys.append((torch.arange(count) + inside.double()) / count)
             sources.append(torch.full((count,), source))
             numbers.append(torch.arange(count) + number * count)
+        # Stable, as keys of several sources may be equal and each machine is to have one order.
         order = torch.argsort(torch.cat(keys), stable=True)
         return torch.cat(sources)[order], torch.cat(numbers)[order]
 
@@ -133,6 +136,7 @@ def _kept(cache: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
     """The value of the key, made by `make` where it is not there; the last two keys stay."""
     if key not in cache:
         value = make()
+        # Threads that make batches share it: a key may be gone by the time that it is dropped.
         for old in [*cache][: len(cache) + 1 - _KEPT]:
             cache.pop(old, None)
         cache[key] = value

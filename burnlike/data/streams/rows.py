@@ -47,6 +47,7 @@ def _json_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[
     try:
         with open_regular(shard.path) as file:
             opened: Any = gzip.GzipFile(fileobj=file) if shard.path.suffix == ".gz" else file
+            # Bounded: a binary file without an end of line would be read whole.
             while line := opened.readline(_LONGEST_LINE):
                 number += 1
                 if len(line) == _LONGEST_LINE:
@@ -95,6 +96,7 @@ def gathered(indices: Sequence[int], ends: Sequence[int], read: Callable[[int, l
     """
     wanted: dict[int, list[int]] = {}
     for place, index in enumerate(indices):
+        # By piece: a row group of Parquet is decoded as a whole, whatever is taken of it.
         wanted.setdefault(bisect_right(ends, index), []).append(place)
     rows: list[Any] = [None] * len(indices)
     for number, places in wanted.items():
@@ -279,15 +281,15 @@ class _JsonRows:
             yield start, stop, (stop - start) * mean
 
     def read(self, indices: Sequence[int]) -> list[Any]:
-        return [self._row(index) for index in indices]
-
-    def _row(self, index: int) -> Any:
-        places = memoryview(self._open.read(self._index, index * 8, 16)).cast("q")
-        line = self._open.read(self._shard.path, places[0], places[1] - places[0], self._shard.status)
-        row = object_of(line, self._columns)
-        if problem := _problem(row, self._columns, self._types):
-            raise DataError(f"{self._shard.path}:{self._line(places[0])}: {problem}")
-        return {name: row[name] for name in self._columns}
+        rows = []
+        for index in indices:
+            places = memoryview(self._open.read(self._index, index * 8, 16)).cast("q")
+            line = self._open.read(self._shard.path, places[0], places[1] - places[0], self._shard.status)
+            row = object_of(line, self._columns)
+            if problem := _problem(row, self._columns, self._types):
+                raise DataError(f"{self._shard.path}:{self._line(places[0])}: {problem}")
+            rows.append({name: row[name] for name in self._columns})
+        return rows
 
     def _line(self, place: int) -> int:
         """The number of the line that begins at a place, counted from 1."""

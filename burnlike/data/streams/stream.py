@@ -68,10 +68,10 @@ class Encoder(Protocol):
 
     def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
         """The rows to write, of rows that came together."""
-        ...
+        return iter(rows)
 
 
-class TextEncoder:
+class TextEncoder(Encoder):
     """The tokens of a column of text, with a separator after each."""
 
     rows_at_once = 512
@@ -94,11 +94,8 @@ class TextEncoder:
             for row, text in zip(rows, texts, strict=True)
         ]
 
-    def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
-        return iter(rows)
 
-
-class ColumnEncoder:
+class ColumnEncoder(Encoder):
     """The tokens that a column has already, as lists of whole numbers."""
 
     rows_at_once = 512
@@ -118,11 +115,8 @@ class ColumnEncoder:
             for row in rows
         ]
 
-    def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
-        return iter(rows)
 
-
-class ChatEncoder:
+class ChatEncoder(Encoder):
     """Conversations, each in rows of `context_length` tokens of its own, or several packed into one."""
 
     rows_at_once = 4096
@@ -132,6 +126,7 @@ class ChatEncoder:
         self._config, self._template, self._format = config, template, rows
         self._chat = chat_config(config)
         self.dtype = dtype_for(len(template.tokenizer))
+        # Without places, which may differ while the tokens are the same.
         chosen = {**self._chat.to_dict(), "path": "", "tokenizer": "", "chat_template": template.text}
         self.facts: tuple[Any, ...] = ("chat", _VERSION, rows.name, chosen, identity_of(config))
 
@@ -185,11 +180,12 @@ def codec_of(config: StreamConfig, directory: Path | None = None) -> TextCodec |
     if not is_directory:
         return TextCodec(path, config.context_length)
     chat = chat_config(config)
-    if config.chat is not None:
-        return ChatCodec(template_of(chat, directory), chat.max_length)
     try:
         return ChatCodec(template_of(chat, directory), chat.max_length)
-    except DataError:  # it has no template, which text does not need
+    except DataError:
+        if config.chat is not None:
+            raise
+        # It has no template, which text does not need.
         return ChatCodec(template_of(chat.replace(chat_template="plain"), directory), chat.max_length)
 
 
@@ -263,6 +259,7 @@ def tokenized(shards: Sequence[Shard], encoder: Encoder, *, has_marks: bool) -> 
         DataError: a shard can't be read to its end.
     """
     progress = _Progress(len(shards))
+    # First what no other process is making: several of a training share the shards.
     parts = [_of_shard(it, encoder, progress, has_marks=has_marks, waits=False) for it in shards]
     for place, shard in enumerate(shards):
         if parts[place] is None:  # another process was making it
@@ -429,6 +426,7 @@ class Stream(Splits):
             return RowSource(shards, config.columns, config.shuffle_window_mib << 20, self._types)
         documents: Documents = "packed" if config.packing else "one" if config.chat else "joined"
         size = config.context_length + (documents == "joined")
+        # Windows share one token, which is the last target of one and the first input of the next.
         stride = size if config.chat else max(1, size - 1)
         if has_tokens:
             files = [_numbers(shard, config) for shard in shards]

@@ -329,6 +329,7 @@ class MixUp:
 
     def __call__(self, images: Tensor) -> tuple[Tensor, float]:
         share = _share(self.alpha)
+        # Each with the one before it, as in torchvision: no other draw.
         return images.roll(1, 0) * (1.0 - share) + images * share, share
 
 
@@ -388,6 +389,7 @@ class MixedDataset(OfOne):
         return to_device(self._mixed(batch, way if mixes else None), device)
 
     def _mixed(self, batch: Any, way: Mixer | None) -> Any:
+        # Rows of Hugging Face's datasets are mappings.
         is_named = isinstance(batch, Mapping)
         images = [name for name, value in batch.items() if _are_images(value)] if is_named else [0]
         fits = len(batch) == 2 or (is_named and "labels" in batch)

@@ -108,6 +108,7 @@ class RandomCrop:
 
         def cut(tensor: Tensor) -> Tensor:
             padded = functional.pad(tensor, (self.padding,) * 4)
+            # A view would keep the whole image in memory, and travel with it from a worker.
             return padded[..., top : top + height, left : left + width].clone()
 
         return _of_each(item, image, cut)

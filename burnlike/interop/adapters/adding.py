@@ -172,6 +172,7 @@ def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> L
     if shared is not None:
         take_over(layer.module, layer.name, shared)
         return shared
+    # As in peft: in 16 bits most steps of an optimizer would be lost in rounding.
     dtype = options.dtype or ("float32" if weight.dtype.itemsize < 4 else None)
     config = LoraConfig(rank=options.rank, alpha=options.alpha, dtype=dtype)
     if layer.kind == "experts":
@@ -248,6 +249,7 @@ def merge_adapters(model: nn.Module) -> nn.Module:
     for layer in (*layers.values(), *with_token_rows(model).values()):
         added = layer.token_rows if layer.lora is None else layer.lora
         assert added is not None
+        # Tables that were tied with one adapter stay tied.
         base, key = layer.weight, (id(layer.weight), id(added))
         if key not in merged:
             effective = added(base)

@@ -6,8 +6,9 @@ the choices of peft's `initialize_lora_eva_weights`: ours are its numbers, on th
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import torch
@@ -112,7 +113,7 @@ def start_by_eva(
         if len(rows) >= counts[path]:
             directions[path].add(rows, options.tau)
 
-    for number, batch in enumerate(_endless(batches)):
+    for number, batch in enumerate(chain.from_iterable(repeat(batches))):
         active = {path: layers[path] for path, it in directions.items() if not it.converged[: chosen[path]].all()}
         if not active:
             break
@@ -170,11 +171,6 @@ def _equal_inputs(layers: Mapping[str, AdaptedLayer], batch: Any, watch: Callabl
     groups = {path: first.setdefault(digests[path], path) for path in layers}
     # In peft's order, group by group, which decides between equal shares.
     return {path: one for one in first.values() for path in layers if groups[path] == one != path}
-
-
-def _endless(batches: Iterable[Any]) -> Iterator[Any]:
-    while True:
-        yield from batches
 
 
 def _shared_out(

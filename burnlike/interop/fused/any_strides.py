@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .forwards import is_written_in, mark_of, stock_forward
 from .reading import methods_of
-from .rebinding import codes_of, instructions_of, uses_of_globals
+from .rebinding import codes_of, instructions_of, names_in, uses_of_globals
 
 # Layers of torch that give the same numbers for any strides, and draw none by the place of a value in memory.
 _LAYERS = frozenset(
@@ -64,7 +64,11 @@ def is_known(module: nn.Module) -> bool:
     if "forward" in vars(module) or isinstance(module, torch.jit.ScriptModule | torch.fx.GraphModule):
         return False
     owner, stock = stock_forward(type(module))
-    if owner is nn.Sequential and any(_writes_to_copy(*pair) for pair in pairwise(module.children())):
+    # The next layer would write to a copy: of images in channels_last `flatten` makes one, of stock ones a view.
+    if owner is nn.Sequential and any(
+        type(one) is nn.Flatten and getattr(following, "inplace", False)
+        for one, following in pairwise(module.children())
+    ):
         return False
     if type(module) in _LAYERS:
         return stock is None or is_written_in(owner, stock)
@@ -75,7 +79,7 @@ def is_known(module: nn.Module) -> bool:
     if stock is None:
         return False
     functions = [stock, *(it for _, it in methods_of(type(module), stock))]
-    names = {name for function in functions for code in codes_of(function.__code__) for name in code.co_names}
+    names = set().union(*map(names_in, functions))
     if not _CHECKPOINTS.isdisjoint(names) and names.isdisjoint(FLAGS):
         return False  # computes again in backward, outside of the part, and no flag says when
     return all(_reads_known(function, module, set()) for function in functions)
@@ -87,20 +91,16 @@ def _reads_known(function: types.FunctionType, module: nn.Module | None, seen: s
         return True
     seen.add(function)
     instructions = (it.opname for code in codes_of(function.__code__) for it in instructions_of(code))
+    # A tensor that is kept is seen by code outside of the part, which may ask for its strides.
     if hasattr(function, "__wrapped__") or any(it in ("STORE_ATTR", "STORE_GLOBAL") for it in instructions):
         return False
     if _depends_on_strides(function, module):
         return False
     uses = uses_of_globals(function.__code__)
-    names = {name for code in codes_of(function.__code__) for name in code.co_names}
     constants = {const for code in codes_of(function.__code__) for const in code.co_consts if isinstance(const, str)}
     if not constants.isdisjoint(_OF_STRIDES) or not all(_is_known_global(function, name, seen) for name in uses):
         return False
-    return all(name in _NAMES or _is_own(module, name) for name in names - uses.keys())
-
-
-def _writes_to_copy(one: nn.Module, following: nn.Module) -> bool:
-    return type(one) is nn.Flatten and bool(getattr(following, "inplace", False))
+    return all(name in _NAMES or _is_own(module, name) for name in names_in(function) - uses.keys())
 
 
 def _depends_on_strides(function: types.FunctionType, module: nn.Module | None) -> bool:

@@ -181,6 +181,7 @@ def _layout_of(module: nn.Module, inputs: list[Any]) -> torch.memory_format | No
     images = [tensor for tensor in inputs if isinstance(tensor, Tensor) and tensor.dim() == 4]
     if not images or not all(_is_image(image) for image in images) or not torch.backends.mkldnn.enabled:
         return None
+    # These see each tensor in the part, and how it lies.
     if is_recorded() or is_transformed() or has_global_hooks():
         return None
     if all(image.is_contiguous() for image in images):

@@ -159,10 +159,12 @@ def _convolution(module: Any, x: Any) -> Tensor | None:
 
 
 def _convolution_in_a_part(module: Any, x: Any) -> Tensor | None:
-    result = convolved(module, x)
-    is_unsafe = module.kernel_size == (1, 1) != module.stride  # see `way_of`
-    if result is not None or not (half_products.SLOW or is_unsafe):
+    if (result := convolved(module, x)) is not None:
         return result
+    options = options_of(module)
+    is_unsafe = options is not None and half_products.is_unsafe(module.weight.shape[2:], options[0])
+    if not (half_products.SLOW or is_unsafe):
+        return None
     with without_overrides():
         x = numbers_of(x)
         return _convolution(module, stock_layout(x) if is_unsafe and isinstance(x, Tensor) else x)

@@ -86,6 +86,7 @@ class LazyNorm(LazyTensor):
             if func in _ACTIVATIONS and len(args) == 1 and keywords.keys() <= {"inplace"}:
                 activation, in_place = _ACTIVATIONS[func]
                 recipe = first.recipe
+                # Beside a residual the op has no other activation.
                 if recipe.residual is None or activation == "relu":
                     values = recipe.computed(activation)
                     if in_place or keywords.get("inplace"):
@@ -127,6 +128,7 @@ _WATCHERS = threading.local()
 
 def _watched(recipe: NormRecipe) -> NormRecipe:
     if (watcher := getattr(_WATCHERS, "innermost", None)) is not None:
+        # Weakly: what nobody can read any more need not be read before a write.
         watcher.waiting.append(ref(recipe))
     return recipe
 
@@ -189,6 +191,7 @@ def _sum(one: Any, other: Any, *, in_place: bool) -> Tensor | None:
             return None
         one, other = other, one
     recipe = one.recipe
+    # The op adds one tensor: of two normalizations that wait, also of one and itself, one is read.
     residual = numbers_of(other)
     if type(residual) is not Tensor or residual.shape != one.shape or residual.dtype != one.dtype:
         return None

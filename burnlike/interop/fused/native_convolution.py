@@ -19,6 +19,7 @@ from torch import Tensor
 from ... import ops
 from ..._torch_compat import onednn
 from ..._torch_compat.transforms import is_batched_by_autograd
+from ...ops import half_products
 from ...ops._library import op
 from ...ops.convolution_3x3 import CHANNELS
 from ...ops.grouped_convolution import DTYPES, FEWEST_CHANNELS, is_group
@@ -74,8 +75,7 @@ def way_of(
     border = _border(padding, kernel)
     fits = border is not None and all(size[2 + dim] + 2 * border >= kernel[dim] for dim in (0, 1))
     is_large = weight_size.numel() > _WEIGHTS_PER_VALUE * size.numel()
-    # In channels_last oneDNN writes beyond the gradient of such a weight of some counts of channels (torch 2.13).
-    is_unsafe = kernel == [1, 1] and stride != (1, 1)
+    is_unsafe = half_products.is_unsafe(kernel, stride)
     in_stock_layout = partial(_in_stock_layout, options)
     if border is None or not fits or dilation != (1, 1) or dtype is None or size.numel() == 0:
         return in_stock_layout if is_unsafe or (is_large and groups == 1 and kernel != [1, 1]) else None

@@ -17,7 +17,7 @@ from torch import nn
 
 from ..torch_counterparts import torch_layers
 from .forwards import is_written_in, stock_forward
-from .rebinding import codes_of, instructions_of, is_plain, uses_of_globals
+from .rebinding import codes_of, instructions_of, is_plain, names_in, uses_of_globals
 
 # What code may ask of tensors and torch. Each of these does the same to numbers of any size, and to any number of rows.
 _FORMATS = {"dtype", "to", "type_as", "float", "half", "double", "bfloat16", "float16", "float32", "float64"}
@@ -40,7 +40,7 @@ def one_argument(function: types.FunctionType) -> str | None:
 def names_of(module: nn.Module, function: types.FunctionType) -> frozenset[str]:
     """Names of attributes and globals in a forward, and in methods of the class that it calls."""
     functions = (function, *(it for _, it in methods_of(type(module), function)))
-    return frozenset(name for it in functions for code in codes_of(it.__code__) for name in code.co_names)
+    return frozenset().union(*map(names_in, functions))
 
 
 def read_otherwise(module: object, function: types.FunctionType, allowed: frozenset[str]) -> str:
@@ -52,8 +52,7 @@ def read_otherwise(module: object, function: types.FunctionType, allowed: frozen
         if reason := _read_from_elsewhere(part):
             return reason
         uses = uses_of_globals(part.__code__)
-        names = {name for code in codes_of(part.__code__) for name in code.co_names}
-        for name in sorted(names - uses.keys() - allowed):
+        for name in sorted(names_in(part) - uses.keys() - allowed):
             if name in getattr(module, "__dict__", {}) or not (name in methods or _is_of_tensors(module, name)):
                 return f"its code reads `{name}`"
     return ""
@@ -85,8 +84,7 @@ def methods_of(owner: type, function: types.FunctionType) -> tuple[tuple[str, ty
     methods: dict[str, types.FunctionType] = {}
     left = [function]
     while left:
-        names = {name for code in codes_of(left.pop().__code__) for name in code.co_names}
-        for name in sorted(names - methods.keys()):
+        for name in sorted(names_in(left.pop()) - methods.keys()):
             method = None if hasattr(nn.Module, name) else inspect.getattr_static(owner, name, None)
             if isinstance(method, types.FunctionType) and method is not function:
                 methods[name] = method

@@ -31,7 +31,7 @@ import dis
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
 from typing import Any
 
 PREFIX = "_burnlike_fused_"
@@ -134,9 +134,15 @@ def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from codes_of(constant)
 
 
-def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
+@lru_cache(1024)  # asked for the globals of a code, its assignments, its comparisons and its statements, in turn
+def instructions_of(code: types.CodeType) -> tuple[dis.Instruction, ...]:
     """Instructions that do something; before others' arguments there may be some that don't."""
-    return [instruction for instruction in dis.get_instructions(code) if instruction.opname not in _NO_INSTRUCTIONS]
+    return tuple(it for it in dis.get_instructions(code) if it.opname not in _NO_INSTRUCTIONS)
+
+
+def names_in(function: types.FunctionType) -> set[str]:
+    """The names of globals and attributes in a function's code, and in functions within it."""
+    return {name for code in codes_of(function.__code__) for name in code.co_names}
 
 
 def uses_of_globals(code: types.CodeType) -> dict[str, list[Use]]:
@@ -157,7 +163,7 @@ def helpers_unchanged(function: types.FunctionType) -> Callable[[], bool]:
     return lambda: all(names.get(name) is helper for name, helper in helpers.items())
 
 
-def _use(instructions: list[dis.Instruction], place: int) -> Use:
+def _use(instructions: tuple[dis.Instruction, ...], place: int) -> Use:
     # A call needs a NULL beside the function: before all of it (to 3.12) or after it, or of one of its instructions.
     called = bool((instructions[place].arg or 0) & 1)
     attributes: list[str] = []

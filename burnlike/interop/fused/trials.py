@@ -118,6 +118,7 @@ def proven_dtypes(
 def _same_values(
     make: Callable[[], nn.Module], stock: Forward, other: Forward, pair: Pair, width: int, magnitudes: tuple[float, ...]
 ) -> torch.dtype | None:
+    # Both of the rounded weights: the rounding of these is no error of a forward.
     module, exact = make().to(pair[1]), make().to(pair[1]).double()
     dtypes: set[torch.dtype] = set()
     for training in (False, True):
@@ -147,6 +148,7 @@ def _with_state(forward: Forward, module: nn.Module, x: Tensor) -> tuple[Any, ..
     result = forward(module, passed)
     if not isinstance(result, Tensor) or not torch.equal(passed, x):
         return ()
+    # A list, as tensors in a tuple can't be compared with `!=`.
     state = (random.getstate(), torch.get_rng_state().view(torch.int64).tolist())
     return result, result.shape, state, tuple(log)
 

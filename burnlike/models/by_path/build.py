@@ -299,6 +299,7 @@ def read_model(
     tensors = {name: record.tensors[name] for name in record.tensors}
     tensors |= {alias: tensors[name] for alias, name in record.aliases.items() if name in tensors}
     with in_one_thread() if current.get() is not None else nullcontext():  # what is deferred is of one thread
+        # It tells all shapes that differ, in place of an error for the first: what is wrong is decided below.
         options |= {"state_dict": tensors, "ignore_mismatched_sizes": True, "output_loading_info": True}
         model, info = model_class.from_pretrained(None, config=description, **options)
     missing, unexpected = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])

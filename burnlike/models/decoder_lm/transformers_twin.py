@@ -56,6 +56,7 @@ def twin_of(model: Any, length: int) -> Any:
     places, layout = registered(twin), TorchLayout(twin)
     for path, place in layout.places.items():
         owner, _, name = path.rpartition(".")
+        # A view of their memory: the twin computes with what a training changes in place.
         value = place.taken_from(tensors[place.name])
         setattr(twin.get_submodule(owner), name, nn.Parameter(value, requires_grad=False))
     if compute_unsaved(twin, places, torch.device("cpu")):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ...config import ModuleConfig
 from ...config.bounds import FROM_DATA, Layers, NotNegative, Outputs, Positive, Size
+from ...config.roles import Built
 from ...errors import ConfigError
 from ...nn.activation.configs import GeluConfig
 from ...nn.attention.configs import Probability
@@ -133,24 +134,28 @@ class BertEncoderConfig(ModuleConfig["model.BertEncoder"], tag="BertEncoder"):
         return {"tokens": ("int64", (1, self.max_sequence_length))}
 
 
-class BertMaskedLmConfig(ModuleConfig["model.BertMaskedLm"], tag="BertMaskedLm"):
+class _OverEncoderConfig(ModuleConfig[Built]):
+    """The field that models over an encoder have."""
+
+    encoder: BertEncoderConfig
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return self.encoder.example_inputs()
+
+
+class BertMaskedLmConfig(_OverEncoderConfig["model.BertMaskedLm"], tag="BertMaskedLm"):
     """An encoder with a head that names the token of each position, of masked ones above all (Devlin et al. 2019).
 
     Attributes:
         encoder: the encoder, without a pooler, which nothing would use.
     """
 
-    encoder: BertEncoderConfig
-
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.encoder.pooler:
             yield "encoder", "expected pooler: false, as nothing here uses what a pooler makes"
 
-    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        return self.encoder.example_inputs()
 
-
-class BertClassifierConfig(ModuleConfig["model.BertClassifier"], tag="BertClassifier"):
+class BertClassifierConfig(_OverEncoderConfig["model.BertClassifier"], tag="BertClassifier"):
     """An encoder with a linear map of its pooled vector to the classes of a sequence (Devlin et al. 2019, section 4.1).
 
     Attributes:
@@ -158,7 +163,6 @@ class BertClassifierConfig(ModuleConfig["model.BertClassifier"], tag="BertClassi
         dropout: probability of dropping a value of the pooled vector, in training.
     """
 
-    encoder: BertEncoderConfig
     n_classes: Outputs = FROM_DATA
     dropout: Probability = 0.1
 
@@ -166,11 +170,8 @@ class BertClassifierConfig(ModuleConfig["model.BertClassifier"], tag="BertClassi
         if not self.encoder.pooler:
             yield "encoder", "expected pooler: true, as the classes are told by the pooled vector"
 
-    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        return self.encoder.example_inputs()
 
-
-class TextClassifierConfig(ModuleConfig["text_models.TextClassifier"], tag="TextClassifier"):
+class TextClassifierConfig(_OverEncoderConfig["text_models.TextClassifier"], tag="TextClassifier"):
     """An encoder of texts with a linear map of one vector of each text to its classes, or numbers.
 
     Attributes:
@@ -180,16 +181,12 @@ class TextClassifierConfig(ModuleConfig["text_models.TextClassifier"], tag="Text
         dropout: probability of dropping a value of the vector, in training.
     """
 
-    encoder: BertEncoderConfig
     n_classes: Outputs = FROM_DATA
     pooling: Literal["mean", "cls"] = "mean"
     dropout: Probability = 0.1
 
-    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        return self.encoder.example_inputs()
 
-
-class TokenTaggerConfig(ModuleConfig["text_models.TokenTagger"], tag="TokenTagger"):
+class TokenTaggerConfig(_OverEncoderConfig["text_models.TokenTagger"], tag="TokenTagger"):
     """An encoder of texts with a linear map of the vector of each token to its classes: names, parts of speech.
 
     Attributes:
@@ -197,15 +194,11 @@ class TokenTaggerConfig(ModuleConfig["text_models.TokenTagger"], tag="TokenTagge
         dropout: probability of dropping a value of the vectors, in training.
     """
 
-    encoder: BertEncoderConfig
     n_classes: Outputs = FROM_DATA
     dropout: Probability = 0.1
 
-    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        return self.encoder.example_inputs()
 
-
-class SiameseConfig(ModuleConfig["text_models.Siamese"], tag="Siamese"):
+class SiameseConfig(_OverEncoderConfig["text_models.Siamese"], tag="Siamese"):
     """One encoder for both texts of a pair, neither of which sees the other (Reimers & Gurevych 2019).
 
     Attributes:
@@ -214,7 +207,6 @@ class SiameseConfig(ModuleConfig["text_models.Siamese"], tag="Siamese"):
             each text; None: the result is their cosine, one number, as of a `Regression`.
     """
 
-    encoder: BertEncoderConfig
     n_classes: Size | None = None
 
     def for_sizes(self, d_input: int | None, d_output: int | None) -> "SiameseConfig":

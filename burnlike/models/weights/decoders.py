@@ -87,10 +87,7 @@ _PROJECTIONS = ("query", "key", "value", "output")
 _ATTENTION = {
     "embedding.weight": "model.embed_tokens.weight",
     f"{_BLOCK}.norm_attention.weight": f"{_THEIRS}.input_layernorm.weight",
-    **{
-        f"{_BLOCK}.attention.{it}.*": f"{_THEIRS}.self_attn.{it[0]}_proj.*"
-        for it in ("query", "key", "value", "output")
-    },
+    **{f"{_BLOCK}.attention.{it}.*": f"{_THEIRS}.self_attn.{it[0]}_proj.*" for it in _PROJECTIONS},
     f"{_BLOCK}.norm_feed_forward.weight": f"{_THEIRS}.post_attention_layernorm.weight",
     "norm.weight": "model.norm.weight",
     "head.weight": "lm_head.weight",

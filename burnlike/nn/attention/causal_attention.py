@@ -100,6 +100,7 @@ class CausalAttention(KeepsType, FromConfig, Module):
         """
         self._check(x, mask_pad, positions, cache)
         slots = None if cache is None else cache.next_slots(x.shape[1])
+        # Cast for autocast once, not by each of the three layers.
         x = for_products(x)
         query, key = self._heads(self.query(x)), self._heads(self.key(x))
         if self.query_key_norm:

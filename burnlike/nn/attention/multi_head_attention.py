@@ -147,6 +147,7 @@ class MultiHeadAttention(Layer):
             raise shape_error(self, f"more than the {cached} positions of the cache", length, name="query")
         if cache.grows:
             key, value = key[:, cached:], value[:, cached:]
+        # The weights that are returned are those of all positions, which the cache does not keep.
         first = 0 if need_weights else cached
         if mask_attn is not None:
             mask_attn = mask_attn[:, first:]

@@ -184,6 +184,7 @@ class Graph(AnyLibrary, FromConfig, Module):
             else:
                 assert layer is not None
                 values[step.name] = layer(*inputs_in_order, **{name: _value(values, it) for name, it in step.named})
+            # Without gradients nothing else keeps them: the next step gets their memory.
             for name in step.finished:
                 del values[name]
         outputs = tuple(_value(values, source) for source in sources)

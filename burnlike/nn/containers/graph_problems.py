@@ -1,10 +1,10 @@
 """Mistakes in a graph: names, sources, the number of inputs, nodes that nothing needs. Imports no torch."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from ...config import Meta, ModuleConfig
+from ...config import Meta
 from ...config.registry import tag_of
 from ...errors import nearest
 from ..configs import EmbeddingConfig, LinearConfig
@@ -26,7 +26,13 @@ def graph_problems(graph: "GraphConfig") -> Problems:
 
 
 def _wrong_names(graph: "GraphConfig") -> Problems:
-    yield from _input_problems(graph.inputs)
+    for place, name in enumerate(graph.inputs):
+        if message := name_problem(name):
+            yield f"inputs.{place}", message
+        elif name == "self":
+            yield f"inputs.{place}", "an input called 'self' can't be given by name, as Python calls the model so"
+        elif name in graph.inputs[:place]:
+            yield f"inputs.{place}", f"'{name}' stands here twice; give each input a name of its own"
     names = [*graph.inputs]
     for name, node in graph.nodes.items():
         yield from _node_problems(graph, name, node, names)
@@ -58,16 +64,6 @@ def _unused(graph: "GraphConfig") -> Problems:
             yield path, f"'{name}' is not used: no node takes it, and it is no output{remedy}"
 
 
-def _input_problems(inputs: Sequence[str]) -> Problems:
-    for place, name in enumerate(inputs):
-        if message := name_problem(name):
-            yield f"inputs.{place}", message
-        elif name == "self":
-            yield f"inputs.{place}", "an input called 'self' can't be given by name, as Python calls the model so"
-        elif name in inputs[:place]:
-            yield f"inputs.{place}", f"'{name}' stands here twice; give each input a name of its own"
-
-
 def _node_problems(graph: "GraphConfig", name: str, node: "NodeConfig", names: list[str]) -> Problems:
     path = f"nodes.{name}"
     if message := name_problem(name):
@@ -84,7 +80,10 @@ def _node_problems(graph: "GraphConfig", name: str, node: "NodeConfig", names: l
     if node.transposed:
         yield from _transposed_problems(graph, f"{path}.transposed", node)
     elif layer is not None:
-        yield from _count_problems(path, layer, len(graph.node_sources(name)))
+        count, (least, most) = len(graph.node_sources(name)), input_counts(layer)
+        if count < least or (most is not None and count > most):
+            expected = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
+            yield path, f"expected {expected} input{'s' * (expected != '1')}, got {count}; `from:` lists them"
 
 
 def _source_problems(graph: "GraphConfig", path: str, source: str, names: list[str]) -> Problems:
@@ -123,13 +122,6 @@ def _transposed_problems(graph: "GraphConfig", path: str, node: "NodeConfig") ->
         yield path, f"expected `use:` of an Embedding or a Linear, got one of {tag_of(type(used))}"
     elif isinstance(node.sources, tuple | dict):
         yield path, "expected one name in `from:`, as it takes one input"
-
-
-def _count_problems(path: str, layer: ModuleConfig, count: int) -> Problems:
-    least, most = input_counts(layer)
-    if count < least or (most is not None and count > most):
-        expected = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
-        yield path, f"expected {expected} input{'s' * (expected != '1')}, got {count}; `from:` lists them"
 
 
 Sources: TypeAlias = (

@@ -120,6 +120,7 @@ class BatchNorm(KeepsType, JointLayer, Layer):
             value = x.detach().reshape(-1).to(self.running_mean.dtype)
             self.running_mean.lerp_(value, self.momentum)
             self.running_var.mul_(1 - self.momentum)
+        # Not zeros: so the result has a history, and is NaN where x is no number.
         return ((x - x) * self.gamma.reshape(shape) + self.beta.reshape(shape)).to(x.dtype)
 
     def custom_content(self, content: Content) -> Content:

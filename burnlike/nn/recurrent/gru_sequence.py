@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..._torch_compat.transforms import in_forward_mode, is_batched_by_autograd, transforming
 from ...ops import linear
+from ...ops._function import recorded_gradients
 
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward.grad_input, torch.ops.aten.tanh_backward.grad_input
 _DTYPES = (torch.float32, torch.float64)
@@ -87,7 +88,7 @@ class _GruSequence(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *saved, gates, of_news, hidden = ctx.saved_tensors
         if torch.is_grad_enabled() or transforming() or any(is_batched_by_autograd(grad) for grad in grads):
-            return _recorded_gradients(saved, grads, ctx.needs_input_grad)
+            return recorded_gradients(_by_torch, saved, grads, ctx.needs_input_grad)
         return _gradients(saved, grads, gates, of_news, hidden, ctx.needs_input_grad)
 
 
@@ -132,18 +133,7 @@ def _gradients(
     )
 
 
-def _recorded_gradients(
-    saved: Sequence[Any], grads: Sequence[Tensor], needed: Sequence[bool]
-) -> tuple[Tensor | None, ...]:
-    """By torch's kernel, whose gradients have derivatives of their own."""
-    with torch.enable_grad():
-        # Places of their own in the graph: what one of them was made of, perhaps another, is none of this function's.
-        saved = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in saved]
-        x, state, *weights = saved
-        present = [weight for weight in weights if weight is not None]
-        output, last = torch.gru(x, state[None], present, len(present) > 2, 1, 0.0, True, False, False)
-        results = output, last[0]
-    wanted = [it for it, is_needed in zip(saved, needed, strict=True) if is_needed]
-    again = torch.is_grad_enabled()
-    grad_inputs = iter(torch.autograd.grad(results, wanted, grads, create_graph=again))
-    return tuple(next(grad_inputs) if is_needed else None for is_needed in needed)
+def _by_torch(x: Tensor, state: Tensor, *weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    present = [weight for weight in weights if weight is not None]
+    output, last = torch.gru(x, state[None], present, len(present) > 2, 1, 0.0, True, False, False)
+    return output, last[0]

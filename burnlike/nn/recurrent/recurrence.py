@@ -49,6 +49,7 @@ def onnx_layer(
     d_hidden = states[0].shape[-1]
     attributes: dict[str, Any] = {"hidden_size": d_hidden, "direction": "bidirectional" if count > 1 else "forward"}
     if name == "GRU":
+        # As torch has it, and `reset_after`; ONNX's own default is the other form.
         attributes["linear_before_reset"] = 1
     if kernel is torch.rnn_relu:
         attributes["activations"] = ["Relu"] * count
@@ -84,6 +85,8 @@ States = tuple[Tensor, ...]
 
 Kernel = Callable[..., tuple[Tensor, ...]]
 """`torch.lstm`, `torch.gru`, `torch.rnn_tanh` or `torch.rnn_relu`."""
+# Up to so many, a step by the weights as they lie is faster: a token of an LstmLm of two layers of 256 takes 0.31 ms in
+# place of 0.73.
 _FEW_ROWS = 8
 
 

@@ -422,6 +422,7 @@ def _build_stack(
 ) -> nn.TransformerEncoder | nn.TransformerDecoder:
     layer: Any = _one_layer(stack, device)
     if isinstance(stack, TransformerEncoder):
+        # With nested tensors torch gives 0 where a position is hidden, in evaluation alone.
         return nn.TransformerEncoder(layer, len(stack.layers), enable_nested_tensor=False)
     return nn.TransformerDecoder(layer, len(stack.layers))
 

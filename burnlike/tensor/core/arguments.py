@@ -14,7 +14,10 @@ from .spec import Spec, family_of, title
 def axis(operation: str, dim: Any, rank: int) -> int:
     """`dim` as 0 .. rank-1. One outside of -rank .. rank-1, and what is no int, is refused."""
     if type(dim) is not int:
-        dim = _index(operation, dim)
+        try:
+            dim = dim.__index__()
+        except AttributeError:
+            raise TensorTypeError(operation, f"expected a dimension as an int, got {type(dim).__name__}") from None
     if 0 <= dim < rank:
         return dim
     if -rank <= dim < 0:
@@ -22,13 +25,6 @@ def axis(operation: str, dim: Any, rank: int) -> int:
     raise TensorValueError(
         operation, f"dimension {dim} is outside of {-rank}..{rank - 1}, those of a rank {rank} tensor"
     )
-
-
-def _index(operation: str, dim: Any) -> int:
-    try:
-        return dim.__index__()
-    except AttributeError:
-        raise TensorTypeError(operation, f"expected a dimension as an int, got {type(dim).__name__}") from None
 
 
 def whole(name: str, dim: Any) -> TensorTypeError:

@@ -45,6 +45,7 @@ def scalar(name: str, spec: Spec, value: Any) -> Any:
     return number
 
 
+# Below, float() of an integer does not overflow: the usual number needs no `try`.
 _FLOAT_LIMIT = 2**1023
 _RANGES = {dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max) for dtype, kind in KINDS.items() if kind is Int}
 
@@ -97,6 +98,7 @@ def match(name: str, spec: Spec, other: Any) -> tuple[Any, Spec]:
         other_spec, value = other.spec, other.inner
     elif isinstance(other, torch.Tensor):
         other_spec = find_spec(other, spec.family)
+        # On a backend that does not track, a parameter begins no graph.
         value = other if spec.tracks or not other.requires_grad else spec.float.ops.detach(other)
     else:
         return scalar(name, spec, other), spec

@@ -125,6 +125,7 @@ def _build(backend: Backend) -> Family:
     for dtype, kind in KINDS.items():
         specs = tuple(_spec(backend, kind, rank, dtype, ops[kind], Tensor) for rank in range(1, MAX_RANK + 1))
         family[dtype] = (None, *specs)
+    # In a second pass, as each refers to those of other element types.
     for ranks in family.values():
         for spec in ranks[1:]:
             spec.family, spec.ranks = family, ranks

@@ -30,6 +30,7 @@ _CODES: dict[torch.dtype, Any] = {
 _BFLOAT16_NAN = 0x7FC0
 _FLOAT16_LIMIT = 65520.0  # from here on, the nearest float16 is infinity
 
+# The casts below read the bytes of records, which are little-endian, as the machine lays them out.
 assert sys.byteorder == "little"
 
 
@@ -77,6 +78,7 @@ def _floats(values: Iterable[Any], dtype: torch.dtype) -> bytes:
     if dtype is torch.float32:
         return single.tobytes()
     if dtype is torch.float16:
+        # struct refuses what rounds to infinity.
         inside = (math.copysign(math.inf, it) if abs(it) >= _FLOAT16_LIMIT else it for it in single)
         return struct.pack(f"<{len(single)}e", *inside)
     return array("H", map(_upper_half, memoryview(single).cast("B").cast("I"))).tobytes()
@@ -84,6 +86,7 @@ def _floats(values: Iterable[Any], dtype: torch.dtype) -> bytes:
 
 def _upper_half(bits: int) -> int:
     """A float32's bits rounded to the nearest bfloat16, ties to even."""
+    # Rounded, the bits of a NaN could run over into those of a number.
     if bits & 0x7FFFFFFF > 0x7F800000:
         return _BFLOAT16_NAN
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16

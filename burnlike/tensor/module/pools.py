@@ -105,7 +105,7 @@ def max_pool2d_with_indices_backward(x: Any, *rest: Any) -> Any:
     spec = ranked_spec(name, x, 4)
     if len(rest) not in (3, 7):
         raise TensorTypeError(title(name), "expected (x, options, output_grad, indices)")
-    _max_window(name, 2, rest[0], rest[1:-2], {})
+    _window(name, MaxPoolOptions, 2, rest[0], rest[1:-2], {})
     grad, indices = inner_as(name, rest[-2], spec), index_of(name, rest[-1], spec.index)
     return wrap(computed(name, spec.module.max_pool2d_backward, grad, indices, tuple(x.inner.shape[2:])), spec)
 
@@ -165,7 +165,7 @@ def avg_pool2d_backward(x: Any, output_grad: Any, kernel_size: Any, *window: Any
     name = "avg_pool2d_backward"
     spec = ranked_spec(name, x, 4)
     grad = inner_as(name, output_grad, spec)
-    *sizes, _ceil_mode = _avg_window(name, 2, kernel_size, window, named)
+    *sizes, _ceil_mode = _window(name, AvgPoolOptions, 2, kernel_size, window, named)
     return like(computed(name, spec.module.avg_pool2d_backward, grad, *sizes, tuple(x.inner.shape[2:])), spec)
 
 
@@ -190,41 +190,33 @@ def adaptive_avg_pool3d(x: "Tensor[B2, D5, Float]", output_size: Sizes) -> "Tens
 
 def _max_pool(name: str, dims: int, x: Any, kernel_size: Any, window: Any, named: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    sizes = _max_window(name, dims, kernel_size, window, named)
+    sizes = _window(name, MaxPoolOptions, dims, kernel_size, window, named)
     return wrap(computed(name, spec.module.max_pool, x.inner, *sizes), spec)
 
 
 def _max_pool_with_indices(name: str, dims: int, x: Any, kernel_size: Any, window: Any, named: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    sizes = _max_window(name, dims, kernel_size, window, named)
+    sizes = _window(name, MaxPoolOptions, dims, kernel_size, window, named)
     values, indices = computed(name, spec.module.max_pool_with_indices, x.inner, *sizes, spec.int.dtype)
     return wrap(values, spec), wrap(indices, spec.int)
 
 
 def _avg_pool(name: str, dims: int, x: Any, kernel_size: Any, window: Any, named: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    sizes = _avg_window(name, dims, kernel_size, window, named)
+    sizes = _window(name, AvgPoolOptions, dims, kernel_size, window, named)
     return like(computed(name, spec.module.avg_pool, x.inner, *sizes), spec)
 
 
-def _max_window(name: str, dims: int, kernel_size: Any, window: Any, named: Any) -> tuple[Any, ...]:
-    """Kernel, stride, begin, end, dilation and ceil mode, from options or one by one."""
+def _window(name: str, kind: Any, dims: int, kernel_size: Any, window: Any, named: Any) -> tuple[Any, ...]:
+    """Kernel, stride, begin, end, of a max pool the dilation, of another whether padding counts, and ceil mode; from
+    options of this kind or one by one.
+    """
     options = kernel_size
-    if window or named or type(options) is not MaxPoolOptions:
-        options = _pool_options(name, MaxPoolOptions, kernel_size, window, named)
-    kernel, stride, padding, dilation = expanded(name, options, dims)
+    if window or named or type(options) is not kind:
+        options = _pool_options(name, kind, kernel_size, window, named)
+    kernel, stride, padding, *dilation = expanded(name, options, dims)
     begin, end = both_ends(padding)
-    return kernel, stride, begin, end, dilation, options.ceil_mode
-
-
-def _avg_window(name: str, dims: int, kernel_size: Any, window: Any, named: Any) -> tuple[Any, ...]:
-    """Kernel, stride, begin, end, whether padding counts, and ceil mode, from options or one by one."""
-    options = kernel_size
-    if window or named or type(options) is not AvgPoolOptions:
-        options = _pool_options(name, AvgPoolOptions, kernel_size, window, named)
-    kernel, stride, padding = expanded(name, options, dims)
-    begin, end = both_ends(padding)
-    return kernel, stride, begin, end, options.count_include_pad, options.ceil_mode
+    return kernel, stride, begin, end, *(dilation or (options.count_include_pad,)), options.ceil_mode
 
 
 def _pool_options(name: str, kind: Any, kernel_size: Any, window: Any, named: Any) -> Any:
