@@ -46,7 +46,8 @@ class Muon(ForeachRule[MuonConfig, MuonState]):
             raise ConfigError(
                 f"Muon can't update '{path}' of shape {list(tensor.shape)}: {_needs_matrix(tensor)}; leave it to"
                 " another rule, with Muon as a group for matrices: AdamWConfig(groups=(OptimizerGroupConfig(params="
-                "ParamGroup.from_regex(r'^blocks.*weight$'), optimizer=MuonConfig()),))"
+                "ParamGroup.from_regex(r'^blocks.*weight$'), optimizer=MuonConfig()),)), in YAML {type: AdamW, groups:"
+                " [{params: {match: [{type: Regexes, regexes: ['^blocks.*weight$']}]}, optimizer: {type: Muon}}]}"
             )
         super().check_parameter(path, tensor)
 
