@@ -107,13 +107,60 @@ def test_the_text_of_a_small_model(tmp_path: Path) -> None:
     assert [*open_record(tmp_path / "out/model.bpk").tensors["one.weight"].shape] == [2, 4]
 
 
+def test_a_module_that_is_called_twice_has_one_function(tmp_path: Path) -> None:
+    block = "{type: Sequential, layers: {one: {type: Linear, d_input: 4, d_output: 4}, two: {type: Tanh}}, from: x}"
+    written(f"{{type: Graph, nodes: {{block: {block}, again: {{use: block}}}}}}", [ROWS], tmp_path / "out")
+    code = (tmp_path / "out/src/model.rs").read_text()
+    assert len(re.findall(r"self\.block\.forward\(", code)) == 2
+    assert code.count("self.two.forward(self.one.forward(x))") == code.count("self.one") == 1
+
+
+def test_what_is_used_twice_is_computed_once(tmp_path: Path) -> None:
+    model = """{type: Graph, inputs: [x, y], outputs: [loss, drop, twice, squares], nodes: {
+        drop: {type: Dropout, prob: 0.5, from: x}, twice: {type: Multiply, from: [drop, drop]},
+        halves: {type: Split, sizes: [2, 2], from: drop}, squares: {type: Multiply, from: [halves.0, halves.0]},
+        loss: {type: MseLoss, from: [drop, y]}}}"""
+    written(model, [ROWS, ROWS], tmp_path / "out")
+    code = (tmp_path / "out/src/model.rs").read_text()
+    assert code.count("self.drop.forward(") == code.count("slice_dim(") == 1
+    assert ".dims()" not in code  # rustc warns of sizes that nothing uses
+
+
+def test_a_sequence_longer_than_a_masked_layer_was_written_for_is_not_cut(tmp_path: Path) -> None:
+    gru = "{type: Gru, d_input: 4, d_hidden: 3, bias: true, from: {x: x, attention_mask: m}}"
+    model = f"{{type: Graph, inputs: [x, m], nodes: {{r: {gru}}}}}"
+    written(model, [ROWS, Input((2, 3), "bool")], tmp_path / "out")
+    code = (tmp_path / "out/src/model.rs").read_text()  # a squeeze of more than one step panics
+    assert len(re.findall(r"slice_dim\(1, 2\.\.\)\.squeeze_dim", code)) == 2
+
+
+@pytest.mark.parametrize(("kind", "shape", "size"), [("1d", (2, 3, 10), "1, 23"), ("2d", (2, 3, 10, 10), "23, 23")])
+@pytest.mark.parametrize("mode", ["Nearest", "Linear", "Cubic"])
+def test_a_factor_that_32_bits_do_not_hold_is_the_size_it_gives(
+    kind: str, shape: tuple[int, ...], size: str, mode: str, tmp_path: Path
+) -> None:
+    model = f"{{type: Interpolate{kind}, scale_factor: 2.3, mode: {mode}}}"  # of 32 bits it makes 22 of 10
+    written(model, [Input(shape, "float32")], tmp_path / "out")
+    assert f".with_output_size([{size}])" in (tmp_path / "out/src/model.rs").read_text()
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "message"),
     [
         (
             "{type: Sequential, layers: [{type: MaxPool3d, kernel_size: 2}]}",
             [Input((2, 1, 4, 4, 4), "float32")],
-            "Burn has no counterpart of the operation max_pool3d .line ",
+            r"^0 \(MaxPool3d\): Burn has no counterpart of the operation max_pool3d .line ",
+        ),
+        (
+            "{type: Interpolate2d, scale_factor: 2.0, mode: NearestExact}",
+            [Input((2, 1, 4, 4), "float32")],
+            "Burn has no counterpart of the operation _upsample_nearest_exact2d",
+        ),
+        (
+            "{type: Graph, inputs: [x, y], nodes: {far: {type: PairwiseDistance, from: [x, y]}}}",
+            [Input((2, 3, 4), "float32")] * 2,
+            r"^far \(PairwiseDistance\): Burn has no counterpart of the operation pairwise_distance",
         ),
     ],
 )
