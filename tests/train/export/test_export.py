@@ -17,6 +17,7 @@ from burnlike.models import LstmLmConfig, MlpConfig
 from burnlike.record import open_record
 from burnlike.train.export.exporting import export
 from burnlike.train.export.programs import _Archive, proof
+from burnlike.train.export.rust.printing import statement
 from burnlike.train.export.source import Source, example_of, source_of_config
 
 IMAGES, ROWS, TOKENS = Input((2, 1, 8, 8), "float32"), Input((2, 3, 4), "float32"), Input((2, 5), "int64")
@@ -50,6 +51,7 @@ nodes:
 MODELS: dict[str, tuple[Any, list[Input]]] = {
     "blocks": (BLOCKS, [IMAGES]),
     "graph": (GRAPH, [TOKENS, TOKENS]),
+    "experts": ("{type: MixtureOfExperts, d_model: 4, d_ff: 6, n_experts: 3}", [ROWS]),
     "layer": ("{type: Linear, d_input: 4, d_output: 2}", [ROWS]),
     "mlp": (MlpConfig(sizes=(4, 6, 5, 2), dropout=0.1), [ROWS]),
     "lstm": (LstmLmConfig(vocab_size=7, d_model=4, d_hidden=4, n_layers=2, tied_head=True), [TOKENS]),
@@ -90,7 +92,8 @@ def test_each_name_in_the_file_is_a_field_of_the_structs(name: str, tmp_path: Pa
     assert with_tensors == {*of_struct}
     count = sum(it.numel() for it in module.state_dict().values() if it.is_floating_point())
     assert sum(it.numel() for it in record.tensors.values()) == count
-    assert 'pub const CLASSES: [&str; 2] = ["a\\"b", "c"];' in code
+    assert '#[allow(dead_code)]\npub const CLASSES: [&str; 2] = ["a\\"b", "c"];' in code
+    assert not re.search(r"let (\w+) = \1;", code)
     assert "(step 3), for Burn 0.22" in code
 
 
@@ -142,6 +145,29 @@ def test_a_factor_that_32_bits_do_not_hold_is_the_size_it_gives(
     model = f"{{type: Interpolate{kind}, scale_factor: 2.3, mode: {mode}}}"  # of 32 bits it makes 22 of 10
     written(model, [Input(shape, "float32")], tmp_path / "out")
     assert f".with_output_size([{size}])" in (tmp_path / "out/src/model.rs").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "self.decoder.forward(TransformerDecoderInput::new(positions, encoder).memory_mask_pad(pad))",
+            ["self", ".decoder", ".forward(TransformerDecoderInput::new(positions, encoder).memory_mask_pad(pad));"],
+        ),
+        (
+            "(0..2).map(|_| SoftplusConfig::new().with_beta(2.0).with_threshold(5.0).init()).collect()",
+            ["(0..2)", ".map(|_| {", "    SoftplusConfig::new()", "        .with_beta(2.0)",
+             "        .with_threshold(5.0)", "        .init()", "})", ".collect();"],
+        ),
+        (
+            "self.norm.forward(self.norm_of_inner.forward(x.clone()) + self.dropout.forward(context))",
+            ["self", ".norm", ".forward(self.norm_of_inner.forward(x.clone()) + self.dropout.forward(context));"],
+        ),
+    ],
+)  # fmt: skip
+def test_lines_are_laid_out_as_by_rustfmt(text: str, lines: list[str]) -> None:
+    first, *rest = lines
+    assert statement("let x = ", text, ";", 0) == [f"let x = {first}", *(f"    {it}" for it in rest)]
 
 
 @pytest.mark.parametrize(
