@@ -449,6 +449,8 @@ layers:
         "tied_pooled": case_of(_graph_of("e: {type: Embedding, n_embedding: 9, d_model: 4, from: x}, m: {type: Mean, dims: [1]}, head: {use: e, transposed: true}"), tokens),
         "tied_linear": case_of(_graph_of("e: {type: Linear, d_input: 4, d_output: 6, from: x}, a: {type: Tanh}, head: {use: e, transposed: true}"), rows),
         "use_block": case_of(_graph_of(f"b: {{type: Sequential, layers: [{linear}, {{type: BatchNorm, num_features: 4}}, {{type: Relu}}], from: x}}, c: {{use: b}}, d: {{type: Add, from: [b, c]}}"), rows),
+        "used_twice": case_of(_graph_of("n: {type: BatchNorm, num_features: 4, from: x}, m: {type: Multiply, from: [n, n]}, s: {type: Split, sizes: [1, 3], dim: -1}, t: {type: Multiply, from: [s.0, s.1]}, a: {type: Add, from: [n, s.0]}", outputs="t, a, n"), rows),
+        "use_again": case_of(_graph_of(f"b: {{type: Sequential, layers: [{linear}, {{type: Tanh}}], from: x}}, c: {{use: b}}, d: {{use: b}}"), rows),
         # Operations
         "mean_all": case_of(_graph_of("m: {type: Mean, dims: [0, 1], from: x}"), rows),
         "sum_all": case_of(_graph_of("m: {type: Sum, dims: [0, 1, 2], from: x}, n: {type: Multiply, from: [m, m]}"), sequence),
@@ -467,6 +469,8 @@ layers:
         "cross_entropy": case_of(_graph_of("a: {type: Linear, d_input: 4, d_output: 9, from: x}, loss: {type: CrossEntropyLoss, from: [a, y]}", "x, y"), rows, torch.tensor([1, 0, 8])),
         "cross_entropy_smooth": case_of(_graph_of("a: {type: Linear, d_input: 4, d_output: 9, from: x}, loss: {type: CrossEntropyLoss, smoothing: 0.1, pad_tokens: [0], from: [a, y]}", "x, y"), rows, torch.tensor([1, 0, 8])),
         "mse": case_of(_graph_of("a: {type: Linear, d_input: 4, d_output: 4, from: x}, loss: {type: MseLoss, from: [a, y]}", "x, y", "loss, a"), rows, rows + 1),
+        "interpolate_factor": case_of("{type: Sequential, layers: [{type: Interpolate1d, scale_factor: 2.3, mode: Linear}, {type: Interpolate1d, scale_factor: 0.7}, {type: Interpolate1d, output_size: 9, mode: Cubic}]}", torch.randn(2, 3, 10)),
+        "cosine_sequence": case_of(_graph_of("c: {type: CosineSimilarity, dim: -1, from: [x, y]}", "x, y"), sequence, sequence + 1),
         "cosine": case_of(_graph_of("c: {type: CosineSimilarity, dim: -1, from: [x, y]}", "x, y"), rows, rows + 1),
         "distance": case_of(_graph_of("c: {type: PairwiseDistance, p: 2.0, from: [x, y]}", "x, y"), rows, rows + 1),
         "maxpool3d": case_of("{type: MaxPool3d, kernel_size: 2}", torch.randn(2, 2, 4, 4, 4)),

@@ -168,7 +168,10 @@ FAMILIES = {
 }  # fmt: skip
 """All are right in Rust."""
 REFUSED = {
-    "mixtral": (Case(_decoder("Mixtral", num_local_experts=2), _text), "model.layers.0.mlp.experts: Burn has no"),
+    "mixtral": (
+        Case(_decoder("Mixtral", num_local_experts=2), _text),
+        "model.layers.0.mlp.experts (MixtralExperts): Burn",
+    ),
 }
 
 

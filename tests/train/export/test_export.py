@@ -17,6 +17,7 @@ from burnlike.models import LstmLmConfig, MlpConfig
 from burnlike.record import open_record
 from burnlike.train.export.exporting import export
 from burnlike.train.export.programs import _Archive, proof
+from burnlike.train.export.rust.printing import statement
 from burnlike.train.export.source import Source, example_of, source_of_config
 
 IMAGES, ROWS, TOKENS = Input((2, 1, 8, 8), "float32"), Input((2, 3, 4), "float32"), Input((2, 5), "int64")
@@ -50,6 +51,7 @@ nodes:
 MODELS: dict[str, tuple[Any, list[Input]]] = {
     "blocks": (BLOCKS, [IMAGES]),
     "graph": (GRAPH, [TOKENS, TOKENS]),
+    "experts": ("{type: MixtureOfExperts, d_model: 4, d_ff: 6, n_experts: 3}", [ROWS]),
     "layer": ("{type: Linear, d_input: 4, d_output: 2}", [ROWS]),
     "mlp": (MlpConfig(sizes=(4, 6, 5, 2), dropout=0.1), [ROWS]),
     "lstm": (LstmLmConfig(vocab_size=7, d_model=4, d_hidden=4, n_layers=2, tied_head=True), [TOKENS]),
@@ -90,7 +92,8 @@ def test_each_name_in_the_file_is_a_field_of_the_structs(name: str, tmp_path: Pa
     assert with_tensors == {*of_struct}
     count = sum(it.numel() for it in module.state_dict().values() if it.is_floating_point())
     assert sum(it.numel() for it in record.tensors.values()) == count
-    assert 'pub const CLASSES: [&str; 2] = ["a\\"b", "c"];' in code
+    assert '#[allow(dead_code)]\npub const CLASSES: [&str; 2] = ["a\\"b", "c"];' in code
+    assert not re.search(r"let (\w+) = \1;", code)
     assert "(step 3), for Burn 0.22" in code
 
 
@@ -107,13 +110,83 @@ def test_the_text_of_a_small_model(tmp_path: Path) -> None:
     assert [*open_record(tmp_path / "out/model.bpk").tensors["one.weight"].shape] == [2, 4]
 
 
+def test_a_module_that_is_called_twice_has_one_function(tmp_path: Path) -> None:
+    block = "{type: Sequential, layers: {one: {type: Linear, d_input: 4, d_output: 4}, two: {type: Tanh}}, from: x}"
+    written(f"{{type: Graph, nodes: {{block: {block}, again: {{use: block}}}}}}", [ROWS], tmp_path / "out")
+    code = (tmp_path / "out/src/model.rs").read_text()
+    assert len(re.findall(r"self\.block\.forward\(", code)) == 2
+    assert code.count("self.two.forward(self.one.forward(x))") == code.count("self.one") == 1
+
+
+def test_what_is_used_twice_is_computed_once(tmp_path: Path) -> None:
+    model = """{type: Graph, inputs: [x, y], outputs: [loss, drop, twice, squares], nodes: {
+        drop: {type: Dropout, prob: 0.5, from: x}, twice: {type: Multiply, from: [drop, drop]},
+        halves: {type: Split, sizes: [2, 2], from: drop}, squares: {type: Multiply, from: [halves.0, halves.0]},
+        loss: {type: MseLoss, from: [drop, y]}}}"""
+    written(model, [ROWS, ROWS], tmp_path / "out")
+    code = (tmp_path / "out/src/model.rs").read_text()
+    assert code.count("self.drop.forward(") == code.count("slice_dim(") == 1
+    assert ".dims()" not in code  # rustc warns of sizes that nothing uses
+
+
+def test_a_sequence_longer_than_a_masked_layer_was_written_for_is_not_cut(tmp_path: Path) -> None:
+    gru = "{type: Gru, d_input: 4, d_hidden: 3, bias: true, from: {x: x, attention_mask: m}}"
+    model = f"{{type: Graph, inputs: [x, m], nodes: {{r: {gru}}}}}"
+    written(model, [ROWS, Input((2, 3), "bool")], tmp_path / "out")
+    code = (tmp_path / "out/src/model.rs").read_text()  # a squeeze of more than one step panics
+    assert len(re.findall(r"slice_dim\(1, 2\.\.\)\.squeeze_dim", code)) == 2
+
+
+@pytest.mark.parametrize(("kind", "shape", "size"), [("1d", (2, 3, 10), "1, 23"), ("2d", (2, 3, 10, 10), "23, 23")])
+@pytest.mark.parametrize("mode", ["Nearest", "Linear", "Cubic"])
+def test_a_factor_that_32_bits_do_not_hold_is_the_size_it_gives(
+    kind: str, shape: tuple[int, ...], size: str, mode: str, tmp_path: Path
+) -> None:
+    model = f"{{type: Interpolate{kind}, scale_factor: 2.3, mode: {mode}}}"  # of 32 bits it makes 22 of 10
+    written(model, [Input(shape, "float32")], tmp_path / "out")
+    assert f".with_output_size([{size}])" in (tmp_path / "out/src/model.rs").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "self.decoder.forward(TransformerDecoderInput::new(positions, encoder).memory_mask_pad(pad))",
+            ["self", ".decoder", ".forward(TransformerDecoderInput::new(positions, encoder).memory_mask_pad(pad));"],
+        ),
+        (
+            "(0..2).map(|_| SoftplusConfig::new().with_beta(2.0).with_threshold(5.0).init()).collect()",
+            ["(0..2)", ".map(|_| {", "    SoftplusConfig::new()", "        .with_beta(2.0)",
+             "        .with_threshold(5.0)", "        .init()", "})", ".collect();"],
+        ),
+        (
+            "self.norm.forward(self.norm_of_inner.forward(x.clone()) + self.dropout.forward(context))",
+            ["self", ".norm", ".forward(self.norm_of_inner.forward(x.clone()) + self.dropout.forward(context));"],
+        ),
+    ],
+)  # fmt: skip
+def test_lines_are_laid_out_as_by_rustfmt(text: str, lines: list[str]) -> None:
+    first, *rest = lines
+    assert statement("let x = ", text, ";", 0) == [f"let x = {first}", *(f"    {it}" for it in rest)]
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "message"),
     [
         (
             "{type: Sequential, layers: [{type: MaxPool3d, kernel_size: 2}]}",
             [Input((2, 1, 4, 4, 4), "float32")],
-            "Burn has no counterpart of the operation max_pool3d .line ",
+            r"^0 \(MaxPool3d\): Burn has no counterpart of the operation max_pool3d .line ",
+        ),
+        (
+            "{type: Interpolate2d, scale_factor: 2.0, mode: NearestExact}",
+            [Input((2, 1, 4, 4), "float32")],
+            "Burn has no counterpart of the operation _upsample_nearest_exact2d",
+        ),
+        (
+            "{type: Graph, inputs: [x, y], nodes: {far: {type: PairwiseDistance, from: [x, y]}}}",
+            [Input((2, 3, 4), "float32")] * 2,
+            r"^far \(PairwiseDistance\): Burn has no counterpart of the operation pairwise_distance",
         ),
     ],
 )

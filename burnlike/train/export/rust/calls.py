@@ -101,6 +101,8 @@ def _plain(w: Any, call: str, taken: _Call) -> list[Expr]:
     nodes = [taken.take(name) for name in taken.names()]
     if taken.is_torch and "Conv" in taken.tag and rank_of(nodes[0]) != int(taken.tag[-2]) + 2:
         taken.refuse()
+    if taken.tag in ("CosineSimilarity", "PairwiseDistance") and rank_of(nodes[0]) != 2:
+        taken.refuse()
     return [Expr(f"{call}({', '.join(w.argument(node) for node in nodes)})")]
 
 

@@ -201,7 +201,7 @@ def _classes(names: Sequence[str]) -> list[str]:
     line = f"pub const CLASSES: [&str; {len(names)}] = [{', '.join(quoted)}];"
     rows = filled(quoted) if all(len(it) <= 10 for it in quoted) else [f"    {it}," for it in quoted]
     rows = [line] if len(", ".join(quoted)) <= 60 else [line.partition(" = [")[0] + " = [", *rows, "];"]
-    return ["/// The names of the classes, by number.", *rows]
+    return ["/// The names of the classes, by number.", "#[allow(dead_code)]", *rows]
 
 
 def write_crate(

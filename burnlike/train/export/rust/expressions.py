@@ -108,6 +108,11 @@ def numbers_in(text: str) -> list[int]:
     return [int(it[1]) for it in _VALUE.finditer(text)]
 
 
+def words_of(text: str) -> list[str]:
+    """The words of an expression, but for names of values."""
+    return re.findall(r"\w+", _VALUE.sub("", text))
+
+
 def width_of(text: str) -> int:
     """Columns of an expression, with a clone of each value."""
     text = _PART.sub(r"self.\1", _CALL.sub("forward", text))

@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 
 from ....errors import NoCounterpartError
 from .calls import NotBurns, call_of
-from .expressions import Expr, Statement, Value, call_mark, imported, numbers_in, part, part_in, width_of
+from .expressions import Expr, Statement, Value, call_mark, imported, numbers_in, part, part_in, width_of, words_of
 from .operations import Several, expression_of
 from .printing import WIDTH, identifier, unique
 from .tracing import MODEL, Leaf, Trace, is_item, size_of
@@ -106,11 +106,11 @@ class Functions:
     def _calls(self, node: fx.Node) -> list[tuple[str, str]]:
         """The calls of structs around a node, from the outside in: how torch.export counts them, and paths."""
         names: list[tuple[str, str]] = []
-        for call, _ in (node.meta.get("nn_module_stack") or {}).values():
-            name = call.removeprefix(MODEL)
-            plain, above = name.partition("@")[0], names[-1][1] if names else ""
+        for key, (call, _) in (node.meta.get("nn_module_stack") or {}).items():
+            plain, number = call.removeprefix(MODEL), key.partition("@")[2]
+            name, above = f"{plain}@{number}" if number else plain, names[-1][1] if names else ""
             module = self._modules.get(plain)
-            if name == call or module is None or module in self._layers:
+            if plain == call or module is None or module in self._layers:
                 continue
             path = self.paths[id(module)]
             if path in self._has_fields and path.startswith(f"{above}." if above else "") and path != above:
@@ -258,8 +258,12 @@ class Function:
     def _declare(self) -> None:
         """Put what reads the device and sizes after the values that have them."""
         dims = list[tuple[Expr, Statement]]()
+        words = {word for statement in self.statements for word in words_of(statement.text)}
         for node, sizes in self._reads.items():
-            names = ", ".join(sizes.get(at, "_") for at in range(node.meta["val"].dim()))
+            used = {at: name for at, name in sizes.items() if name in words}  # a text may have been written anew
+            if not used:
+                continue
+            names = ", ".join(used.get(at, "_") for at in range(node.meta["val"].dim()))
             expr = self.expressions[node]
             dims.append((expr, Statement([], expr.dot("dims()"), borrows=True, head=f"let [{names}] = ")))
         inputs, firsts = [value.expr for value, _ in self.inputs], list[Statement]()
@@ -290,8 +294,9 @@ class Function:
         items = [result] if isinstance(result, Expr) else result.items
         for item in filter(is_item, node.users):
             place: Any = item.args[1]
-            if place < len(items):
-                self.expressions[item] = items[place]
+            if place < len(items) and self._uses.get(item, 0):
+                has_name = self._has_name(item, items[place])
+                self.expressions[item] = self.let(items[place], name_of(item)) if has_name else items[place]
 
     def _fitted(self, arguments: Sequence[fx.Node], make: Callable[[], Any]) -> Any:
         """The text of `make`: with its arguments within it, or, if that is too long, with names for them."""
@@ -382,9 +387,12 @@ class Function:
     def refused(self, what: str) -> NoCounterpartError:
         """The error of something that Burn has not, with the module and the line of its source."""
         where = source_line(self.node) if self.node is not None else ""
-        path = self.path or "the model"
+        calls = [*(self.node.meta.get("nn_module_stack") or {}).values()] if self.node is not None else []
+        path, kind = calls[-1] if calls else ("", "")
+        name = str(kind).rpartition(".")[2]
+        place = f"{path.removeprefix(MODEL)} ({name})" if path.startswith(MODEL) else "the model"
         return NoCounterpartError(
-            f"{path}: Burn has no counterpart of {what}{where}; `--to onnx` and burn-onnx, Burn's importer, may have"
+            f"{place}: Burn has no counterpart of {what}{where}; `--to onnx` and burn-onnx, Burn's importer, may have"
         )
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from ctypes import c_float
 from functools import cache
 from typing import Any, NamedTuple, cast
 
@@ -267,6 +268,8 @@ def _text(value: Any, kind: str, imports: set[str]) -> str:
         return f"[{', '.join(_text(it, inner, imports) for it in each(value, int(count)))}]"
     if kind == "f32" and math.isinf(value):
         return f"f32::{'NEG_' * (value < 0)}INFINITY"
+    if kind == "f32" and c_float(value).value != value:  # such as 0.7, by which Burn resizes 10 to 6
+        raise NoCounterpartError(f"Burn has {value} in 32 bits")
     if kind in ("f64", "f32"):
         return number(value)
     if kind == "bool":
@@ -276,6 +279,8 @@ def _text(value: Any, kind: str, imports: set[str]) -> str:
     if kind == "Activation":
         return _activation(value, imports)
     if kind == "InterpolateMode":
+        if value == "NearestExact":
+            raise NoCounterpartError("Burn's flex, by which a crate computes, has no NearestExact")
         imports.add("burn::nn::interpolate::InterpolateMode")
         return f"InterpolateMode::{value}"
     if kind == "LinearLayout":

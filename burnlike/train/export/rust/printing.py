@@ -17,9 +17,9 @@ _CONSTANTS = {
     math.pi / 4: "FRAC_PI_4", math.pi / 6: "FRAC_PI_6", math.pi / 8: "FRAC_PI_8", 1 / math.pi: "FRAC_1_PI",
     2 / math.pi: "FRAC_2_PI", 2 / math.sqrt(math.pi): "FRAC_2_SQRT_PI",
 }  # fmt: skip
-_OPERATOR = re.compile(r" [-+*/%] (?![^(\[]*[)\]])")
 _OPENING = re.compile(r"[.\w:!&]*(?:::<[^(]*>)?[(\[]")
 """The beginning of a call or an array."""
+_CLOSURE = "|_| "
 WIDTH = 60
 """Columns of a call, of a chain of calls, or of an array, which rustfmt leaves on one line."""
 _LINE = 100
@@ -110,10 +110,13 @@ def _laid_out(value: str, indent: int, column: int, after: int, *, is_whole: boo
     if calls:
         return _chain(root, calls, indent, column, after)
     opening = _OPENING.match(value)
-    if opening is None or value[-1] not in ")]":
+    if opening is None or value[-1] not in ")]" or len(_words(value)) > 1:
         return [value]
     start, end, parts = opening[0], value[-1], parts_of(value[opening.end() : -1])
-    if len(parts) == 1 and _OPENING.match(parts[0]) and not chain_of(parts[0])[1]:
+    if parts and parts[0].startswith(_CLOSURE):
+        body = statement("", parts[0].removeprefix(_CLOSURE), "", indent + 4)
+        return [f"{start}{_CLOSURE}{{", *body, f"{' ' * indent}}}{end}"]
+    if len(parts) == 1 and _OPENING.match(parts[0]) and not chain_of(parts[0])[1] and len(_words(parts[0])) == 1:
         inner = _laid_out(parts[0], indent, column + len(start), after + 1, is_whole=False)
         return [f"{start}{inner[0]}", *inner[1:-1], f"{inner[-1]}{end}"]  # the last call alone is divided
     if end == "]" and all(len(part) <= _SMALL for part in parts):
@@ -154,16 +157,36 @@ def _chain(root: str, calls: list[str], indent: int, column: int, after: int) ->
 
 def _is_short(value: str) -> bool:
     """True if rustfmt leaves the expression on one line: no call has too long arguments, no chain is too long."""
-    for operand in _OPERATOR.split(value) if value[:1] not in "([|" else [value]:
+    for operand in _words(value):
         if len(chain_of(operand)[1]) > 1 and len(operand) > WIDTH:
             return False
     starts: list[int] = []
     for at, character in enumerate(value):
         if character in "([":
             starts.append(at)
-        elif character in ")]" and at - starts.pop() - 1 > WIDTH:
-            return False
+        elif character in ")]":
+            start = starts.pop() + 1
+            if at - start > WIDTH and (character == "]" or not _is_wide(value[start:at])):
+                return False
     return True
+
+
+def _is_wide(value: str) -> bool:
+    """True for arguments that may be wider than others: a closure alone, a chain of one call, or a sum."""
+    body = value.removeprefix(_CLOSURE)
+    is_one = body != value or bool(chain_of(value)[1]) or len(_words(value)) > 1
+    return len(parts_of(value)) == 1 and is_one and _is_short(body)
+
+
+def _words(value: str) -> list[str]:
+    """The parts that spaces outside of brackets divide: the operands of a sum and their operators."""
+    words, depth, start = list[str](), 0, 0
+    for at, character in enumerate(value):
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0 and character == " ":
+            words.append(value[start:at])
+            start = at + 1
+    return [*words, value[start:]]
 
 
 def chain_of(value: str) -> tuple[str, list[str]]:

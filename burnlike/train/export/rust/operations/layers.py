@@ -58,7 +58,7 @@ def _batch_norm(
 
 @operation("_weight_norm")
 def _weight_norm(o: Op, v: Any, g: Any, dim: int) -> Expr:
-    direction = o.let(o.tensor(v), "direction")
+    direction = o.named(o.tensor(v), "direction")
     dims = [index for index in range(rank_of(v)) if index != o.place(dim)]
     norm = o.let(direction.dot(f"square().sum_dims(&{dims}).sqrt()"), "norm")
     return Expr(f"{direction} * ({o.tensor(g)} / {norm})")
@@ -83,6 +83,8 @@ def _scaled(o: Op, x: Expr, weight: Any, bias: Any, shape: Sequence[Any] = ()) -
 
 @operation("cosine_similarity")
 def _cosine(o: Op, x: Any, y: Any, dim: int, eps: float) -> Expr:
+    if rank_of(x) != 2:
+        raise o.refused("cosine_similarity of other than two dimensions")
     similarity = o.expr(f"nn::CosineSimilarityConfig::new().with_dim({dim}).with_eps({number(eps)}).init()")
     return o.let(similarity, "similarity").dot(f"forward({o.tensor(x)}, {o.tensor(y)})")
 
@@ -116,7 +118,7 @@ def _attention(
         hidden = o.let(o.tensor(attn_mask, "Bool", rank).dot(f"bool_not().expand([{full}])"), "hidden")
         scores = scores.dot(f"mask_fill({hidden}, f64::NEG_INFINITY)")
     elif attn_mask is not None:
-        mask = o.let(o.tensor(attn_mask, "Float", rank), "mask")
+        mask = o.named(o.tensor(attn_mask, "Float", rank), "mask")
         hidden = mask.dot(f"equal_elem(f64::NEG_INFINITY).expand([{full}])")
         scores = Expr(f"{scores} + {mask}")
     weights = o.let(o.expr(f"tensor::activation::softmax({o.let(scores, 'scores')}, {rank - 1})"), "weights")
@@ -172,13 +174,19 @@ def _pool(
     return o.expr(f"tensor::module::{name}({o.tensor(x)}, {o.let(o.expr(pool_options), 'options')})")
 
 
-@operation("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
+_MODES = {"nearest": "Nearest", "linear": "Linear", "bilinear": "Linear", "bicubic": "Cubic"}
+
+
+@operation("upsample_nearest1d", "upsample_linear1d", "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
 def _upsample(o: Op, x: Any, scale_factors: Any = None, align_corners: bool = False) -> Expr:
     before, after = value_of(x).shape[2:], o.shape[2:]
     if scale_factors and any(int(a) * it != int(b) for a, it, b in zip(before, scale_factors, after, strict=True)):
         raise o.refused(f"{o.name} by {scale_factors}, which sizes are no multiples of")
-    mode = o.name.removeprefix("upsample_").removesuffix("2d").capitalize()
-    resize_options = f"tensor::ops::InterpolateOptions::new(tensor::ops::InterpolateMode::{mode})"
-    resize_options += f".with_align_corners({str(bool(align_corners)).lower()}).with_output_size([{o.sizes(after)}])"
+    mode = f"nn::interpolate::InterpolateMode::{_MODES[o.name.removeprefix('upsample_')[:-2]]}"  # layers have no other
+    resize_options = f"tensor::ops::InterpolateOptions::new({mode}.into())"
+    sizes = o.sizes([*([1] * (len(after) == 1)), *after])
+    resize_options += f".with_align_corners({str(bool(align_corners)).lower()}).with_output_size([{sizes}])"
     options = o.let(o.expr(resize_options), "options")
-    return o.expr(f"tensor::module::interpolate({o.tensor(x)}, {options})")
+    image = o.tensor(x) if len(after) == 2 else o.tensor(x).dot("unsqueeze_dim::<4>(2)")
+    resized = o.expr(f"tensor::module::interpolate({image}, {options})")
+    return resized if len(after) == 2 else resized.dot("squeeze_dim::<3>(2)")

@@ -112,7 +112,8 @@ def _split(o: Op, x: Any, dim: int) -> Several:
     if len(values) > 1:
         expr = o.named(expr, name_of(x))
     if o.name == "unbind":
-        rows = [expr.dot(f"slice_dim({at}, {part}..{part + 1})") for part in range(len(values))]
+        ends = [*range(1, len(values)), ""]  # of a longer dimension more than one is left, which a squeeze refuses
+        rows = [expr.dot(f"slice_dim({at}, {part}..{end})") for part, end in enumerate(ends)]
         return Several([o.squeezed(part, [at]) for part in rows])
     parts, start, total = list[Expr](), "0", 0
     for part in values:
@@ -224,13 +225,13 @@ def _embedding(o: Op, x: Any, indices: Any) -> Expr:
 def _scatter(o: Op, x: Any, dim: int, index: Any, src: Any = None, value: Any = 0, reduce: str = "") -> Expr:
     if reduce or not float(value).is_integer():
         raise o.refused(f"scatter of {reduce or value}")
-    target, indices = o.tensor(x), o.let(o.tensor(index), "indices")
+    target, indices = o.tensor(x), o.named(o.tensor(index), "indices")
     if src is None:
         values = indices.dot(f"full_like({o.number(int(value), 'Int')})")
         values = values.dot("float()") if o.kind == "Float" else values
     else:
         values = o.tensor(src, "Int" if o.kind == "Bool" else None)
-    target = o.let(target.dot("int()") if o.kind == "Bool" else target, "target")
+    target = o.named(target.dot("int()") if o.kind == "Bool" else target, "target")
     update = f"tensor::IndexingUpdateOp::{'Add' if o.name == 'scatter_add' else 'Assign'}"
     expr = target.dot(o.expr(f"scatter({o.place(dim)}, {indices}, {values}, {update})"))
     return expr.dot("bool()") if o.kind == "Bool" else expr
