@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
+from .dispatch import assume_constant
 
 MANAGED = "_is_fsdp_managed_module"
 """What torch sets on the modules whose own parameters are sharded; without it, a module holds what it shows."""
@@ -25,6 +26,12 @@ _STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
 """The module of torch that `fully_shard` imports: nothing is sharded before."""
 _BETWEEN_PASSES = ("IDLE", "POST_BACKWARD")
 _FOUND = "_burnlike_sharded"
+
+
+@assume_constant  # the compiler would walk all of sys.modules, and fails where a thread imports meanwhile
+def distributed_type() -> Any:
+    """The class of DTensors; None where there can be none yet, as its import is slow."""
+    return getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
 
 
 class _Found(dict[str, Any]):

@@ -1,7 +1,6 @@
 """Autodiff: adds gradients to a backend, by torch's own backward pass."""
 
 import dataclasses
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from .._torch_compat.fsdp import copies_and_sharded
+from .._torch_compat.fsdp import copies_and_sharded, distributed_type
 from .._torch_compat.tensors import in_backward, is_view, run_backward, times_written
 from ..errors import BackendError, TensorValueError
 from .differentiable import differentiable
@@ -132,9 +131,8 @@ def _left(entry: LeafGradient, in_group: bool) -> Tensor | None:
 
 
 def _is_dtensor(tensor: Tensor) -> bool:
-    module = sys.modules.get("torch.distributed.tensor")
-    # Before something imports torch's module there is no such tensor.
-    return module is not None and isinstance(tensor, module.DTensor)
+    kind = distributed_type()
+    return kind is not None and isinstance(tensor, kind)
 
 
 # The leaves whose `.grad` a pass is using now. Guarded by the condition, which is notified when some are free again.

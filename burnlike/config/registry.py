@@ -119,9 +119,9 @@ def members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
     return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
 
 
-def bare_members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
+def bare_members_of(wanted: mi.Type) -> list[mi.Type]:
     """As `members_of`, without the metadata of each."""
-    return tuple(it.type if isinstance(it, mi.Metadata) else it for it in members_of(wanted))
+    return [it.type if isinstance(it, mi.Metadata) else it for it in members_of(wanted)]
 
 
 def types_in(wanted: mi.Type) -> Iterator[mi.Type]:

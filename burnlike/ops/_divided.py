@@ -5,15 +5,14 @@ derivatives are what the other processes need. A native op computes on parts whe
 tensors.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import local
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from .._torch_compat.dispatch import assume_constant
+from .._torch_compat.fsdp import distributed_type
 from ..errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -142,20 +141,18 @@ RULES: Mapping[str, Parts] = {
 """Ops that go row by row, along the last dimension, and those that go head by head."""
 
 
+PLAIN = frozenset((Tensor, nn.Parameter, type(None)))
+"""Types of arguments that are whole."""
+
+
 def are_divided(*arguments: Any) -> bool:
     """True if there is a DTensor among the arguments."""
-    kind = _divided_type()
-    if kind is not None:
-        for argument_type in {*map(type, arguments)}:
+    types = {*map(type, arguments)}.difference(PLAIN)
+    if types and (kind := distributed_type()) is not None:
+        for argument_type in types:
             if issubclass(argument_type, kind):
                 return True
     return False
-
-
-@assume_constant  # the compiler would walk all of sys.modules, and fails where a thread imports meanwhile
-def _divided_type() -> type[Tensor] | None:
-    """The type of a DTensor; None where there can be none yet, as its import is slow."""
-    return getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
 
 
 def all_divided(*arguments: Any) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._torch_compat.compiler import is_exporting
 from .._torch_compat.transforms import in_forward_mode, transforming
 from ._arguments import check_memory
-from ._divided import are_divided, on_parts
+from ._divided import PLAIN, are_divided, on_parts
 from ._library import WITHOUT_NATIVE, autograd, fake, op
 
 
@@ -52,9 +52,6 @@ def is_recorded() -> bool:
     return is_exporting() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
 
 
-_PLAIN = (Tensor, torch.nn.Parameter)
-
-
 def call(name: str, native: Any, reference: Callable[..., Any], check: Callable[..., None], *arguments: Any) -> Any:
     """Call the native op, or the reference where there is no kernel or `is_transformed()`.
 
@@ -67,7 +64,7 @@ def call(name: str, native: Any, reference: Callable[..., Any], check: Callable[
         arguments: of the schema; the first is a tensor. DTensors are computed with as `on_parts` says.
     """
     x = arguments[0]
-    if type(x) not in _PLAIN and are_divided(*arguments):
+    if type(x) not in PLAIN and are_divided(*arguments):
         return on_parts(name, partial(call, name, native, reference, check), arguments)
     if is_transformed() or (WITHOUT_NATIVE and x.device.type in WITHOUT_NATIVE):
         check(*arguments)

@@ -1,6 +1,5 @@
 """The wrappers, classes and parametrizations that torch puts around modules and tensors."""
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
-from ..._torch_compat.fsdp import is_managed, sharded
+from ..._torch_compat.fsdp import distributed_type, is_managed, sharded
 from ..._torch_compat.modules import INFIX, WRAPPED, WRAPPERS
 
 _CONTAINERS = {
@@ -55,11 +54,6 @@ def is_distributed(tensor: Tensor) -> bool:
     """True for a DTensor, of which each rank has a part."""
     dtensor = distributed_type()
     return dtensor is not None and isinstance(tensor, dtensor)
-
-
-def distributed_type() -> Any:
-    """The class of DTensors; None where there can be none yet, as its import is slow."""
-    return getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
 
 
 def local(tensor: Any) -> Tensor:

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from ..._torch_compat import foreach
+from ..._torch_compat.fsdp import distributed_type
 from ...errors import ArgumentError
 from ...module import Param
-from ...module.torch_objects.wrappers import distributed_type
 from ...ops import StepOptions
 
 PLAIN = StepOptions()

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 
+from ..._torch_compat.fsdp import distributed_type
 from ...errors import ConfigError
 from ...module import Param, ParamId
-from ...module.torch_objects.wrappers import distributed_type, is_distributed, local as local, part_of
+from ...module.torch_objects.wrappers import is_distributed, local as local, part_of
 from ...ops._divided import whole as whole
 from .state import map_fields
 

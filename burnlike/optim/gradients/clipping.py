@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._torch_compat.fsdp import distributed_type
 from ...errors import ConfigError
 from ...module import ParamId
-from ...module.torch_objects.wrappers import distributed_type, is_distributed
+from ...module.torch_objects.wrappers import is_distributed
 from ...ops import StepOptions, gradient_squares_, gradient_squares_reference
 from ..core.gradient_transform import transformed_wide
 from ..core.sharded import OtherStages, added_up, local, summed_over_ranks
