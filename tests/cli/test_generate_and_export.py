@@ -10,7 +10,8 @@ import torch
 
 from burnlike.cli.main import main
 from burnlike.models import Beams, complete, stream
-from burnlike.train import load_run
+from burnlike.train import TrainConfig, load_run
+from burnlike.train.export.source import source_of_run
 
 from ..train.samples import write_config
 from .commands import said
@@ -178,6 +179,13 @@ def test_without_its_data_a_run_is_exported_with_random_values(capsys: pytest.Ca
     lines = said(capsys, "export", "run", "--to", "pt2", "--out", "other.pt2", "--dtype", "float16").splitlines()
     assert lines[0].startswith("example   random values, as the data of the run can't be read (")
     assert torch.export.load("other.pt2").module()(torch.randint(256, (3, 5)))[0].dtype == torch.float16
+
+
+def test_both_kinds_of_normalize_are_named_in_exports() -> None:
+    run = load_run("run")
+    kinds = [{"type": it, "mean": [0.5], "std": [0.25]} for it in ("Normalize", "torchvision.Normalize")]
+    run.config = TrainConfig.from_dict({**run.config.to_dict(), "transforms": [*kinds, {"type": "torchvision.RGB"}]})
+    assert source_of_run(run).normalize == [((0.5,), (0.25,))] * 2
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -233,6 +234,50 @@ def test_an_image_that_cannot_be_read_is_left_out_and_named():
     text = Path("data.yaml").read_text()
     assert yaml.safe_load(text)["training"]["on_bad_item"] == "skip"
     assert "1 image can't be read, such as damaged.jpg" in text
+
+
+def colours(folder: str, mode: str, names: str = "{}.png") -> None:
+    """Images of many colours or greys in a folder of `data`."""
+    from PIL import Image
+
+    Path("data", folder).mkdir(parents=True)
+    for number in range(14):
+        pixels = random.Random(number).randbytes(3 * 20 * 20)
+        Image.frombytes("RGB", (20, 20), pixels).convert(mode).save(Path("data", folder, names.format(number)))
+
+
+@pytest.mark.parametrize("names", ["{}.png", "b{}.png"])
+def test_grey_images_of_one_class_are_neither_masks_nor_all(names: str):
+    colours("a", "L")
+    colours("b", "RGB", names)
+    run(init, "--from", "data")
+    job = yaml.safe_load(Path("data.yaml").read_text())
+    assert job["task"]["type"] == "Classification"
+    assert "mode" not in job["data"]
+
+
+def test_an_image_without_a_mask_and_other_classes_for_validation_are_refused():
+    assert masks() == ["data"]
+    Path("data/masken/3.png").unlink()
+    with pytest.raises(DataError, match="data/masken: expected a mask of the name of each image in data/photos, such"):
+        run(init, "--from", "data")
+    shutil.rmtree("data")
+    for folder in ("train/a", "train/b", "val/a", "val/c"):
+        colours(folder, "RGB")
+    with pytest.raises(DataError, match="data/val: expected the folders of data/train, a, b, got a, c"):
+        run(init, "--from", "data")
+    assert not Path("data.yaml").exists()
+
+
+def test_masks_that_lack_a_class_are_not_balanced():
+    from PIL import Image
+
+    masks()
+    Image.new("L", (32, 32), 3).save("data/masken/0.png")  # and none has class 2
+    run(init, "--from", "data")
+    job = yaml.safe_load(Path("data.yaml").read_text())
+    assert job["model"]["num_classes"] == 4
+    assert "class_weights" not in job["task"]
 
 
 def test_a_target_is_taken_by_its_name_or_asked_for_with_the_columns(capsys: pytest.CaptureFixture[str]):

@@ -66,13 +66,19 @@ def read_image(path: Path, mode: str, size: tuple[int, int] | None) -> Tensor:
     Raises:
         DataError: it can't be read, its numbers have no known largest one, or floating point numbers leave 0..1.
     """
+    return _read_image(path, mode, size)[0]
+
+
+def _read_image(path: Path, mode: str, size: tuple[int, int] | None) -> tuple[Tensor, list[int]]:
+    """`read_image`, and the height and width before it is resized."""
     with _opened(path) as (pillow, image, _):
+        shape = [image.height, image.width]
         if image.mode in _EIGHT_BITS or image.mode in _PREMULTIPLIED:
             _check_unsigned(path, image)
             shown = _resized(_in_eight_bits(image, mode), size, pillow.Resampling.BILINEAR)
-            return _pixels(shown, torch.uint8).permute(2, 0, 1).float() / 255
+            return _pixels(shown, torch.uint8).permute(2, 0, 1).float() / 255, shape
         grey = _grey(path, image, size, pillow.Resampling.BILINEAR)
-        return grey.permute(2, 0, 1).repeat(3 if mode == "RGB" else 1, 1, 1)
+        return grey.permute(2, 0, 1).repeat(3 if mode == "RGB" else 1, 1, 1), shape
 
 
 def read_picture(path: Path) -> Any:
@@ -100,7 +106,7 @@ def _grey(path: Path, image: Any, size: tuple[int, int] | None, resample: Any) -
     return (1 - grey if is_inverted else grey).clamp(0, 1)
 
 
-def read_mask(path: Path, size: tuple[int, int] | None) -> Tensor:
+def read_mask(path: Path, size: tuple[int, int] | None, shape: Sequence[int] | None = None) -> Tensor:
     """A mask, upright as its image, as `[height, width]` int64 classes: the values of its pixels.
 
     Of an image with a palette they are its indices; of one with 1, 2 or 4 bits 0 and 1, 0 to 3 or 0 to 15.
@@ -108,9 +114,10 @@ def read_mask(path: Path, size: tuple[int, int] | None) -> Tensor:
     Args:
         path: a regular file in one of `MASK_FORMATS`.
         size: height and width to resize to, by the nearest pixel.
+        shape: height and width of its image; None where it is not known. A mask that is resized may be smaller.
 
     Raises:
-        DataError: it can't be read, has several channels or more than 8 bits, or is in another format.
+        DataError: it can't be read, has several channels or more than 8 bits, is in another format, or not of `shape`.
     """
     with _opened(path) as (pillow, image, largest):
         if image.format not in MASK_FORMATS:
@@ -120,6 +127,14 @@ def read_mask(path: Path, size: tuple[int, int] | None) -> Tensor:
             )
         if image.mode not in _MASKS:
             raise DataError(f"{path}: expected a mask of one channel of 8 bits, got the mode {image.mode}")
+        height, width = shape or (image.height, image.width)
+        if (size is None and (height, width) != (image.height, image.width)) or (
+            abs(image.height * width - image.width * height) > max(height, width)  # of sides rounded to pixels
+        ):
+            raise DataError(
+                f"{path}: expected a mask of {[height, width]} pixels, as its image, turned upright, has, got"
+                f" {[image.height, image.width]}"
+            )
         _check_unsigned(path, image)
         shown = _resized(image.convert("L") if image.mode == "1" else image, size, pillow.Resampling.NEAREST)
         return (_pixels(shown, torch.uint8).squeeze(2).long() * largest + 127) // 255
@@ -127,29 +142,32 @@ def read_mask(path: Path, size: tuple[int, int] | None) -> Tensor:
 
 def image_size(path: Path) -> tuple[int, int]:
     """Height and width of an image, as its file says before it is turned upright; its pixels are not read."""
-    pillow = pil_image()
-    try:
-        with open_regular(path) as file, pillow.open(file, formats=FORMATS) as image:
-            return image.height, image.width
-    except Exception as error:  # as of `_opened`
-        raise DataError(f"{path} can't be read as an image: {_reason(error)}") from error
+    with _parsed(path) as (_, image):
+        return image.height, image.width
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any, int]]:
     """Pillow's module, the image that the file shows, decoded and turned upright, and the class that 255 stands for."""
+    with _parsed(path) as (pillow, image):
+        limit = pillow.MAX_IMAGE_PIXELS
+        # Pillow itself warns of such an image, and refuses one of twice as many pixels.
+        if limit is not None and image.width * image.height > limit:
+            raise pillow.DecompressionBombError(f"it has {image.width} x {image.height} pixels")
+        # Before load(), after which the image does not say any more how its pixels were packed.
+        largest = _largest_class(image)
+        image.load()
+        turn = _TURNED.get(image.getexif().get(_ORIENTATION, 1))
+        yield pillow, image if turn is None else _turned(pillow, image, turn), largest
+
+
+@contextmanager
+def _parsed(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Pillow's module and the image of a file, not yet decoded; what goes wrong with it is a DataError."""
     pillow = pil_image()
     try:
         with open_regular(path) as file, pillow.open(file, formats=FORMATS) as image:
-            limit = pillow.MAX_IMAGE_PIXELS
-            # Pillow itself warns of such an image, and refuses one of twice as many pixels.
-            if limit is not None and image.width * image.height > limit:
-                raise pillow.DecompressionBombError(f"it has {image.width} x {image.height} pixels")
-            # Before load(), after which the image does not say any more how its pixels were packed.
-            largest = _largest_class(image)
-            image.load()
-            turn = _TURNED.get(image.getexif().get(_ORIENTATION, 1))
-            yield pillow, image if turn is None else _turned(pillow, image, turn), largest
+            yield pillow, image
     except DataError:
         raise
     except pillow.UnidentifiedImageError as error:
@@ -314,15 +332,9 @@ class ImageFolderDataset(Fingerprinted):
     def __getitem__(self, index: int, /) -> tuple[Tensor, Any]:
         """The image and its target: a class, or `[height, width]` int64 classes."""
         path, target = self.items[index]
-        image = read_image(path, self.mode, self.size)
+        image, shape = _read_image(path, self.mode, self.size)
         if isinstance(target, Path):
-            mask = read_mask(target, self.size)
-            if mask.shape != image.shape[1:]:
-                raise DataError(
-                    f"{target}: expected a mask of {list(image.shape[1:])} pixels, as {path} has, got"
-                    f" {list(mask.shape)}"
-                )
-            target = mask
+            target = read_mask(target, self.size, shape)
         elif target is None:
             target = torch.zeros(image.shape[1:], dtype=torch.int64)
         return (image if self.augment is None else self.augment(image)), target

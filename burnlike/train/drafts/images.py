@@ -13,6 +13,8 @@ from .writing import Draft, Key, Place, number
 
 _MASKS = ("mask", "label", "annotation", "segmentation", "gt", "ground_truth")
 """How names of folders of masks begin."""
+_PHOTOS = ("image", "img", "photo", "picture")
+"""How names of folders of images begin that are no class where the other folder has masks."""
 _TRAINS, _VALIDS = ("train", "training"), ("val", "valid", "validation", "dev", "test")
 _SEEN_SIZES, _SEEN_PIXELS, _SEEN_MASKS = 200, 12, 3
 _IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -21,12 +23,17 @@ _IMAGES = {_SMALL: 16_000, _LARGE: 5_000}
 """Images that a training reads in about a minute on two cores, by their height."""
 _MOST_EPOCHS, _FEWEST_EPOCHS = 40, 5
 _IGNORED = 255
+_MOST_VALUES = 32
+"""Different numbers in a mask; a grey photo has more."""
 
 
 def with_masks(folder: Path) -> tuple[Path, Path] | None:
     """The folders of images and of masks in a folder that has these two, with the same names; else None.
 
     Masks are in the folder of such a name, or else in the one alone whose files can be masks.
+
+    Raises:
+        DataError: the folders are named as those of images and masks, and an image has no mask.
     """
     folders = _folders(folder)
     if len(folders) != 2:
@@ -37,12 +44,20 @@ def with_masks(folder: Path) -> tuple[Path, Path] | None:
         return None
     images = next(it for it in folders if it != masks[0])
     of_images, of_masks = (names[folders.index(it)] for it in (images, masks[0]))
-    return (images, masks[0]) if of_images and of_images <= of_masks else None
+    if of_images and of_images <= of_masks:
+        return images, masks[0]
+    if masks[0].name.lower().startswith(_MASKS) and images.name.lower().startswith(_PHOTOS):
+        raise DataError(
+            f"{masks[0]}: expected a mask of the name of each image in {images}, such as"
+            f" {min(of_images - of_masks, default='1')}.png, got none"
+        )
+    return None
 
 
 def _has_masks(folder: Path) -> bool:
     try:
-        return all(read_mask(it, None).max() < _IGNORED for it in images_in(folder)[:_SEEN_MASKS])
+        values = [read_mask(it, None).unique() for it in images_in(folder)[:_SEEN_MASKS]]
+        return all(it.max() < _IGNORED and len(it) <= _MOST_VALUES for it in values)
     except DataError:
         return False
 
@@ -59,6 +74,9 @@ def classes_draft(place: Place, folder: Path) -> Draft:
             f"{root}: expected a folder with images for each of two or more classes, such as {root}/cat/1.jpg and"
             f" {root}/dog/1.jpg, got {got}"
         )
+    if valid and {it.name for it in _folders(valid)} != {*classes}:
+        got = ", ".join(it.name for it in _folders(valid)) or "none"
+        raise DataError(f"{valid}: expected the folders of {root}, {', '.join(sorted(classes))}, got {got}")
     photos = Photos(images)
     size, is_grey = photos.size, photos.is_grey
     data = [
@@ -129,7 +147,7 @@ def masks_draft(place: Place, images_folder: Path, masks_folder: Path) -> Draft:
         Key("type", "Segmentation"),
         *([Key("ignore_index", _IGNORED, "pixels of this number don't count")] if ignored else []),
     ]
-    if min(counts.values()) < total / len(counts) / 2:
+    if len(counts) == classes and min(counts.values()) < total / classes / 2:
         fewest, pixels = counts.most_common()[-1]
         task.append(Key("class_weights", "balanced", f"class {fewest} has {pixels / total:.1%} of the pixels"))
     return Draft(
@@ -179,10 +197,12 @@ class Photos:
         sizes: list[tuple[int, int]] = []
         self.unreadable: list[Path] = []
         grey: list[bool] = []
-        for place, path in enumerate(images[:: max(1, len(images) // _SEEN_SIZES)]):
+        seen = images[:: max(1, len(images) // _SEEN_SIZES)]
+        stride = -(-len(seen) // _SEEN_PIXELS)  # of all classes
+        for place, path in enumerate(seen):
             try:
                 sizes.append(image_size(path))
-                pixels = read_image(path, "RGB", (_SMALL, _SMALL)) if place < _SEEN_PIXELS else None
+                pixels = read_image(path, "RGB", (_SMALL, _SMALL)) if place % stride == 0 else None
             except DataError:
                 self.unreadable.append(path)
                 continue

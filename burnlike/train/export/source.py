@@ -72,7 +72,8 @@ class Example(NamedTuple):
 def source_of_run(run: LoadedRun) -> Source:
     """The model of a run as it is used: with low-rank adapters of its layers added to their weights, in place."""
     config = run.config
-    normalize = [(it.mean, it.std) for it in config.transforms if tag_of(type(it)) == "Normalize"]  # pyright: ignore[reportAttributeAccessIssue]
+    tags = ("Normalize", "torchvision.Normalize")
+    normalize = [(it.mean, it.std) for it in config.transforms if tag_of(type(it)) in tags]  # pyright: ignore[reportAttributeAccessIssue]
     about = {
         "run": str(run.path),
         "step": run.step,

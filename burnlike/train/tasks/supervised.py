@@ -4,7 +4,7 @@ A training may give more weight to some classes, or to hard items; measured loss
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..._torch_compat.fake_tensors import is_fake
+from ...data.batching import seeded
 from ...data.configs import NO_TARGET
 from ...data.loader import targets_of
 from ...data.sources.splits import classes_of
@@ -142,12 +143,14 @@ def _balanced(train: Any, names: Sequence[str] | None, kind: str, ignored: int |
     one by those with it.
     """
     if kind == "labels":
-        total = sum((torch.as_tensor(_target(train[place])).double() for place in range(len(train))), torch.zeros(()))
-        above_and_items = [(len(train) - it, it) for it in total.tolist()]
+        labels = [torch.as_tensor(it).double() for it in _targets(train)]
+        above_and_items = [
+            (len(labels) - it, it) for it in sum(labels, torch.zeros(len(names) if names else 1)).tolist()
+        ]
     else:
         counts: Counter[int] = Counter(targets_of(train) if kind == "classes" else ())
-        for place in range(len(train)) if kind == "pixels" else ():
-            values, sizes = torch.as_tensor(_target(train[place])).unique(return_counts=True)
+        for mask in _targets(train) if kind == "pixels" else ():
+            values, sizes = torch.as_tensor(mask).unique(return_counts=True)
             counts.update(dict(zip(values.tolist(), sizes.tolist(), strict=True)))
         if ignored is not None:
             del counts[ignored]  # of a Counter no error where it lacks it
@@ -155,11 +158,22 @@ def _balanced(train: Any, names: Sequence[str] | None, kind: str, ignored: int |
         above_and_items = [(total / count, counts.get(number, 0)) for number in range(count)]
     for number, (_, items) in enumerate(above_and_items):
         if items == 0:
-            name = names[number] if names is not None else number
+            name, form = (number, "as a list") if names is None else (names[number], "by name")
             raise DataError(
-                f"task.class_weights: balanced: the class {name} has no items to train on; give weights by name"
+                f"task.class_weights: balanced: the class {name} has no items to train on; give weights {form}"
             )
     return [above / items for above, items in above_and_items]
+
+
+def _targets(train: Any) -> Iterator[Any]:
+    """The targets of the items that can be read; what is wrong with others the loader says."""
+    with seeded(0, 0, 0):  # a run that is resumed draws the same parts of masks
+        for place in range(len(train)):
+            try:
+                target = _target(train[place])
+            except DataError:
+                continue
+            yield target
 
 
 def _target(item: Any) -> Any:

@@ -3,6 +3,7 @@
 import os
 import struct
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ import torch
 from PIL import Image, ImageOps
 
 from burnlike.data import DataLoader, ImageFolderConfig
-from burnlike.data.sources.images import EXTENSIONS, FORMATS, MASK_FORMATS, read_image, read_mask, read_picture
+from burnlike.data.sources.images import (
+    EXTENSIONS,
+    FORMATS,
+    MASK_FORMATS,
+    image_size,
+    read_image,
+    read_mask,
+    read_picture,
+)
 from burnlike.errors import DataError
 
 HEIGHT, WIDTH = 3, 5
@@ -240,8 +249,9 @@ def test_decompression_bombs_are_messages_and_can_be_skipped(tmp_path: Path, mon
 )
 def test_other_formats_of_pillow_and_damaged_files_are_one_message(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.png").write_bytes(content)
-    with pytest.raises(DataError, match=r"a.png can't be read as an image"):
-        read_image(tmp_path / "a.png", "RGB", None)
+    for read in (partial(read_image, mode="RGB", size=None), image_size):
+        with pytest.raises(DataError, match=r"a.png can't be read as an image: [^<]*$"):  # no object of Python
+            read(tmp_path / "a.png")
 
 
 def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
@@ -263,6 +273,12 @@ def test_two_masks_or_images_of_one_name_and_masks_of_another_size(tmp_path: Pat
     data = config.init()
     with pytest.raises(DataError, match=r"masks/a/0.png: expected a mask of \[4, 4\] pixels, as .* has, got \[2, 4\]"):
         [part[index] for part in (data.train, data.valid) for index in range(2)]
+    data = config.replace(size=(8, 8)).init()  # which hides nothing
+    with pytest.raises(DataError, match=r"0.png: expected a mask of \[4, 4\] pixels, as .* has, got \[2, 4\]"):
+        [part[index] for part in (data.train, data.valid) for index in range(2)]
+    Image.new("L", (2, 2)).save(masks / "a" / "0.png")  # of its ratio
+    data = config.replace(size=(8, 8)).init()
+    assert {part[index][1].shape for part in (data.train, data.valid) for index in range(2)} == {(8, 8)}
     for where in (masks, images):
         Image.new("L", (4, 4)).save(where / "a" / "1.tif")
         with pytest.raises(DataError, match=r"1.png and .*1.tif: expected one file of the name 'a/1', got two"):

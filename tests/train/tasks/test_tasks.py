@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor, nn
 from torch.nn import functional
 
-from burnlike.data import DataLoader, InMemDataset, Splits, TensorDataset
+from burnlike.data import DataLoader, InMemDataset, MapperDataset, Splits, TensorDataset
 from burnlike.errors import ConfigError, DataError, ShapeError
 from burnlike.models import BertClassifierConfig, BertEncoderConfig
 from burnlike.module import LoraConfig, params
@@ -417,6 +417,24 @@ def test_weighed_pixels_leave_out_those_that_do_not_count() -> None:
     torch.testing.assert_close(task.train_step(nn.Identity(), (logits, masks)).loss, expected, rtol=1e-6, atol=0)
 
 
+def test_balanced_pixels_are_the_same_with_random_transforms_and_without_images_that_can_not_be_read() -> None:
+    masks = torch.randint(2, (8, 4, 4), generator=WEIGHING_GENERATOR)
+
+    def cut(place: int) -> tuple[Tensor, Tensor]:
+        if place == 7:
+            raise DataError("damaged")
+        return torch.zeros(1, 2, 2), masks[place][:, int(torch.randint(4, ())) :]
+
+    items = MapperDataset(InMemDataset([*range(8)]), cut)
+    weights = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        weights.append(told(SegmentationConfig(class_weights="balanced"), Splits(items, items)).weighing.weights)
+        assert torch.initial_seed() == seed
+        assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(seed))
+    assert torch.equal(*weights)
+
+
 def test_a_list_of_weights_is_for_masks_of_which_no_names_are_known() -> None:
     logits, masks = torch.randn(1, 3, 2, 2, dtype=torch.float64), torch.tensor([[[0, 1], [2, 255]]])
     items = TensorDataset(logits, masks)
@@ -455,6 +473,8 @@ def test_what_can_not_be_balanced_says_why() -> None:
     with pytest.raises(DataError, match="balanced: the class c has no items to train on"):
         told(ClassificationConfig(class_weights="balanced"), data(torch.tensor([0, 1])))
     items = InMemDataset([(INPUTS[0], 1)])
+    with pytest.raises(DataError, match="balanced: the class 0 has no items to train on; give weights as a list"):
+        told(SegmentationConfig(class_weights="balanced"), Splits(items, items))
     with pytest.raises(ConfigError, match="the data has no names of classes; give a list of weights"):
         told(ClassificationConfig(class_weights={"a": 2.0}), Splits(items, items))
     with pytest.raises(ConfigError, match="focal_gamma: expected none with `label_smoothing`"):
