@@ -208,7 +208,7 @@ def reader_of(
         if reader is not None:
             return (reader.next_unchanged if unchanged and reader.next_unchanged else reader.next_logits)(new)
         is_ours = callable(getattr(model, "reader", None))
-        masks: Any = {} if mask is None else {"mask_pad": mask} if is_ours else {"attention_mask": ~mask}
+        masks: Any = {} if mask is None else {"mask_pad": mask} if is_ours else _masks_of(model, ~mask, seen.shape[1])
         return _logits_of(model(seen, **masks))[:, -1]
 
     def reorder(rows: Tensor) -> None:
@@ -285,6 +285,15 @@ def _start_token(model: Any) -> int:
     return start
 
 
+def _masks_of(model: nn.Module, mask: Tensor, count: int) -> dict[str, Tensor]:
+    """The arguments that say which tokens are no padding, and the positions of the last `count` ones without it."""
+    masks = {"attention_mask": mask}
+    # Without them transformers counts the padding on the left, too.
+    if "position_ids" in inspect.signature(model.forward).parameters:
+        masks["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -count:]
+    return masks
+
+
 def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) -> Reader:
     """A Reader over a model of transformers, which makes its own cache in its first call, and gives it with logits."""
     longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
@@ -307,10 +316,8 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
         masks: Any = {} if mask is None else {"attention_mask": mask}
         if not options:
             if mask is not None:
-                masks["attention_mask"] = mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]), value=True)
-                # Without them transformers counts the padding on the left, too.
-                if "position_ids" in parameters:
-                    masks["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -shown.shape[1] :]
+                mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]), value=True)
+                masks = _masks_of(model, mask, shown.shape[1])
             output = model(input_ids=shown, past_key_values=past, **always, **masks)
         else:
             if options["encoder_outputs"] is None:

@@ -38,9 +38,12 @@ def small(family: str, **options: Any) -> Any:
         },
         "GPTNeoX": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2},
     }
+    sizes["GPT2"] = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 12}
+    sizes["GPT2"] |= {"tie_word_embeddings": False, "scale_attn_by_inverse_layer_idx": True}  # our layers have no such
     sizes["Mixtral"] = {**sizes["Llama"], "num_key_value_heads": 1, "num_local_experts": 4}
     sizes = sizes[family]
-    kind = f"{family}ForConditionalGeneration" if family in ("T5", "Bart") else f"{family}ForCausalLM"
+    kinds = {"T5": "ForConditionalGeneration", "Bart": "ForConditionalGeneration", "GPT2": "LMHeadModel"}
+    kind = f"{family}{kinds.get(family, 'ForCausalLM')}"
     torch.manual_seed(0)
     ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": 0}
     config = getattr(transformers, f"{family}Config")(vocab_size=24, **sizes, **ends, **options)
@@ -109,12 +112,15 @@ def test_several_texts_come_token_by_token(name: str, batch_size: int | None) ->
     assert model.training
 
 
-def test_a_full_sequence_goes_on_as_in_a_stream() -> None:
-    model = model_of(LM)
-    prompts = [it % 7 for it in PROMPTS]
-    completions = complete(model, prompts, 15)
-    for row, prompt in enumerate(prompts):
-        assert completions.tokens[row].tolist() == [*models.stream(model, prompt, 15)]
+@pytest.mark.parametrize(("name", "context_length"), [("", None), ("GPT2", None), ("GPT2", 6)])
+def test_a_full_sequence_goes_on_as_in_a_stream(name: str, context_length: int | None) -> None:
+    model = small(name) if name == "GPT2" else model_of(LM)
+    prompts = [it % 7 for it in (*PROMPTS, torch.arange(14), torch.arange(5) + 2)]
+    for added in (2, 15):
+        completions = complete(model, prompts, added, context_length=context_length)
+        for row, prompt in enumerate(prompts):
+            alone = [*models.stream(model, prompt, added, context_length=context_length)]
+            assert completions.tokens[row].tolist() == alone
 
 
 def test_samples_of_a_prompt_have_the_probabilities_of_the_model() -> None:

@@ -125,7 +125,7 @@ class TaggedWordsConfig(TextRowsConfig, tag="TaggedWords"):
         tokens: the column of lists of words; in CSV, words with spaces between them.
         tags: the column of lists of tags.
         path: also a file in the format of CoNLL (`.conll`, `.txt`, `.iob`, `.bio`): a word and its tag in each line, in
-            the first and the last column, and an empty line between sentences.
+            the first and the last column, and an empty line between sentences. Comments are not read.
     """
 
     targets: ClassVar[str] = "tags"

@@ -73,10 +73,11 @@ class ConllFile:
                 continue
             if self._tags is not None and len(fields) == 1:
                 raise DataError(f"{self.path}:{number}: expected a word and its tag, got {shown(line.strip())}")
-            if self._tags is None and words and len(fields) != len(words[0]):
+            if words and len(fields) != len(words[0]):
+                lines = "sentences, one a line, are read from standard input (-)"
                 raise DataError(
                     f"{self.path}:{number}: expected a word a line, with {len(words[0])} columns as in the line before,"
-                    f" got {shown(line.strip())}; sentences, one a line, are read from standard input (-)"
+                    f" got {shown(line.strip())}; {lines if self._tags is None else 'take comments out of the file'}"
                 )
             begin = begin if words else number
             words.append([field.strip() for field in fields])

@@ -109,7 +109,8 @@ def target_of(sheet: Sheet, target: str | None, without: Collection[str] = ()) -
     likely = (named or names or [*sheet.columns])[-1]
     decimal = _decimal(sheet)
     guesses = [(name, column_kind(sheet.columns[name], decimal)) for name in names]
-    shown = "\n".join(f"  {name:<24} {guess.kind}{', an id' * guess.is_id}" for name, guess in guesses)
+    lines = [f"  {name:<24} {guess.kind}{', an id' * guess.is_id}" for name, guess in guesses]
+    shown = "\n".join([*lines, *(f"  {name:<24} not in each row" for name in sheet.partial)])
     raise ArgumentError(
         f"{sheet.path}: expected --target COLUMN, the column to predict, such as --target {likely}; the columns are\n"
         f"{shown}"

@@ -60,20 +60,32 @@ def length_key(counts: Sequence[int], name: str = "max_length", item: str = "tex
     return Key(name, length, f"tokens; the longest {item} has {max(counts):,}, {cut_items} cut")
 
 
+def _filled(sheet: Sheet, column: str, wanted: str = "text") -> list[str]:
+    """The texts of a column, of which none may be empty: the job's own data would refuse it."""
+    texts = sheet.texts(column)
+    if gaps := sum(not text.strip() for text in texts):
+        raise DataError(
+            f"{sheet.path}: expected {wanted} in '{column}' of each row, {number(gaps, 'row has', 'rows have')} none;"
+            " take them out of the file"
+        )
+    return texts
+
+
+def tokens_read(counts: Sequence[int], length: Key) -> int:
+    """Tokens of texts that are cut at a length."""
+    longest: Any = length.value
+    return sum(min(count, longest) for count in counts)
+
+
 def epochs_of(tokens: int) -> int:
     return max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, _TOKENS // max(1, tokens)))
 
 
 def texts_draft(place: Place, sheet: Sheet, columns: Sequence[str], target: str) -> Draft:
     """Classes of the texts of a column, or of the pairs of texts of two."""
-    goals = sheet.texts(target)
-    if gaps := sum(not goal.strip() for goal in goals):
-        raise DataError(
-            f"{sheet.path}: expected a class in '{target}' for each text, {number(gaps, 'row has', 'rows have')} none;"
-            " take them out of the file"
-        )
-    classes, is_pairs, item = Counter(goals), len(columns) > 1, "pair" if len(columns) > 1 else "text"
-    rows = [it for it in zip(*map(sheet.texts, columns), strict=True) if all(map(str.strip, it))]
+    classes, is_pairs = Counter(_filled(sheet, target, "a class")), len(columns) > 1
+    item = "pair" if is_pairs else "text"
+    rows = [*zip(*(_filled(sheet, it) for it in columns), strict=True)]
     tokens = Tokens([text for row in rows for text in row])
     counts = tokens.counts([row if is_pairs else row[0] for row in rows])
     length = length_key(counts, item=item)
@@ -107,7 +119,7 @@ def texts_draft(place: Place, sheet: Sheet, columns: Sequence[str], target: str)
                 f"share of right {item}s; mean F1 of classes"),
             # From 2e-3, two of four trainings missed the order of words, such as `not good`; pairs lost 3% from 1e-3.
             *_optimizer(2e-3 if is_pairs else 1e-3),
-            training_key(epochs_of(sum(counts)), 16, "f_beta_score" if weighed else "accuracy"),
+            training_key(epochs_of(tokens_read(counts, length)), 16, "f_beta_score" if weighed else "accuracy"),
             *OUTPUT,
         ],
         [("column", "kind", "job"),
@@ -139,17 +151,15 @@ def words_draft(place: Place, sentences: Sequence[tuple[Sequence[str], Sequence[
     n_tags = Key("n_classes", len(tags), f"tags: {', '.join(sorted(tags)[:8])}{', ...' * (len(tags) > 8)}")
     metric = "SpanF1" if is_spans else "Accuracy"
     reason = "names that are found whole, with their kind" if is_spans else "share of right words"
-    # As `Accuracy` counts all tokens else, padding and all.
-    metrics = [{"type": metric} if is_spans else {"type": metric, "pad_token": -100}]
     return Draft(
         f"{number(len(sentences), 'sentence')}, {number(len(tags), 'tag')}",
         [
             Key("data", data),
             _encoder_model("TokenTagger", "a transformer that reads both ways", tokens, length, _SMALL, n_tags),
             Key("task", {"type": "TokenClassification"}),
-            Key("metrics", metrics, reason),
+            Key("metrics", [{"type": metric}], reason),
             *_optimizer(3e-3),
-            training_key(epochs_of(sum(counts)), 16, "span_f1" if is_spans else "accuracy"),
+            training_key(epochs_of(tokens_read(counts, length)), 16, "span_f1" if is_spans else "accuracy"),
             *OUTPUT,
         ],
         [("tag", "words"), *((tag, f"{count:,}") for tag, count in tags.most_common(12))],
@@ -159,8 +169,7 @@ def words_draft(place: Place, sentences: Sequence[tuple[Sequence[str], Sequence[
 
 def pairs_draft(place: Place, sheet: Sheet, source: str, target: str) -> Draft:
     """Texts, and what is to be written for them."""
-    rows = [it for it in zip(sheet.texts(source), sheet.texts(target), strict=True) if all(map(str.strip, it))]
-    sources, targets = [it for it, _ in rows], [it for _, it in rows]
+    sources, targets = _filled(sheet, source), _filled(sheet, target)
     tokens = Tokens([*sources, *targets])
     read, written = tokens.counts(sources), tokens.counts(targets)
     length, target_length = length_key(read), length_key(written, "max_target_length")
@@ -174,9 +183,10 @@ def pairs_draft(place: Place, sheet: Sheet, source: str, target: str) -> Draft:
         target_length,
         Key("validation_fraction", 0.1, "pairs that the training does not see"),
     ]
+    seen = tokens_read(read, length) + tokens_read(written, target_length)
     model = {"type": "EncoderDecoder", "vocab_size": tokens.size, "d_head": 16, **_SMALL}
     return Draft(
-        number(len(rows), "pair of texts", "pairs of texts"),
+        number(len(sources), "pair of texts", "pairs of texts"),
         [
             Key("data", data),
             Key("model", model, "an encoder of the source, and a decoder that writes the target"),
@@ -186,7 +196,7 @@ def pairs_draft(place: Place, sheet: Sheet, source: str, target: str) -> Draft:
             ]),
             Key("metrics", [{"type": "RougeL"}], "the longest common sequence of what is written and what is right"),
             *_optimizer(3e-3),
-            training_key(epochs_of(sum(read) + sum(written)), 16, "loss"),
+            training_key(epochs_of(seen), 16, "loss"),
             *OUTPUT,
         ],
         [("column", "kind", "job"), (source, f"free text, {_mean(read)} tokens on average", "source"),
@@ -218,7 +228,7 @@ def chat_draft(place: Place, rows: Sequence[Any], chat_format: str, texts: Seque
         Key("validation_fraction", 0.1, "conversations that the training does not see"),
     ]
     model = {"type": "DecoderLm", "vocab_size": tokens.size, "max_sequence_length": length, **_SMALL}
-    epochs = epochs_of(typical * len(rows))
+    epochs = epochs_of(min(typical, length) * len(rows))
     return Draft(
         f"{number(len(rows), 'conversation')}, {number(len(texts), 'message')}",
         [

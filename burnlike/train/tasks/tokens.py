@@ -177,11 +177,12 @@ class MaskedLanguageModel(MeasuredTask):
         tokens, decode = named["input_ids"], facts.get("decode")
         self.take_facts(facts)
         best = logits_of(call(model, inputs_of(batch))).double().softmax(2).max(2)
-        is_masked, is_padding = tokens == self._mask_token(), self._special(tokens, named)
+        added = named.get("special_tokens_mask")  # not the token of unknown words, which is special too
+        is_masked, is_added = tokens == self._mask_token(), self._special(tokens, named) if added is None else added > 0
         filled = torch.where(is_masked, best.indices, tokens)
         rows = []
         for place, mask in enumerate(is_masked):
-            text = filled[place][~is_padding[place] | mask]
+            text = filled[place][~is_added[place] | mask]
             predicted = best.indices[place][mask]
             rows.append(
                 {

@@ -182,6 +182,10 @@ def test_the_first_token_of_a_word_has_its_tag(folder: Path, name: str) -> None:
     (folder / "new.conll").write_text(lines.read_text())
     with pytest.raises(DataError, match=r"new\.conll:2: expected a word a line, with 3 columns"):
         config.unlabeled([folder / "new.conll"], {**data.facts, "classes": data.classes}, folder)
+    comments = folder / "comments.conll"
+    comments.write_text("# text = good\ngood B-X\n\nplot O\n")
+    with pytest.raises(DataError, match=r"comments\.conll:2: .* with 4 columns as in the line before.*; take comments"):
+        TaggedWordsConfig(path=str(comments), tokenizer=str(folder / "bert")).init()
 
 
 def test_pairs_of_texts_are_padded_apart(folder: Path) -> None:

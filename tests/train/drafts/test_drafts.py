@@ -149,8 +149,20 @@ def test_sentences_beside_a_class_are_texts_and_names_beside_numbers_a_table():
 def test_texts_with_numbers_and_texts_without_a_class_are_refused():
     with pytest.raises(ArgumentError, match="expected classes of the texts, 'score' has numbers"):
         job_of(rows("text,score", lambda it: f"this is the review number {it} of a thing,{it}.5"), "score")
-    with pytest.raises(DataError, match="for each text, 1 row has none"):
+    with pytest.raises(DataError, match="expected a class in 'y' of each row, 1 row has none"):
         job_of(rows("text,y", lambda it: f"this is the review number {it} of a thing,{'' if it == 3 else it % 2}"), "y")
+    with pytest.raises(DataError, match="expected text in 'text' of each row, 1 row has none"):
+        job_of(rows("text,y", lambda it: f"{'' if it == 3 else f'this is the review number {it}'},{it % 2}"), "y")
+    some = [
+        {"text": f"this is the review number {it}", **({} if it == 3 else {"label": "ab"[it % 2]})} for it in range(9)
+    ]
+    with pytest.raises(ArgumentError, match=r"such as --target label; the columns are\n  label +not in each row"):
+        job_of("\n".join(map(json.dumps, some)), name="data.jsonl")
+
+
+def test_few_long_texts_have_epochs_by_what_is_read_of_them():
+    long = rows("text,label", lambda it: f"{f'this is the review number {it} ' * 1000},{'ab'[it % 2]}", 40)
+    assert job_of(long)["training"]["epochs"] == 30
 
 
 def compared(names: str, classes: str = "ab", text: str = "this is the text number") -> str:

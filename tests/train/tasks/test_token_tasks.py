@@ -203,6 +203,9 @@ def test_masked_tokens_are_filled_in() -> None:
     assert min(row["probabilities"]) > 0.99
     (row,) = masked().predict(Next(), batch, MASKED_FACTS | {"decode": lambda it: " ".join(map(str, it.tolist()))})
     assert (row["text"], row["found"]) == ("7 8 12 13", ["8", "13"])
+    unknown = batch | {"special_tokens_mask": torch.tensor([[1, 0, 0, 0, 0, 1]])}
+    (row,) = masked().predict(Next(), unknown, MASKED_FACTS | {"special_tokens": [0, 1, 7, MASK]})
+    assert row["tokens"] == [7, 8, 12, 13]
 
 
 def t5() -> Any:
