@@ -156,6 +156,21 @@ def test_evaluate_measures_a_part_and_keeps_what_came_of_it(folder: Path, capsys
     assert [it["split"] for it in read_run(Path("run")).evaluations[-2:]] == ["train", "all"]
 
 
+def test_evaluate_of_a_balanced_training_takes_data_without_some_classes(folder: Path, tmp_path: Path) -> None:
+    train(folder, "balanced", "task={type: Classification, class_weights: balanced}", "training.epochs=1")
+    loaded = load_run("balanced")
+    lines = (folder / "rows.csv").read_text().splitlines()
+    of_fish = [line for line in lines[1:] if line.endswith("fish")]
+    (tmp_path / "fish.csv").write_text("\n".join([lines[0], *of_fish, ""]))
+    measured = evaluate_run(loaded, "all", loaded.config.data.replace(path=str(tmp_path / "fish.csv")), notes={})
+    points = torch.tensor([[float(it) for it in line.split(",")[:2]] for line in of_fish])
+    with torch.no_grad():
+        losses = torch.nn.functional.cross_entropy(
+            loaded.model(points).double(), torch.full((len(points),), sorted(KINDS).index("fish"))
+        )
+    assert (measured.items, measured.values["loss"]) == (len(of_fish), pytest.approx(losses.item(), rel=1e-6))
+
+
 def test_evaluate_on_other_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = (folder / "rows.csv").read_text().splitlines()
     (folder / "new.csv").write_text("\n".join(lines[:50]) + "\n")

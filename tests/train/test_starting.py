@@ -18,6 +18,7 @@ from burnlike.errors import ConfigError, RecordIOError, RecordMismatchError
 from burnlike.module import params
 from burnlike.record import save
 from burnlike.train import Job, RunDir, TrainConfig, load_run
+from burnlike.train.job.loaded_run import evaluate_run, predictions
 
 from ..marks import slow, weekly
 from ..models.by_path.directories import bert, llama, vit
@@ -435,9 +436,8 @@ def test_two_processes_train_it_as_one(strategy: str, language: Path, tmp_path: 
         torch.testing.assert_close(two[name], value, rtol=1e-4, atol=5e-6)
 
 
-def test_the_directory_of_a_run_names_the_token_of_the_padding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A classifier that reads the last token finds it by the padding, also where the source named another token."""
-    monkeypatch.chdir(tmp_path)
+def sentiment_job() -> tuple[Any, Job]:
+    """A tokenizer, and a job in the current folder: a GPT-2 of 8 positions that tells good films from bad ones."""
     words = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "good", "bad", "film", "a"])}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -449,10 +449,37 @@ def test_the_directory_of_a_run_names_the_token_of_the_padding(tmp_path: Path, m
     texts = ["a good film", "bad", "good", "a bad film"] * 4
     Path("rows.csv").write_text("\n".join(["text,label", *(f"{it},{'good' in it}" for it in texts), ""]))
     data = "data: {type: TextClassification, path: rows.csv, text: text, target: label, tokenizer: gpt2}"
-    run = trained(started(DIGITS.replace("data: {type: Digits}", data), Path("gpt2")), tmp_path / "run")
+    return fast, started(DIGITS.replace("data: {type: Digits}", data), Path("gpt2"))
+
+
+def test_the_directory_of_a_run_names_the_token_of_the_padding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A classifier that reads the last token finds it by the padding, also where the source named another token."""
+    monkeypatch.chdir(tmp_path)
+    fast, job = sentiment_job()
+    run = trained(job, tmp_path / "run")
     theirs: Any = transformers.AutoModelForSequenceClassification.from_pretrained(run)
     assert theirs.config.pad_token_id == 0
     batch = fast(["a good film", "bad"], padding=True, return_tensors="pt")
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
     with torch.no_grad():
         torch.testing.assert_close(theirs(**inputs).logits, load_run(run).model(**inputs).logits)
+
+
+def test_texts_end_where_the_positions_of_the_model_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fast, job = sentiment_job()
+    loaded = load_run(trained(job, tmp_path / "run"))
+    Path("new.txt").write_text("a good film " * 5 + "\n")
+    (row,) = predictions(loaded, [Path("new.txt")])
+    with torch.no_grad():
+        logits = loaded.model(**fast("a good film a good film a good", return_tensors="pt")).logits
+    assert row["probabilities.True"] == pytest.approx(logits[0].softmax(0)[1].item(), rel=1e-5)
+    Path("rows.csv").write_text(Path("rows.csv").read_text() + f"{'a bad film ' * 5},False\n")
+    assert evaluate_run(loaded, "train", notes={}).items + evaluate_run(loaded, "valid", notes={}).items == 17
+    Path("job.yaml").write_text(job.config.to_yaml())
+    assert main(["check", "job.yaml"]) == 2
+    expected = "data.max_length: expected texts of at most 8 tokens, which GPT2ForSequenceClassification reads, got 15"
+    assert f"{expected}; cut them by data.max_length: 8" in capsys.readouterr().out
+    assert main(["check", "job.yaml", "--set", "data.max_length=8"]) == 0

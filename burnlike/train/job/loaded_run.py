@@ -25,11 +25,13 @@ from ...config.overrides import Option
 from ...data import ComposedDataset
 from ...data.batching import BatchMaker, Request, bad_batch
 from ...data.sources.splits import classes_of, measured, outputs_of
+from ...data.texts.configs import TextRowsConfig
 from ...errors import ArgumentError, CheckpointError, ConfigError, DataError, RunDirError, nearest
 from ...interop import load_adapter, save_adapter
 from ...interop.adapters.layers import ABOUT, filled_tables
 from ...module import ParamGroup
 from ...module.adapters.layers import Lora
+from ...module.torch_objects.wrappers import unwrap
 from ...optim import SgdConfig
 from ...record import Precision, Record, SafetensorsRecorder, load
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
@@ -42,6 +44,7 @@ from ..runs.run_dir import DATA_FOLDER, DATA_NAME, kept_facts, local_run
 from ..runs.run_files import EVALUATIONS, results_of
 from ..state.training_state import check_base, has_base, kept_paths, load_model, noted_digest
 from ..tasks.task import Task
+from ..tasks.token_batches import most_positions
 from .configs import TrainConfig, Weights
 from .device import choose_device
 from .run_config import run_config
@@ -167,9 +170,14 @@ class LoadedRun:
                 " it was changed, or written by another release: put the file back, or train again"
             ) from error
 
+    def fitted(self, data: Any) -> Any:
+        """The config of a data set, whose texts are cut at the last position of the model, if it has fewer of them."""
+        most = most_positions(unwrap(self.model)) if isinstance(data, TextRowsConfig) else None
+        return data if most is None or most >= data.max_length else data.replace(max_length=most)
+
     def read_data(self, config: Any = None) -> Any:
         """Read a data set, the run's own or another config's, with the classes that the model knows."""
-        chosen = config or self.config.data
+        chosen = self.fitted(config or self.config.data)
         with self.knowing():
             is_old = {*self.facts} == {"classes"}  # a run of a release that kept nothing else
             data = chosen.init() if is_old else chosen.init_with(self.facts, self.directory)
@@ -388,7 +396,7 @@ def predictions(
     """
     config = run.config
     with run.knowing():
-        inputs = config.data.unlabeled(sources, run.facts, run.directory)
+        inputs = run.fitted(config.data).unlabeled(sources, run.facts, run.directory)
     if len(inputs.names) == 0:
         if folder := next((source for source in sources if isinstance(source, Path) and source.is_dir()), None):
             raise DataError(f"predict: expected at least one input in {folder}, got none; check the path")

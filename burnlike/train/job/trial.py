@@ -16,16 +16,18 @@ from ...config.registry import kinds_in, tag_of
 from ...config.root_keys import Input, inputs_of
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.splits import classes_of
+from ...data.texts.configs import TextRowsConfig
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem, TableError, nearest
 from ...module import params
 from ...module.groups.param_group import MatchIds
-from ...module.torch_objects.wrappers import is_quantized
+from ...module.torch_objects.wrappers import is_quantized, unwrap
 from ...optim import OptimizerAdaptor
 from ..learner.configs import BEST, metric_of
 from ..learner.steps import StepOutput, named_numbers, output_of, update_metrics
 from ..metrics.configs import AucPrConfig, AurocConfig
 from ..parallel.configs import SCHEDULES, DistributedConfig, is_understood
 from ..tasks.task import Task
+from ..tasks.token_batches import expect_positions, longest_of, most_positions
 from .configs import TrainConfig
 from .device import build_on_meta
 from .starting import JobData, choose_trained, model_config, record_problems, untrained_problems
@@ -81,6 +83,12 @@ def batch_problems(config: TrainConfig, read: JobData, module: nn.Module) -> Ite
     if problem := token_problem(module, batch, data):
         yield "model", problem
         return
+    if isinstance(config.data, TextRowsConfig):  # not each batch has the longest text
+        cut = f"cut them by data.max_length: {most_positions(unwrap(model))}"
+        long = [*_refusals("data", lambda: expect_positions(model, longest_of(data), remedy=cut))]
+        yield from long
+        if long:
+            return
     names: Sequence[str] = read.facts.get("features", ())
     more = ", ..." if len(names) > _SHOWN_FEATURES else ""
     features = f", {len(names)} features: {', '.join(names[:_SHOWN_FEATURES])}{more}" if names else ""
@@ -496,4 +504,4 @@ def _refusals(place: str, tried: Callable[[], object]) -> Iterator[tuple[str, st
         tried()
     except ConfigError as error:
         path, _, message = str(error).partition(": ")
-        yield (path, message) if path.startswith(("distributed.", "optimizer")) else (place, str(error))
+        yield (path, message) if path.startswith(("distributed.", "optimizer", "data.")) else (place, str(error))

@@ -210,7 +210,9 @@ def _expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
         )
 
 
-def expect_positions(model: nn.Module, longest: int, answer: int = 0) -> None:
+def expect_positions(
+    model: nn.Module, longest: int, answer: int = 0, remedy: str = "leave out longer ones by data.on_long: drop"
+) -> None:
     """Refuse a model that reads fewer tokens of a sequence than the longest one has, with those of its `answer`."""
     most = most_positions(unwrap(model))
     if most is None or longest + answer <= most:
@@ -218,7 +220,7 @@ def expect_positions(model: nn.Module, longest: int, answer: int = 0) -> None:
     more = f" and {answer} of an answer (task.max_tokens)" if answer else ""
     raise ConfigError(
         f"data.max_length: expected texts of at most {most} tokens, which {type_text(model)} reads, got {longest}{more}"
-        "; leave out longer ones by data.on_long: drop"
+        f"; {remedy}"
     )
 
 
