@@ -1,10 +1,13 @@
 """What modules hold under `fully_shard`. `tests/fsdp` has the rest, in a group of two."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from burnlike._torch_compat import fsdp
 from burnlike.errors import ModuleTreeError
@@ -55,6 +58,12 @@ def test_copies_and_sharded(gathered: nn.Linear) -> None:
 def test_is_managed(gathered: nn.Linear) -> None:
     assert fsdp.is_managed(gathered)
     assert not fsdp.is_managed(nn.Linear(2, 2))
+
+
+def test_distributed_type(gathered: nn.Linear) -> None:
+    assert fsdp.distributed_type() is type(fsdp.sharded_form(gathered.weight)) is DTensor
+    program = "from burnlike._torch_compat import fsdp; assert fsdp.distributed_type() is None"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_reshard(gathered: nn.Linear) -> None:
