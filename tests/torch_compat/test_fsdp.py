@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from burnlike._torch_compat import fsdp
@@ -17,7 +19,7 @@ from burnlike.errors import ModuleTreeError
 def gathered(group: None) -> nn.Linear:
     """A layer whose parameters `fully_shard` divides, gathered by a forward pass."""
     layer = nn.Linear(3, 2)
-    torch.distributed.fsdp.fully_shard(layer, mesh=torch.distributed.init_device_mesh("cpu", (1,)))
+    fully_shard(layer, mesh=init_device_mesh("cpu", (1,)))
     layer(torch.ones(1, 3))
     return layer
 
@@ -28,7 +30,7 @@ def test_MANAGED(gathered: nn.Linear) -> None:
 
 
 def is_divided(tensor: Tensor) -> bool:
-    return isinstance(tensor, torch.distributed.tensor.DTensor)
+    return isinstance(tensor, DTensor)
 
 
 def test_sharded(gathered: nn.Linear) -> None:
