@@ -141,17 +141,15 @@ RULES: Mapping[str, Parts] = {
 """Ops that go row by row, along the last dimension, and those that go head by head."""
 
 
-PLAIN = frozenset((Tensor, nn.Parameter, type(None)))
+PLAIN = (Tensor, nn.Parameter, type(None))
 """Types of arguments that are whole."""
 
 
 def are_divided(*arguments: Any) -> bool:
     """True if there is a DTensor among the arguments."""
-    types = {*map(type, arguments)}.difference(PLAIN)
-    if types and (kind := distributed_type()) is not None:
-        for argument_type in types:
-            if issubclass(argument_type, kind):
-                return True
+    for argument_type in {*map(type, arguments)}:
+        if argument_type not in PLAIN and (kind := distributed_type()) is not None and issubclass(argument_type, kind):
+            return True
     return False
 
 
