@@ -120,16 +120,20 @@ class BatchMaker:
         try:
             return Made(self.dataset.batch(indices, device))
         except Exception as error:
-            skipped: dict[int, str] = {}
-            for index in indices if self.on_bad_item == "skip" else ():
-                try:
-                    self.dataset[index]
-                except Exception as item_error:
-                    skipped[index] = self._why(index, item_error)
+            unread = {index: self._unread(index) for index in indices if self.on_bad_item == "skip"}
+            skipped = {index: reason for index, reason in unread.items() if reason}
             if not 0 < len(skipped) < len(indices):
                 return Made(None, tuple(skipped.items()), f"{_shown(indices)} of {self._name}: {_said(error)}", error)
         batch = self._of_dataset([index for index in indices if index not in skipped], device)
         return batch._replace(skipped=tuple(skipped.items()))
+
+    def _unread(self, index: int) -> str:
+        """Why an item can't be read; empty where it can."""
+        try:
+            self.dataset[index]
+        except Exception as error:
+            return self._why(index, error)
+        return ""
 
     def _why(self, index: int, error: Exception) -> str:
         return f"item {index} of {self._name}: {_said(error)}"

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -72,7 +71,7 @@ class Resumable(Generic[Batch]):
         self.batch_size = loader.batch_size
         self.num_workers = loader.num_workers
         self.prefetch_factor = PREFETCHED_PER_WORKER if loader.num_workers else None
-        self.collate_fn: Callable[[Any], Any] = itemgetter(0)
+        self.collate_fn: Callable[[Any], Any] = _only
         self.batch_sampler = _Batches(loader)
         self.sampler = None
 
@@ -185,6 +184,11 @@ class _Batched:
         if name == "_dataset":  # of a copy that is being made
             raise AttributeError(name)
         return getattr(self._dataset, name)
+
+
+def _only(batches: Sequence[Any]) -> Any:
+    (batch,) = batches
+    return batch
 
 
 class _Items:

@@ -8,10 +8,9 @@ from pathlib import Path
 from ..._regular_file import open_regular, read_regular
 from ...errors import DataError
 from ..sources.rows import KINDS, CsvFile, JsonLinesFile, Row, RowFile, row_file, row_parts
-from ..sources.splits import existing, visible
+from ..sources.splits import UNPACKERS, existing, visible
 
 SUFFIXES = (*KINDS, ".json")
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _NOT_ROWS = ("dataset_infos.json", "dataset_info.json", "state.json", "dataset_dict.json")
 _PARTS = {
     "train": "train|training",
@@ -62,7 +61,7 @@ def sources_of(path: str, field: str) -> dict[str, list[Source]]:
         }
     by_split: dict[str, list[Source]] = {}
     for file in visible(root):
-        if file.suffix.lower() in _COMPRESSED and Path(file.stem).suffix.lower() in SUFFIXES:
+        if file.suffix.lower() in UNPACKERS and Path(file.stem).suffix.lower() in SUFFIXES:
             raise DataError(f"{field}: {file}: expected files that are not compressed; unpack it, or take it out")
         if file.is_file() and file.suffix.lower() in SUFFIXES and file.name not in _NOT_ROWS:
             by_split.setdefault(_part_of(file.relative_to(root)), []).append(file_source(file, root))

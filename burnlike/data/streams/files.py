@@ -20,7 +20,7 @@ from ..._regular_file import digest_of, open_regular, read_regular, regular_size
 from ...errors import DataError
 from ...ops import crc32
 from ..dataset import is_settled, statuses
-from ..sources.splits import existing, visible
+from ..sources.splits import UNPACKERS, existing, visible
 
 _SUMS = "sums.json"
 _SHORT, _MOST_BYTES, _BLOCK_BYTES = 200, 1 << 16, 1 << 20
@@ -136,7 +136,6 @@ KINDS = {
 }
 _DIGITS = 8
 _SHOWN = 5
-_REMEDIES = {".zst": "zstd -d", ".bz2": "bunzip2", ".xz": "unxz", ".gz": "gunzip"}
 
 
 class Shard(NamedTuple):
@@ -211,7 +210,7 @@ def shards_of(path: str, pattern: str, field: str) -> list[Shard]:
 def _shard(path: Path, name: str, field: str) -> Shard:
     kind = next((it for end, it in KINDS.items() if path.name.lower().endswith(end)), None)
     if kind is None:
-        remedy = _REMEDIES.get(path.suffix.lower())
+        remedy = UNPACKERS.get(path.suffix.lower())
         kinds = "expected .jsonl, .jsonl.gz, .parquet, .npy or .bin"
         raise DataError(
             f"{field}: {path}: a compressed file has no places to go to; unpack it first: {remedy} '{path}'"
