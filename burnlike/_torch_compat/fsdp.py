@@ -34,6 +34,12 @@ def distributed_type() -> Any:
     return getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
 
 
+def is_distributed(tensor: Tensor) -> bool:
+    """True for a DTensor, of which each rank has a part."""
+    dtensor = distributed_type()
+    return dtensor is not None and isinstance(tensor, dtensor)
+
+
 class _Found(dict[str, Any]):
     """Attribute of a module -> torch's FSDPParam of it, kept on the module. Copies and pickles start without."""
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from .._torch_compat.fsdp import copies_and_sharded, distributed_type
+from .._torch_compat.fsdp import copies_and_sharded, is_distributed
 from .._torch_compat.tensors import in_backward, is_view, run_backward, times_written
 from ..errors import BackendError, TensorValueError
 from .differentiable import differentiable
@@ -105,7 +105,7 @@ def accumulate(root: Tensor, graph: Graph) -> Gradients:
         distributed = torch.distributed
         in_group = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
         for entry in entries:
-            if in_group and entry.before is not None and not _is_dtensor(entry.leaf):
+            if in_group and entry.before is not None and not is_distributed(entry.leaf):
                 # After passes under `no_sync()` DDP reduces what is in `.grad` together with the new gradient.
                 entry.joined = entry.before
                 entry.leaf.grad = entry.before.clone()
@@ -128,11 +128,6 @@ def _left(entry: LeafGradient, in_group: bool) -> Tensor | None:
     if is_view(grad):
         return grad.clone()  # of DDP with `gradient_as_bucket_view`: the next pass overwrites what it is a view of
     return None if entry.joined is not None and times_written(grad) == 0 else grad
-
-
-def _is_dtensor(tensor: Tensor) -> bool:
-    kind = distributed_type()
-    return kind is not None and isinstance(tensor, kind)
 
 
 # The leaves whose `.grad` a pass is using now. Guarded by the condition, which is notified when some are free again.

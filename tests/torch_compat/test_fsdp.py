@@ -72,6 +72,11 @@ def test_distributed_type(gathered: nn.Linear) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+def test_is_distributed(gathered: nn.Linear) -> None:
+    assert fsdp.is_distributed(fsdp.sharded_form(gathered.weight))
+    assert not fsdp.is_distributed(gathered.weight)
+
+
 def test_reshard(gathered: nn.Linear) -> None:
     weight = fsdp.sharded_form(gathered.weight)
     fsdp.reshard([torch.ones(2)])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
-from ..._torch_compat.fsdp import distributed_type, is_managed, sharded
+from ..._torch_compat.fsdp import is_distributed as is_distributed, is_managed, sharded
 from ..._torch_compat.modules import INFIX, WRAPPED, WRAPPERS
 
 _CONTAINERS = {
@@ -48,12 +48,6 @@ def wrapped_name(cls: type) -> str | None:
 def is_sharded(module: nn.Module) -> bool:
     """True if `fully_shard` was applied to `module` itself, or to one above it that has its parameters sharded."""
     return "FSDPModule" in [base.__name__ for base in type(module).__mro__] or is_managed(module)
-
-
-def is_distributed(tensor: Tensor) -> bool:
-    """True for a DTensor, of which each rank has a part."""
-    dtensor = distributed_type()
-    return dtensor is not None and isinstance(tensor, dtensor)
 
 
 def local(tensor: Any) -> Tensor:
