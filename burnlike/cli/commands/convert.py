@@ -224,7 +224,7 @@ def _checks_of(args: argparse.Namespace, name: str, *, is_dcp: bool, is_sharded:
         return Output(path, "convert", "OUT", inputs=read, force=args.force)
 
     if is_dcp:
-        return [output(args.output).check_directory]
+        return [output(args.output).check_place]  # the recorder replaces no directory
     if not is_sharded:
         from ...record.recorder import with_extension
 
