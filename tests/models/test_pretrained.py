@@ -211,9 +211,13 @@ def test_what_is_saved_is_what_was_loaded(theirs: Any, directory: Path, tmp_path
     assert all(torch.equal(found[name], tensor) for name, tensor in theirs.state_dict().items())
 
 
-def test_convert_takes_the_directory_and_gives_it_back(theirs: Any, directory: Path, tmp_path: Path) -> None:
+def test_convert_takes_the_directory_and_gives_it_back(
+    theirs: Any, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config, record, back = (tmp_path / name for name in ("model.yaml", "x.mpk", "back.safetensors"))
-    run(convert, directory, record, "--from", "llama", "--ids")
+    monkeypatch.chdir(directory)
+    for place in (directory, "model.safetensors"):  # the second is in the current directory
+        run(convert, place, record, "--from", "llama", "--ids", "--force")
     pretrained_config(directory).save(config)
     model = init_from(pretrained_config(directory), record).eval()
     tokens = torch.randint(32, (1, 5))

@@ -295,7 +295,7 @@ def test_it_loads_into_a_module(saved: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
-def test_what_is_written_torch_loads(one: Path, tmp_path: Path) -> None:
+def test_what_is_written_torch_loads(one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import torch.distributed.checkpoint as dcp
 
     record = open_record(one)
@@ -310,6 +310,8 @@ def test_what_is_written_torch_loads(one: Path, tmp_path: Path) -> None:
     assert {name: bits(it) for name, it in again.tensors.items()} == {n: bits(it) for n, it in record.tensors.items()}
     with pytest.raises(RecordIOError, match="exists; choose another name"):
         DcpRecorder().save(record, tmp_path / "again.dcp")
+    assert main(["convert", str(one), str(tmp_path / "again.dcp"), "--force"]) == 2
+    assert "again.dcp exists; choose another name or remove it first" in capsys.readouterr().err
 
 
 @pytest.mark.slow

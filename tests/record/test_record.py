@@ -129,6 +129,19 @@ def test_what_is_no_tensor_is_refused(value: Any) -> None:
         Record({"a": value})
 
 
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_a_name_that_no_reader_would_take_is_not_written(extension: str, tmp_path: Path) -> None:
+    path, tensor = tmp_path / f"x{extension}", torch.ones(1)
+    names: Any = ("x" * 4097, 1, ("a", "b"))
+    for record in (*(Record({name: tensor}) for name in names), Record({"x": tensor}, aliases={"x" * 4097: "x"})):
+        with pytest.raises(RecordError, match="expected a text of at most 4096 characters as a name; rename it"):
+            save(record, path)
+    assert not path.exists()
+    if not extension.startswith(".bin"):
+        save(Record({"x" * 4096: tensor}), path)
+        assert open_record(path).tensors["x" * 4096].tolist() == [1]
+
+
 class MemoryRecorder(Recorder):
     """A user's own: keeps records in a dict."""
 

@@ -472,6 +472,18 @@ def test_a_set_that_is_replaced_while_it_is_read_is_read_anew(tmp_path: Path, mo
     assert set(open_record(tmp_path).tensors) == {"b", "c"}
 
 
+def test_directories_of_torch_s_files_are_opened_by_their_names(tmp_path: Path) -> None:
+    index = {"weight_map": {"a": "pytorch_model-00001-of-00002.bin", "b": "pytorch_model-00002-of-00002.bin"}}
+    for number, (name, file) in enumerate(index["weight_map"].items()):
+        torch.save({name: torch.full((2,), number)}, tmp_path / file)
+    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    assert {name: it.tolist() for name, it in open_record(tmp_path).tensors.items()} == {"a": [0, 0], "b": [1, 1]}
+    torch.save({"c": torch.ones(1)}, tmp_path / "pytorch_model.bin")
+    assert set(open_record(tmp_path).tensors) == {"c"}  # the single file counts, as for transformers
+    SafetensorsRecorder().save(Record({"d": torch.ones(1)}), tmp_path / "model.safetensors")
+    assert set(open_record(tmp_path).tensors) == {"d"}
+
+
 def test_directory_without_a_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordIOError, match=r"got a directory without model\.safetensors"):
         open_record(tmp_path)

@@ -50,7 +50,7 @@ def model_to_convert(args: argparse.Namespace) -> "nn.Module | None":
     from ...train.job.device import build_on_meta
 
     options.format_of_file(args.input)  # a path that leads to no record is told as such
-    directory = args.input if os.path.isdir(args.input) else os.path.dirname(args.input)
+    directory = args.input if os.path.isdir(args.input) else os.path.dirname(args.input) or os.curdir
     if (table_name := pretrained_table(directory).name) != args.source:
         raise RecordError(f"{directory}: its config.json is of a model of {table_name}, got --from {args.source}")
     return build_on_meta(pretrained_config(directory))
@@ -224,7 +224,7 @@ def _checks_of(args: argparse.Namespace, name: str, *, is_dcp: bool, is_sharded:
         return Output(path, "convert", "OUT", inputs=read, force=args.force)
 
     if is_dcp:
-        return [output(args.output).check_directory]
+        return [output(args.output).check_place]  # the recorder replaces no directory
     if not is_sharded:
         from ...record.recorder import with_extension
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._regular_file import lfs_pointer_problem, read_regular
 from ...errors import BurnlikeError, ConfigError, ConfigIOError, RecordIOError, nearest
-from ...record.files.reading import INDEX_SUFFIX, SINGLE_NAME, listed_names, read_outline
+from ...record.files.reading import INDEX_SUFFIX, WEIGHTS, listed_names, read_outline
 from ...record.formats import directory_reader
 from ..weights.options import shown
 from .catalog import Catalog, catalog
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 CONFIG_NAME, OWN_NAME, RUN_NAME, ADAPTER_NAME = "config.json", "model.yaml", "config.yaml", "adapter_config.json"
 GENERATION_NAME = "generation_config.json"
-_WEIGHTS = [f"{name}{suffix}" for name in (SINGLE_NAME, "pytorch_model.bin") for suffix in ("", INDEX_SUFFIX)]
 _EXAMPLE = 16
 _MOST_BYTES = 16 * 2**20
 _OTHER_KINDS = {
@@ -70,7 +69,7 @@ def weights_of(directory: str | os.PathLike[str]) -> str:
     """The file or index of the weights, those of safetensors first; a RecordIOError if there are none."""
     if directory_reader(directory) is not None:
         return os.fspath(directory)
-    for name in _WEIGHTS:
+    for name in WEIGHTS:
         if os.path.exists(path := os.path.join(directory, name)):
             return path
     there = f"{os.fspath(directory)}: expected the weights of a model"
@@ -78,7 +77,7 @@ def weights_of(directory: str | os.PathLike[str]) -> str:
         raise RecordIOError(
             f"{there}, got {adapters}; `burnlike merge {os.fspath(directory)} --out DIR` makes a model of it"
         )
-    raise RecordIOError(f"{there}, got a directory without {', '.join(_WEIGHTS[:-1])} and {_WEIGHTS[-1]}")
+    raise RecordIOError(f"{there}, got a directory without {', '.join(WEIGHTS[:-1])} and {WEIGHTS[-1]}")
 
 
 def adapters_in(directory: str | os.PathLike[str]) -> str:

@@ -316,10 +316,10 @@ def default_layout(outline: Outline) -> Layout:
 def _put(tree: dict[str, Any], path: str, leaf: str) -> None:
     parts = path.split(".")
     wrong_part = bool(path) and any(name == "" or name.startswith("$") for name in parts)
-    if wrong_part or len(parts) > _MOST_PARTS or len(path) > MAX_NAME:
+    if wrong_part or len(parts) > _MOST_PARTS:
         raise RecordError(
-            f"'{path:.80}' can't be the name of a tensor in a format that nests: at most {_MOST_PARTS} parts and"
-            f" {MAX_NAME} characters, no part empty or beginning with $; rename it"
+            f"'{path:.80}' can't be the name of a tensor in a format that nests: at most {_MOST_PARTS} parts, none"
+            " empty or beginning with $; rename it"
         )
     if not put(tree, path, leaf):
         raise RecordError(f"'{path}' and another name of the record can't both be in one tree; rename one")

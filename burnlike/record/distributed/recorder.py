@@ -239,7 +239,7 @@ class DcpRecorder(Recorder):
         See `FileRecorder.save` for errors.
         """
         record, target = record_to_save(record), Path(path)
-        if target.exists():
+        if os.path.lexists(target):
             raise RecordIOError(f"{target} exists; choose another name or remove it first")
         outline = outline_of(record, self.precision)
         forms = {

@@ -35,6 +35,7 @@ from ..formats import (
     path_text,
 )
 
+WEIGHTS = [f"{name}{suffix}" for name in (SINGLE_NAME, "pytorch_model.bin") for suffix in ("", INDEX_SUFFIX)]
 _TRIES = 5
 
 
@@ -126,18 +127,15 @@ def single_path(path: str | os.PathLike[str]) -> str:
 
 
 def find_record(path: str | os.PathLike[str]) -> str:
-    """The file to read for a path: in a directory the single file or, where there is none, the index of a set.
-
-    A path that is not there may lack the extension that saving appends.
-    """
+    """The file for a path: in a directory the first of `WEIGHTS`; a name may lack the extension that saving appends."""
     text = os.fspath(path)
-    single = os.path.join(text, SINGLE_NAME)
     in_directory = os.path.isdir(text)
-    places = (single, single + INDEX_SUFFIX) if in_directory else (text, text + DEFAULT_EXTENSION, text + INDEX_SUFFIX)
+    beside = (text, text + DEFAULT_EXTENSION, text + INDEX_SUFFIX)
+    places = [os.path.join(text, name) for name in WEIGHTS] if in_directory else beside
     existing = next(filter(os.path.exists, places), None)
     if existing is not None or not in_directory:
         return existing or text
-    lacks = f"without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
+    lacks = f"without {', '.join(WEIGHTS[:-1])} and {WEIGHTS[-1]}"
     if any(name.endswith(".distcp") for name in os.listdir(text)):
         lacks = "of torch.distributed.checkpoint without .metadata, which is written last; take one that was finished"
     elif packs := sorted(name for name in os.listdir(text) if name.endswith(".bpk")):

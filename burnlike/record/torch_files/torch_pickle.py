@@ -110,7 +110,7 @@ _TENSOR_CLASSES = {"torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer", 
 def kind_of(item: Any) -> str:
     """The words in which messages speak of something that is no plain value."""
     named = item.symbol if isinstance(item, Opaque | Tagged) else item
-    return (str(named) if isinstance(named, Symbol) else type(item).__name__)[:80]
+    return (str(named) if isinstance(named, Symbol) else type(item).__name__.removeprefix("Pickled"))[:80]
 
 
 def called(function: Any, arguments: Any) -> Any:
@@ -286,9 +286,6 @@ class _Reader(_Unpickler):
     def _short_text(self) -> None:
         self.append(self.read(self.read(1)[0]).decode())
 
-    def _list(self) -> None:
-        self.append(self.pop_mark())
-
     def _reduce(self) -> None:
         arguments = self.stack.pop()
         self.stack[-1] = result = called(self.stack[-1], arguments)
@@ -315,7 +312,7 @@ class _Reader(_Unpickler):
     # Sets as lists: a set would hash what is in it.
     dispatch[pickle.EMPTY_SET[0]] = _Unpickler.load_empty_list
     dispatch[pickle.ADDITEMS[0]] = _Unpickler.load_appends
-    dispatch[pickle.FROZENSET[0]] = _list
+    dispatch[pickle.FROZENSET[0]] = _Unpickler.load_list
     dispatch[pickle.REDUCE[0]] = _reduce
     dispatch[pickle.NEWOBJ[0]] = _make
     dispatch[pickle.BUILD[0]] = _build
@@ -469,9 +466,9 @@ class _Walk:
 
     def refused(self, name: str, item: Any) -> RecordFormatError:
         where = f"'{name[:80]}' is" if name else "expected a map of tensors, got"
+        why = ", which only code could make; nothing of a file is run" if name or isinstance(item, Opaque) else ""
         return RecordFormatError(
-            f"{self._path}: {where} {kind_of(item)}, which only code could make; nothing of a file is run. Save a"
-            " state_dict, or read only a part of it: top_level_key='state_dict'"
+            f"{self._path}: {where} {kind_of(item)}{why}. Save a state_dict, or read only a part by top_level_key"
         )
 
 
