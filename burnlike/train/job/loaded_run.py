@@ -339,9 +339,7 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     """
     started = time.perf_counter()
     source = run.read_data(data)
-    # Balanced weights are for trainings: what is measured has none, and its classes need not all be there.
-    if getattr(run.config.task, "class_weights", None) != "balanced":
-        run.task.take_data(source)
+    run.task.take_data(source)
     if data is None:
         run.task.recall(source, run.path)
     parts = {"train": source.train, "valid": source.valid, **getattr(source, "splits", {})}

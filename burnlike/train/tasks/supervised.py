@@ -196,6 +196,8 @@ class Classification(PaddedTask, MeasuredTask):
     def take_data(self, data: Any) -> None:
         if (getattr(data, "facts", None) or {}).get("targets"):  # numbers
             _expect_shares(data.train)
+
+    def take_training_data(self, data: Any) -> None:
         self.weighing = weighing_of(self.config, data, "labels" if self.config.multi_label else "classes")
 
     def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
@@ -274,7 +276,7 @@ class Segmentation(MeasuredTask):
         self.config = config or SegmentationConfig()
         self.weighing = first_weighing(self.config)
 
-    def take_data(self, data: Any) -> None:
+    def take_training_data(self, data: Any) -> None:
         self.weighing = weighing_of(self.config, data, "pixels")
 
     def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:

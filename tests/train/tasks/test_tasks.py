@@ -343,7 +343,7 @@ def data(targets: Tensor = Y, classes: list[str] | None = None) -> Splits:
 
 def told(config: Any, of: Any = None) -> Any:
     task = config.init()
-    task.take_data(of or data())
+    task.take_training_data(of or data())
     return task
 
 
