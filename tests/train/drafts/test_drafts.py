@@ -97,6 +97,23 @@ def test_what_stands_for_no_value_in_one_column_does_in_all():
     assert data["columns"]["k"]["missing"] == "flag"
 
 
+def test_a_class_or_a_truth_value_stands_for_no_missing_one():
+    text = rows("dose,kids,old,x,y", lambda it: f"{(1, 2, 'none')[it % 3]},{(1, 2, 3, 1, 2, 'no')[it % 6]},"
+                f"{('yes', 'no')[it % 2]},{it}.5,{('none', 'mild', 'bad')[it % 3]}")  # fmt: skip
+    data = job_of(text, "y")["data"]
+    assert (data["exclude"], data.get("missing_values")) == (["dose", "kids"], None)
+    assert data["columns"] == {"old": "boolean"}  # the target lacks no value either
+    assert "dose has none for no value, which other columns have as a class" in Path("data.yaml").read_text()
+
+
+def test_spaces_around_a_class_are_no_other_class():
+    words = "a longer note about the order"
+    assert job_of(rows("text,y", lambda it: f"{words} {it}, {it % 2}"), "y")["task"]["type"] == "Classification"
+    for one, other in (("yes ", "yes"), ("1", " 1")):
+        with pytest.raises(ArgumentError, match=f"'y' has classes that differ in spaces alone, '{one}' and '{other}'"):
+            job_of(rows("x,y", lambda it, names=(one, other, "0"): f"{it},{names[it % 3]}"), "y")
+
+
 @pytest.mark.parametrize(
     ("value", "task"),
     [
