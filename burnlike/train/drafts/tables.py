@@ -78,6 +78,7 @@ class Column(NamedTuple):
         if self.guess.kind == "category":
             words.append(f"{self.guess.distinct:,} different")
         elif self.guess.kind == "date":
+            words += [reason for reason in self.guess.reasons if reason.startswith("or as ")]
             words.append("days grow with time, the others come again")
         if self.guess.gaps:
             words.append(f"{self.guess.gaps:,} missing")
@@ -208,6 +209,7 @@ def _column(sheet: Sheet, name: str, guess: KindGuess, absent: Collection[str], 
     is_rare = guess.kind == "category" and guess.distinct > max(_FEW_CATEGORIES, _LARGEST_SHARE * rows)
     is_id = guess.is_id or (ID_NAME.search(name) is not None and guess.distinct > _ID_SHARE * sheet.row_count)
     texts = _present(sheet, name, absent) if guess.kind == "category" and (is_id or is_rare) else []
+    moments = _moments(_present(sheet, name, absent), guess.format) if guess.kind == "date" else []
     odd = [text for text in guess.missing_values if text not in absent]
     amount = texts[0] if texts and all(map(_AMOUNT.fullmatch, texts)) else ""
     reasons = {
@@ -221,9 +223,9 @@ def _column(sheet: Sheet, name: str, guess: KindGuess, absent: Collection[str], 
         "has sentences": guess.kind == "text",
         f"has {guess.distinct:,} different texts, few rows of each": is_rare,
         "has numbers with another decimal mark": guess.kind == "number" and guess.decimal != decimal,
+        "has times with and without an offset of UTC": len({moment.tzinfo is None for moment in moments}) > 1,
     }
     left_out = next((reason for reason, holds in reasons.items() if holds), "")
-    moments = _moments(_present(sheet, name, absent), guess.format) if guess.kind == "date" else []
     return Column(name, guess, left_out, has_time=len({(moment.hour, moment.minute) for moment in moments}) > 1)
 
 

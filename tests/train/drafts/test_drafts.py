@@ -145,6 +145,18 @@ def test_the_latest_rows_validate_where_a_date_is_their_order():
     assert job_of(shuffled, "y")["data"]["split"] == "stratified"
 
 
+def test_a_second_format_of_all_dates_is_said():
+    text = rows("on,y", lambda it: f"{1 + it % 12:02d}/{1 + it * 5 % 12:02d}/2024,{it % 5}.5")
+    assert job_of(text, "y")["data"]["columns"]["on"]["format"] == "%m/%d/%Y"
+    assert "# or as %d/%m/%Y, which fits all of them too; days grow" in Path("data.yaml").read_text()
+
+
+def test_times_with_and_without_an_offset_are_left_out():
+    text = rows("at,x,y", lambda it: f"2024-01-01 {it % 24:02d}:00{'+02:00' * (it == 3)},{it},{it % 5}.5")
+    assert job_of(text, "y")["data"]["exclude"] == ["at"]
+    assert "at has times with and without an offset of UTC" in Path("data.yaml").read_text()
+
+
 def test_dates_with_times_have_their_hour():
     text = rows("at,y", lambda it: f"2024-01-{1 + it // 24:02d} {it % 24:02d}:00,{it % 5}.5")
     assert job_of(text, "y")["data"]["columns"]["at"]["parts"] == ["days", "month", "weekday", "hour"]
