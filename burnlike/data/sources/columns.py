@@ -58,6 +58,14 @@ def _since_epoch(moment: datetime) -> float:
     return moment.timestamp() if moment.tzinfo is not None else (moment - _EPOCH).total_seconds()
 
 
+def _spelled_otherwise(text: str) -> str:
+    """The spelling of a category by another program: pandas writes 1.0 for 1 in a column with gaps, True for true."""
+    if text.lower() in ("true", "false"):
+        return text.lower() if text[0].isupper() else text.capitalize()
+    whole = text.removesuffix(".0")
+    return text if not whole.removeprefix("-").isdecimal() else whole if whole != text else f"{text}.0"
+
+
 def _short(number: float) -> str:
     return f"{number:.5g}"
 
@@ -265,7 +273,10 @@ class Column:
         text = self._text(file, line, raw)
         if not self._numbers:
             self._numbers = {it: float(place) for place, it in enumerate(self.facts["categories"])}
-        if (number := self._numbers.get(text)) is not None:
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers.get(_spelled_otherwise(text))
+        if number is not None:
             return [number]
         if self.rule.unknown == "own":
             return [_UNKNOWN]
