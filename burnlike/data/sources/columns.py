@@ -156,6 +156,12 @@ class Column:
         for line, row in part.rows:
             raw = self._raw(part.file, line, row)
             values.append([math.nan] * width if raw is None else read(part.file, line, raw))
+        if self.is_category and len(values) > 1 and all(it == [_UNKNOWN] for it in values):
+            warnings.warn(
+                f"{part.file.path}: '{self.name}': none of {len(values):,} rows has a category of the training, such as"
+                f" {', '.join(map(shown, self.facts['categories'][:3]))}; all count as unknown",
+                stacklevel=2,
+            )
         return torch.tensor(values, dtype=torch.float64).reshape(len(values), width)  # also of no rows
 
     def learn(self, values: Tensor) -> None:

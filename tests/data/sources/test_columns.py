@@ -182,6 +182,18 @@ def test_a_category_that_another_program_wrote_otherwise(
     assert data.valid.tensors[0][:, 0].tolist() == expected
 
 
+def test_a_column_of_which_no_category_is_known_is_said(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("k,y\n0123,a\n0456,b\n")
+    config = CsvConfig(
+        path=str(tmp_path / "t.csv"), target="y", columns={"k": {"kind": "category", "unknown": "own"}},
+        validation_fraction=0.5,
+    )  # fmt: skip
+    facts = {**config.init().facts, "classes": ["a", "b"]}
+    (tmp_path / "t.csv").write_text("k,y\n123,a\n456,b\n")
+    with pytest.warns(UserWarning, match=r"t.csv: 'k': none of 2 rows has a category of the training, such as '0123'"):
+        config.init_with(facts, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
