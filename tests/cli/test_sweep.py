@@ -1,18 +1,21 @@
 """`burnlike train --sweep`: runs of all combinations, in directories of their own."""
 
 import json
+import math
 import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from burnlike.cli.main import main
 from burnlike.errors import ConfigError
-from burnlike.train.job.sweep import split_values, sweep_runs
+from burnlike.train.job.sweep import fold_spreads, split_values, sweep_runs
 
 from ..processes import HANGS_S, wait_until
 from ..train.samples import files_of, metrics_of, write_config
@@ -172,6 +175,14 @@ def test_folds_are_a_sweep_with_mean_and_deviation(
     assert [row.split()[0] for row in table] == ["validation", "loss", "accuracy"]
     assert "at least 2 parts" in fails(capsys, "c.yaml", "--folds", "1")
     assert "unknown key 'folds'" in fails(capsys, "char_gpt", "--folds", "2")
+
+
+def test_a_metric_that_a_fold_lacks_has_no_spread() -> None:
+    values = (math.nan, 0.5, 0.7)  # R2 of one row, and of several
+    runs = sweep_runs(["data.fold=0,1,2"])
+    results: Any = [(run, SimpleNamespace(values={"valid": {"r2": it}})) for run, it in zip(runs, values, strict=True)]
+    (spread,) = fold_spreads(results)
+    assert all(map(math.isnan, spread.values["r2"].values()))
 
 
 def test_all_configs_are_checked_before_the_first_run(config: str, capsys: pytest.CaptureFixture[str]) -> None:

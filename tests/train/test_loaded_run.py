@@ -171,6 +171,26 @@ def test_evaluate_of_a_balanced_training_takes_data_without_some_classes(folder:
     assert (measured.items, measured.values["loss"]) == (len(of_fish), pytest.approx(losses.item(), rel=1e-6))
 
 
+@pytest.mark.parametrize("split", ["split: {time: x}, folds: 3", "split: stratified", "validation_path: rows.csv"])
+def test_evaluate_measures_each_row_of_a_file_of_any_kind_once(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], split: str
+) -> None:
+    train(tmp_path, "divided", f"data.path={folder / 'rows.csv'}", f"data={{{split}}}", "training.epochs=1")
+    run = tmp_path / "divided"
+    rows = [line.split(",") for line in (folder / "rows.csv").read_text().splitlines()[1:]]
+    for count in (1, 50):
+        lines = [json.dumps({"x": float(x), "y": float(y), "kind": kind}) for x, y, kind in rows[:count]]
+        (folder / "new.jsonl").write_text("\n".join(lines))
+        assert main(["evaluate", str(run), "--data", "new.jsonl", "--json"]) == 0
+        measured = json.loads(capsys.readouterr().out)
+        probabilities = [
+            row[f"probabilities.{kind}"]
+            for row, (*_, kind) in zip(predictions(load_run(run), [folder / "new.jsonl"]), rows, strict=False)
+        ]
+        assert measured["items"] == len(probabilities) == count
+        assert measured["values"]["loss"] == pytest.approx(-torch.tensor(probabilities).log().mean().item(), rel=1e-5)
+
+
 def test_evaluate_on_other_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = (folder / "rows.csv").read_text().splitlines()
     (folder / "new.csv").write_text("\n".join(lines[:50]) + "\n")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ..._regular_file import open_regular, read_regular
 from ...errors import DataError
-from ..sources.rows import KINDS, CsvFile, JsonLinesFile, Row, RowFile, row_file, row_parts
-from ..sources.splits import UNPACKERS, existing, visible
+from ..sources.rows import KINDS, UNPACKERS, CsvFile, JsonLinesFile, Row, RowFile, row_file, row_parts
+from ..sources.splits import existing, visible
 
 SUFFIXES = (*KINDS, ".json")
 _NOT_ROWS = ("dataset_infos.json", "dataset_info.json", "state.json", "dataset_dict.json")

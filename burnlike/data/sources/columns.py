@@ -58,6 +58,14 @@ def _since_epoch(moment: datetime) -> float:
     return moment.timestamp() if moment.tzinfo is not None else (moment - _EPOCH).total_seconds()
 
 
+def _spelled_otherwise(text: str) -> str:
+    """The spelling of a category by another program: pandas writes 1.0 for 1 in a column with gaps, True for true."""
+    if text.lower() in ("true", "false"):
+        return text.lower() if text[0].isupper() else text.capitalize()
+    whole = text.removesuffix(".0")
+    return text if not whole.removeprefix("-").isdecimal() else whole if whole != text else f"{text}.0"
+
+
 def _short(number: float) -> str:
     return f"{number:.5g}"
 
@@ -148,6 +156,12 @@ class Column:
         for line, row in part.rows:
             raw = self._raw(part.file, line, row)
             values.append([math.nan] * width if raw is None else read(part.file, line, raw))
+        if self.is_category and len(values) > 1 and all(it == [_UNKNOWN] for it in values):
+            warnings.warn(
+                f"{part.file.path}: '{self.name}': none of {len(values):,} rows has a category of the training, such as"
+                f" {', '.join(map(shown, self.facts['categories'][:3]))}; all count as unknown",
+                stacklevel=2,
+            )
         return torch.tensor(values, dtype=torch.float64).reshape(len(values), width)  # also of no rows
 
     def learn(self, values: Tensor) -> None:
@@ -265,7 +279,10 @@ class Column:
         text = self._text(file, line, raw)
         if not self._numbers:
             self._numbers = {it: float(place) for place, it in enumerate(self.facts["categories"])}
-        if (number := self._numbers.get(text)) is not None:
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers.get(_spelled_otherwise(text))
+        if number is not None:
             return [number]
         if self.rule.unknown == "own":
             return [_UNKNOWN]

@@ -21,6 +21,8 @@ _DELIMITERS = (",", ";", "\t", "|")
 _ENCODINGS = ("utf-8", "cp1252", "latin-1")
 """Delimiters and encodings of CSV files that are tried, in this order: latin-1 has a character for any byte."""
 _SEEN_LINES = 200
+UNPACKERS = {".zst": "zstd -d", ".bz2": "bunzip2", ".xz": "unxz", ".gz": "gunzip"}
+"""Commands that unpack compressed files, by the ends of their names."""
 
 Row = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -220,6 +222,8 @@ def _decoded(line: bytes, path: Path, number: int, encoding: str, *, is_csv: boo
         return line.decode("utf-8-sig" if is_utf_8 and number == 1 else encoding)
     except UnicodeDecodeError as error:
         byte = line[error.start]
+        if command := UNPACKERS.get(path.suffix.lower()):
+            raise DataError(f"{path}: expected text, got a compressed file; unpack it: {command} {path}") from error
         raise DataError(
             f"{path}:{number}:{error.start + 1}: expected {'UTF-8' if is_utf_8 else encoding}, got the byte"
             f" 0x{byte:02x}; {'say data.encoding, such as cp1252, or ' if is_csv else ''}convert the file"

@@ -199,10 +199,6 @@ def drawn(count: int, fraction: float, seed: int) -> tuple[list[int], list[int]]
     return sorted(order[n_valid:]), sorted(order[:n_valid])
 
 
-UNPACKERS = {".zst": "zstd -d", ".bz2": "bunzip2", ".xz": "unxz", ".gz": "gunzip"}
-"""Commands that unpack compressed files, by the ends of their names."""
-
-
 def visible(root: Path, pattern: str = "**/*", *, hidden: tuple[str, ...] = (".",)) -> list[Path]:
     """The paths below a directory that fit a pattern, sorted; none of which a part begins as hidden ones do."""
     below = (it for it in root.glob(pattern) if not any(part.startswith(hidden) for part in it.relative_to(root).parts))

@@ -359,9 +359,12 @@ class Table(Splits):
 
     def _read(self, config: TableConfig, facts: Mapping[str, Any] | None) -> None:
         fraction, seed = config.validation_fraction, config.split_seed
-        files = [table_file(config, existing(config.path, "data.path", "file"))]
-        if config.validation_path is not None:
-            files.append(table_file(config, existing(config.validation_path, "data.validation_path", "file")))
+        # New data of a run may be of another kind, as for `predict`.
+        by_name = facts is not None
+        files = [table_file(config, existing(config.path, "data.path", "file"), by_name=by_name)]
+        if config.validation_path not in (None, config.path):
+            path = existing(str(config.validation_path), "data.validation_path", "file")
+            files.append(table_file(config, path, by_name=by_name))
         tables = [Rows(file, list(file)) for file in files]
         for file, rows in tables:
             if not rows:
@@ -377,7 +380,7 @@ class Table(Splits):
                 if column.is_category:
                     column.learn_categories(tables[0])
         values = [[column.read(table) for column in columns] for table in tables]
-        chosen = None if len(tables) > 1 else divided(config, tables[0], goals[0])
+        chosen = None if config.validation_path is not None else divided(config, tables[0], goals[0])
         if facts is None:
             taken = slice(None) if chosen is None else torch.tensor(chosen[0])
             for column, column_values in zip(columns, values[0], strict=True):
@@ -398,7 +401,10 @@ class Table(Splits):
             digest.update(tensor.numpy().data)
         self.fingerprint = digest.hexdigest()
         datasets = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, goals, strict=True)]
-        train, valid = datasets if chosen is None else (SelectionDataset(datasets[0], it) for it in chosen)
+        # A file that validates itself was read once.
+        train, valid = (
+            (datasets[0], datasets[-1]) if chosen is None else (SelectionDataset(datasets[0], it) for it in chosen)
+        )
         learned = {
             "features": self.features,
             "columns": {column.name: column.facts for column in columns},

@@ -20,7 +20,8 @@ from ..._regular_file import digest_of, open_regular, read_regular, regular_size
 from ...errors import DataError
 from ...ops import crc32
 from ..dataset import is_settled, statuses
-from ..sources.splits import UNPACKERS, existing, visible
+from ..sources.rows import UNPACKERS
+from ..sources.splits import existing, visible
 
 _SUMS = "sums.json"
 _SHORT, _MOST_BYTES, _BLOCK_BYTES = 200, 1 << 16, 1 << 20

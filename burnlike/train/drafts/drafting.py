@@ -147,7 +147,8 @@ def _rows(place: Place, sheet: Sheet, target: str | None) -> Draft:
     if longest is not None and (others <= 1 or (others <= _FEW_OTHERS and _words_of(sheet, longest) >= _MANY_WORDS)):
         read = read or [longest]
     if read:
-        if not has_classes(sheet, column_kind(sheet.columns[target]), target, [*filter(None, sheet.texts(target))]):
+        values = [text.strip() for text in sheet.texts(target) if text.strip()]
+        if not has_classes(sheet, column_kind(sheet.columns[target]), target, values):
             raise ArgumentError(f"{sheet.path}: expected classes of the texts, '{target}' has numbers; {_OF_NUMBERS}")
         draft = texts_draft(place, sheet, read, target)
     else:

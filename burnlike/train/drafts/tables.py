@@ -78,6 +78,7 @@ class Column(NamedTuple):
         if self.guess.kind == "category":
             words.append(f"{self.guess.distinct:,} different")
         elif self.guess.kind == "date":
+            words += [reason for reason in self.guess.reasons if reason.startswith("or as ")]
             words.append("days grow with time, the others come again")
         if self.guess.gaps:
             words.append(f"{self.guess.gaps:,} missing")
@@ -120,8 +121,13 @@ def target_of(sheet: Sheet, target: str | None, without: Collection[str] = ()) -
 def table_draft(place: Place, sheet: Sheet, targets: Sequence[str]) -> Draft:
     """Classes or numbers of the rows of a table; several targets have numbers."""
     decimal = _decimal(sheet)
-    first = [column_kind(values, decimal) for values in sheet.columns.values()]
-    absent = sorted({text for guess in first for text in guess.missing_values})
+    first = {name: column_kind(values, decimal) for name, values in sheet.columns.items()}
+    # A class or a truth value stands for itself, also where it is the odd text among the numbers of another column.
+    names_of = [
+        it for it, guess in first.items() if guess.kind == "boolean" or (it in targets and guess.kind != "number")
+    ]
+    values_of = {text for name in names_of for text in _present(sheet, name, first[name].missing_values)}
+    absent = sorted({text for guess in first.values() for text in guess.missing_values} - values_of)
     goals = [Column(target, column_kind(sheet.columns[target], decimal, absent)) for target in targets]
     rows = zip(*map(sheet.texts, targets), strict=True)
     sheet = sheet.where([all(it.strip() and it.strip() not in absent for it in row) for row in rows])
@@ -203,6 +209,8 @@ def _column(sheet: Sheet, name: str, guess: KindGuess, absent: Collection[str], 
     is_rare = guess.kind == "category" and guess.distinct > max(_FEW_CATEGORIES, _LARGEST_SHARE * rows)
     is_id = guess.is_id or (ID_NAME.search(name) is not None and guess.distinct > _ID_SHARE * sheet.row_count)
     texts = _present(sheet, name, absent) if guess.kind == "category" and (is_id or is_rare) else []
+    moments = _moments(_present(sheet, name, absent), guess.format) if guess.kind == "date" else []
+    odd = [text for text in guess.missing_values if text not in absent]
     amount = texts[0] if texts and all(map(_AMOUNT.fullmatch, texts)) else ""
     reasons = {
         "is not in every row": name in sheet.partial,
@@ -211,12 +219,13 @@ def _column(sheet: Sheet, name: str, guess: KindGuess, absent: Collection[str], 
         "has one value": guess.is_constant,
         f"has numbers written as {amount}; write plain ones": bool(amount),
         "names the rows": is_id,
+        f"has {', '.join(odd)} for no value, which other columns have as a class": bool(odd),
         "has sentences": guess.kind == "text",
         f"has {guess.distinct:,} different texts, few rows of each": is_rare,
         "has numbers with another decimal mark": guess.kind == "number" and guess.decimal != decimal,
+        "has times with and without an offset of UTC": len({moment.tzinfo is None for moment in moments}) > 1,
     }
     left_out = next((reason for reason, holds in reasons.items() if holds), "")
-    moments = _moments(_present(sheet, name, absent), guess.format) if guess.kind == "date" else []
     return Column(name, guess, left_out, has_time=len({(moment.hour, moment.minute) for moment in moments}) > 1)
 
 
@@ -230,10 +239,19 @@ def has_classes(sheet: Sheet, guess: KindGuess, target: str, values: Sequence[st
     if guess.kind != "number":
         if guess.distinct > len(values) / 2 and len(values) > 2 * _MOST_CLASSES:
             raise ArgumentError(f"{place} has {guess.distinct:,} different texts in {len(values):,} rows")
-        return True
-    is_whole = all(re.fullmatch(r"[+-]?\d+([.,]0+)?", value) for value in set(values))
-    # Of numbers with many rows each, such as grades, what they stand for counts more than their order.
-    return is_whole and guess.distinct <= _MOST_CLASSES and len(values) >= 5 * guess.distinct
+    else:
+        is_whole = all(re.fullmatch(r"[+-]?\d+([.,]0+)?", value) for value in set(values))
+        # Of numbers with many rows each, such as grades, what they stand for counts more than their order.
+        if not (is_whole and guess.distinct <= _MOST_CLASSES and len(values) >= 5 * guess.distinct):
+            return False
+    texts = [text for text in sheet.texts(target) if text.strip()]
+    written = {text.strip(): text for text in texts}
+    if other := next((it for it in texts if it != written[it.strip()]), None):
+        raise ArgumentError(
+            f"{place} has classes that differ in spaces alone, {other!r} and {written[other.strip()]!r}; write them"
+            " alike"
+        )
+    return True
 
 
 def _range(name: str, texts: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from ...config import ModuleConfig
 from ...config.overrides import Option
 from ...data import ComposedDataset
 from ...data.batching import BatchMaker, Request, bad_batch
+from ...data.sources.configs import TableConfig
 from ...data.sources.splits import classes_of, measured, outputs_of
 from ...data.texts.configs import TextRowsConfig
 from ...errors import ArgumentError, CheckpointError, ConfigError, DataError, RunDirError, nearest
@@ -317,9 +318,11 @@ def data_at(run: LoadedRun, path: str) -> Any:
             f"--data {path}: the run's data, {type(config).__name__.removesuffix('Config')}, is not of one path; give a"
             " YAML file with the config of other data"
         )
-    # A text is both parts, as a cut would lose the window across it.
-    parts = paths if "context_length" in config.__struct_fields__ else {"path"}
-    return config.replace(**{name: path if name in parts else None for name in paths})
+    # A text or a table is both parts: a cut would lose the window across it, folds would lose the rows of others.
+    is_table = isinstance(config, TableConfig)
+    parts = paths if is_table or "context_length" in config.__struct_fields__ else {"path"}
+    undivided: dict[str, Any] = {"split": "random", "folds": None, "fold": 0} if is_table else {}
+    return config.replace(**undivided, **{name: path if name in parts else None for name in paths})
 
 
 def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, notes: Mapping[str, Any]) -> Evaluation:
@@ -339,9 +342,7 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     """
     started = time.perf_counter()
     source = run.read_data(data)
-    # Balanced weights are for trainings: what is measured has none, and its classes need not all be there.
-    if getattr(run.config.task, "class_weights", None) != "balanced":
-        run.task.take_data(source)
+    run.task.take_data(source)
     if data is None:
         run.task.recall(source, run.path)
     parts = {"train": source.train, "valid": source.valid, **getattr(source, "splits", {})}

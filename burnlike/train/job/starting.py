@@ -131,6 +131,7 @@ class JobData(NamedTuple):
         task: Task = config.task.init()
         task.take_facts({**self.facts, "classes": self.classes})
         task.take_data(self.data)
+        task.take_training_data(self.data)
         return task
 
 

@@ -259,17 +259,19 @@ def fold_spreads(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]"
     spreads = []
     for others, values in folds.items():
         of_metrics = {name: [value[name] for value in values if name in value] for name in values[0]}
-        numbers = {
-            name: {
-                "mean": statistics.fmean(metric),
-                "deviation": statistics.stdev(metric) if len(metric) > 1 else math.nan,
-                "lowest": min(metric),
-                "highest": max(metric),
-            }
-            for name, metric in of_metrics.items()
-        }
-        spreads.append(FoldSpread(others, len(values), numbers))
+        spreads.append(FoldSpread(others, len(values), {name: _spread(metric) for name, metric in of_metrics.items()}))
     return spreads
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    if not all(map(math.isfinite, values)):  # such as R2 of one row, of which `stdev` fails and `min` may pass over it
+        return dict.fromkeys(("mean", "deviation", "lowest", "highest"), math.nan)
+    return {
+        "mean": statistics.fmean(values),
+        "deviation": statistics.stdev(values) if len(values) > 1 else math.nan,
+        "lowest": min(values),
+        "highest": max(values),
+    }
 
 
 def fold_lines(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]") -> list[str]:

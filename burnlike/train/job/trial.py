@@ -20,14 +20,14 @@ from ...data.texts.configs import TextRowsConfig
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem, TableError, nearest
 from ...module import params
 from ...module.groups.param_group import MatchIds
-from ...module.torch_objects.wrappers import is_quantized, unwrap
+from ...module.torch_objects.wrappers import is_quantized
 from ...optim import OptimizerAdaptor
 from ..learner.configs import BEST, metric_of
 from ..learner.steps import StepOutput, named_numbers, output_of, update_metrics
 from ..metrics.configs import AucPrConfig, AurocConfig
 from ..parallel.configs import SCHEDULES, DistributedConfig, is_understood
 from ..tasks.task import Task
-from ..tasks.token_batches import expect_positions, longest_of, most_positions
+from ..tasks.token_batches import expect_positions, longest_of
 from .configs import TrainConfig
 from .device import build_on_meta
 from .starting import JobData, choose_trained, model_config, record_problems, untrained_problems
@@ -84,7 +84,7 @@ def batch_problems(config: TrainConfig, read: JobData, module: nn.Module) -> Ite
         yield "model", problem
         return
     if isinstance(config.data, TextRowsConfig):  # not each batch has the longest text
-        cut = f"cut them by data.max_length: {most_positions(unwrap(model))}"
+        cut = "cut them by data.max_length: {}"
         long = [*_refusals("data", lambda: expect_positions(model, longest_of(data), remedy=cut))]
         yield from long
         if long:

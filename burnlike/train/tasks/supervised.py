@@ -196,6 +196,8 @@ class Classification(PaddedTask, MeasuredTask):
     def take_data(self, data: Any) -> None:
         if (getattr(data, "facts", None) or {}).get("targets"):  # numbers
             _expect_shares(data.train)
+
+    def take_training_data(self, data: Any) -> None:
         self.weighing = weighing_of(self.config, data, "labels" if self.config.multi_label else "classes")
 
     def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
@@ -274,7 +276,7 @@ class Segmentation(MeasuredTask):
         self.config = config or SegmentationConfig()
         self.weighing = first_weighing(self.config)
 
-    def take_data(self, data: Any) -> None:
+    def take_training_data(self, data: Any) -> None:
         self.weighing = weighing_of(self.config, data, "pixels")
 
     def step(self, model: nn.Module, batch: Any, *, is_training: bool) -> StepOutput:
@@ -356,11 +358,13 @@ class Regression(PaddedTask):
         return values.double() * std + mean
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The number of each item by the name of its target, as the data has it (`targets` of the facts)."""
+        """The number of each item by the name of its target, as the data has it (`targets` of the facts); by `value`
+        where a target is called `name`, as the input is.
+        """
         values = logits_of(call(model, inputs_of(batch))).double()
         rows = self._in_own_unit(values.reshape(len(values), -1))
         names = [*(facts.get("targets") or ())]
-        if len(names) != rows.shape[1]:
+        if len(names) != rows.shape[1] or "name" in names:
             names = ["value"] if rows.shape[1] == 1 else [f"value.{index}" for index in range(rows.shape[1])]
         return [dict(zip(names, row, strict=True)) for row in rows.tolist()]
 

@@ -53,9 +53,12 @@ class Task:
         """Go on from a `training_state`; here there is none."""
 
     def take_data(self, data: Any) -> None:
-        """Be shown the data to train on before the first step, such as to count classes, or that which an evaluation
-        measures; here it is not needed.
+        """Be shown the data to train on before the first step, or that which an evaluation measures; here it is not
+        needed.
         """
+
+    def take_training_data(self, data: Any) -> None:
+        """Be shown the data to train on alone, after `take_data`, such as to count classes; here it is not needed."""
 
     def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
         """Refuse a model, with its first weights, that can't be trained on the data; here nothing is tried.

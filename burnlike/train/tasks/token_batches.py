@@ -213,14 +213,16 @@ def _expect_inputs(model: nn.Module, names: Iterable[str]) -> None:
 def expect_positions(
     model: nn.Module, longest: int, answer: int = 0, remedy: str = "leave out longer ones by data.on_long: drop"
 ) -> None:
-    """Refuse a model that reads fewer tokens of a sequence than the longest one has, with those of its `answer`."""
+    """Refuse a model that reads fewer tokens of a sequence than the longest one has, with those of its `answer`; `{}`
+    in the remedy becomes their number.
+    """
     most = most_positions(unwrap(model))
     if most is None or longest + answer <= most:
         return
     more = f" and {answer} of an answer (task.max_tokens)" if answer else ""
     raise ConfigError(
         f"data.max_length: expected texts of at most {most} tokens, which {type_text(model)} reads, got {longest}{more}"
-        f"; {remedy}"
+        f"; {remedy.format(most)}"
     )
 
 

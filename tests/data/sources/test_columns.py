@@ -159,6 +159,42 @@ def test_a_category_as_an_index_and_an_unknown_one_of_its_own(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("known", "new", "expected"),
+    [
+        (["1.0", "2.0", "true"], ["2", "True", "1.0", "02"], [1, 2, 0, 3]),
+        (["-1", "True", "01"], ["-1.0", "true", "1", "01.0.0"], [0, 2, 3, 3]),
+        (["1", "1.0", "v1"], ["1", "1.0", "v1.0", ".0"], [0, 1, 3, 3]),
+    ],
+)
+def test_a_category_that_another_program_wrote_otherwise(
+    tmp_path: Path, known: list[str], new: list[str], expected: list[int]
+) -> None:
+    for name, values in (("t.csv", known), ("new.csv", new)):
+        (tmp_path / name).write_text(
+            "\n".join(["k,y", *(f"{value},{place % 2}" for place, value in enumerate(values))])
+        )
+    data = CsvConfig(
+        path=str(tmp_path / "t.csv"),
+        validation_path=str(tmp_path / "new.csv"),
+        target="y",
+        columns={"k": {"kind": "category", "unknown": "own", "encode": "index"}},
+    ).init()
+    assert data.valid.tensors[0][:, 0].tolist() == expected
+
+
+def test_a_column_of_which_no_category_is_known_is_said(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("k,y\n0123,a\n0456,b\n")
+    config = CsvConfig(
+        path=str(tmp_path / "t.csv"), target="y", columns={"k": {"kind": "category", "unknown": "own"}},
+        validation_fraction=0.5,
+    )  # fmt: skip
+    facts = {**config.init().facts, "classes": ["a", "b"]}
+    (tmp_path / "t.csv").write_text("k,y\n123,a\n456,b\n")
+    with pytest.warns(UserWarning, match=r"t.csv: 'k': none of 2 rows has a category of the training, such as '0123'"):
+        config.init_with(facts, tmp_path)
+
+
+@pytest.mark.parametrize(
     ("rules", "message"),
     [
         ({}, r"people.csv:2:1: 'color': expected a number, got 'red'; say data.columns.color: category"),

@@ -1,5 +1,6 @@
 """Tables as people have them: what is wrong is one error with file, line and column; classes are always the same."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -38,6 +39,13 @@ def test_columns_of_numbers_are_read_at_once(tmp_path: Path, monkeypatch: pytest
         table(tmp_path / "t.jsonl", '{"a": 1.5, "y": 2}\n{"a": "-300", "y": 4.0}\n{"a": 0.5, "y": 5}', **NUMBERS)
     )
     assert [rows(it) for it in read] == [[([-300.0], 4.0), ([0.5], 5.0), ([1.5], 2.0)]] * 2
+
+
+def test_a_compressed_file_is_refused_by_the_command_that_unpacks_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"t.csv.gz: expected text, got a compressed file; unpack it: gunzip .*t.csv.gz$"
+    ):
+        table(tmp_path / "t.csv.gz", gzip.compress(b"a,y\n1,2\n"))
 
 
 def test_a_number_may_stand_for_no_value(tmp_path: Path) -> None:

@@ -97,6 +97,23 @@ def test_what_stands_for_no_value_in_one_column_does_in_all():
     assert data["columns"]["k"]["missing"] == "flag"
 
 
+def test_a_class_or_a_truth_value_stands_for_no_missing_one():
+    text = rows("dose,kids,old,x,y", lambda it: f"{(1, 2, 'none')[it % 3]},{(1, 2, 3, 1, 2, 'no')[it % 6]},"
+                f"{('yes', 'no')[it % 2]},{it}.5,{('none', 'mild', 'bad')[it % 3]}")  # fmt: skip
+    data = job_of(text, "y")["data"]
+    assert (data["exclude"], data.get("missing_values")) == (["dose", "kids"], None)
+    assert data["columns"] == {"old": "boolean"}  # the target lacks no value either
+    assert "dose has none for no value, which other columns have as a class" in Path("data.yaml").read_text()
+
+
+def test_spaces_around_a_class_are_no_other_class():
+    words = "a longer note about the order"
+    assert job_of(rows("text,y", lambda it: f"{words} {it}, {it % 2}"), "y")["task"]["type"] == "Classification"
+    for one, other in (("yes ", "yes"), ("1", " 1")):
+        with pytest.raises(ArgumentError, match=f"'y' has classes that differ in spaces alone, '{one}' and '{other}'"):
+            job_of(rows("x,y", lambda it, names=(one, other, "0"): f"{it},{names[it % 3]}"), "y")
+
+
 @pytest.mark.parametrize(
     ("value", "task"),
     [
@@ -126,6 +143,18 @@ def test_the_latest_rows_validate_where_a_date_is_their_order():
     assert job_of(ordered, "y")["data"]["split"] == {"time": "day"}
     shuffled = rows("day,x,y", lambda it: f"2024-01-{1 + it * 7 % 28:02d},{it % 7},{it % 2}")
     assert job_of(shuffled, "y")["data"]["split"] == "stratified"
+
+
+def test_a_second_format_of_all_dates_is_said():
+    text = rows("on,y", lambda it: f"{1 + it % 12:02d}/{1 + it * 5 % 12:02d}/2024,{it % 5}.5")
+    assert job_of(text, "y")["data"]["columns"]["on"]["format"] == "%m/%d/%Y"
+    assert "# or as %d/%m/%Y, which fits all of them too; days grow" in Path("data.yaml").read_text()
+
+
+def test_times_with_and_without_an_offset_are_left_out():
+    text = rows("at,x,y", lambda it: f"2024-01-01 {it % 24:02d}:00{'+02:00' * (it == 3)},{it},{it % 5}.5")
+    assert job_of(text, "y")["data"]["exclude"] == ["at"]
+    assert "at has times with and without an offset of UTC" in Path("data.yaml").read_text()
 
 
 def test_dates_with_times_have_their_hour():

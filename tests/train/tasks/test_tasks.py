@@ -287,6 +287,8 @@ def test_numbers_by_the_names_of_their_targets() -> None:
     assert [[*row.items()] for row in rows] == [[("price", a), ("days", b)] for a, b in values.tolist()]
     rows = Regression().predict(nn.Identity(), (values[:, 0], torch.zeros(3)), {"targets": ["price"]})
     assert rows == [{"price": it} for it in values[:, 0].tolist()]
+    rows = Regression().predict(nn.Identity(), (values[:, 0], torch.zeros(3)), {"targets": ["name"]})
+    assert [[*row] for row in rows] == [["value"]] * 3  # `name` is the input's
     rows = Regression().predict(nn.Identity(), (values, torch.zeros(3, 2)), {})
     assert [*rows[0]] == ["value.0", "value.1"]
 
@@ -343,7 +345,7 @@ def data(targets: Tensor = Y, classes: list[str] | None = None) -> Splits:
 
 def told(config: Any, of: Any = None) -> Any:
     task = config.init()
-    task.take_data(of or data())
+    task.take_training_data(of or data())
     return task
 
 
