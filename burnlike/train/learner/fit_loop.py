@@ -19,7 +19,7 @@ from .computing import computing
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
 from .saving import Saving, not_finite
-from .steps import left_out_of, part_means, put_states, states_of, update_metrics, values_of
+from .steps import check_states, left_out_of, part_means, put_states, states_of, update_metrics, values_of
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class FitLoop:
         self.values: dict[str, float] = {}
         # Copies: a validation updates and resets the learner's own.
         self.train_metrics = copy.deepcopy(learner.metrics) if training.train_metrics else {}
+        check_states(self.train_metrics)
         stopping = training.early_stopping
         self.stopping = None if stopping is None else MetricEarlyStoppingStrategy(stopping)
         self.stopped_early = False

@@ -285,12 +285,13 @@ class Learner(Generic[Batch]):
     def state(self, train_loader: Any) -> TrainingState:
         """Everything that the training needs to go on; the loader's position belongs to it."""
         parts = {"lr_scheduler": self.lr_scheduler, "ema": self.ema, "scaler": self.scaler}
+        loader = as_loader(train_loader, self.device)
         return TrainingState(
             model=self.model,
             optimizer=self.optimizer,
-            loader=as_loader(train_loader, self.device),
+            loader=loader,
             window=self.window,
-            counters=Counters(self),
+            counters=Counters(self, loader),
             **{name: part for name, part in parts.items() if part is not None},
         )
 

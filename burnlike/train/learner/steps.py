@@ -328,6 +328,16 @@ def _counted_over(group: Any, metric: Any) -> Iterator[None]:
             part.process_group = None
 
 
+def check_states(metrics: Mapping[str, Metric]) -> None:
+    """Refuse metrics of training batches whose states a checkpoint can't have."""
+    for name, metric in metrics.items():
+        if not all(hasattr(metric, it) for it in ("state_dict", "load_state_dict")):
+            raise ConfigError(
+                f"training.train_metrics: checkpoints have what metrics counted of an epoch's batches; expected {name}"
+                f" to have state_dict() and load_state_dict(state), and {type(metric).__name__} lacks them"
+            )
+
+
 def states_of(metric: Any) -> Any:
     """States that a metric has gathered since its last reset: of torchmetrics, or its own `state_dict`."""
     if hasattr(metric, "metric_state"):

@@ -235,6 +235,30 @@ def test_a_model_that_takes_text_gets_it() -> None:
     assert of.fit([(("good", "bad"), torch.tensor([0, 1]))], renderer=quiet()).steps == 1
 
 
+class LargestError:
+    """A metric of one's own, without a state."""
+
+    largest = 0.0
+
+    def update(self, predictions: Tensor, targets: Tensor) -> None:
+        self.largest = max(self.largest, (predictions - targets).abs().max().item())
+
+    def compute(self) -> float:
+        return self.largest
+
+    def reset(self) -> None:
+        self.largest = 0.0
+
+
+def test_metrics_of_training_batches_have_a_state() -> None:
+    of = learner(metrics={"largest": LargestError()})
+    with pytest.raises(
+        ConfigError, match=r"expected largest to have state_dict\(\) and .*, and LargestError lacks them"
+    ):
+        of.fit([ROWS], training=TrainingConfig(train_metrics=True), renderer=quiet())
+    assert of.step == 0
+
+
 class Counting(Callback):
     """Has a state."""
 
