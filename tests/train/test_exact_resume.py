@@ -279,6 +279,18 @@ def test_the_average_of_16_bits_moves_and_is_left_by_a_validation() -> None:
     torch.testing.assert_close(ema.into_record().tensors["weight"].double(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_the_average_is_of_the_weights_that_the_model_has_now(dtype: torch.dtype) -> None:
+    model, other = nn.Linear(2, 2, dtype=dtype), nn.Linear(2, 2, dtype=dtype)
+    ema = Ema(model, EmaConfig(decay=0.5, warmup=False))
+    expected = (model.weight + other.weight).detach() / 2
+    model.load_state_dict(other.state_dict(), assign=True)
+    ema.update()
+    with ema.applied():
+        torch.testing.assert_close(model.weight.detach(), expected, rtol=1e-14, atol=1e-15)
+    assert torch.equal(model.weight, other.weight)
+
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "v0.22"
 PARTS = (("model", "train_run-end"), ("optim", "train_run-optim"), ("scheduler", "lr_cosine"))
 

@@ -151,7 +151,8 @@ class Learner(Generic[Batch]):
             train_loader: burnlike's DataLoader, whose epoch and position are where training goes on, or any other
                 iterable of batches with a length.
             valid_loader: read from its beginning after each epoch; None validates nothing.
-            training: epochs, batches of a step, and how often to log and save; the batch size is the loaders' matter.
+            training: epochs, batches of a step, and how often to log and save. Batch size, sampling, `drop_last`,
+                workers and bad items are the loaders' matter, and precision and ema the Learner's own arguments.
             directory: of the run, with its metrics and checkpoints. A training that was stopped there goes on.
             metrics_log: where lines go, if there is no directory.
             checkpointer: writes checkpoints, if there is no directory.

@@ -235,9 +235,10 @@ class Ema:
         self.steps = 0
         # Of adapters alone: what they are added to is frozen.
         trained = [it for it in params(model) if it.tensor.requires_grad or not has_adapters(model)]
-        weights = {param.path: param.tensor for param in trained if param.tensor.is_floating_point()}
-        self._weights = {name: tensor for name, tensor in weights.items() if isinstance(tensor, nn.Parameter)}
-        self._averages = {name: _widened(tensor).clone() for name, tensor in self._weights.items()}
+        weights = [it for it in trained if it.tensor.is_floating_point() or it.tensor.is_complex()]
+        # Handles: `load_state_dict(assign=True)` and the like put other tensors in their place.
+        self._weights = {param.path: param for param in weights if isinstance(param.tensor, nn.Parameter)}
+        self._averages = {name: _widened(param.tensor).clone() for name, param in self._weights.items()}
         self._applied: dict[str, Tensor] = {}
 
     @torch.no_grad()
@@ -246,7 +247,8 @@ class Ema:
         if self.config.warmup:
             decay = min(decay, (1 + self.steps) / (10 + self.steps))
         self.steps += 1
-        foreach.lerp_([*self._averages.values()], [_widened(weight) for weight in self._weights.values()], 1 - decay)
+        weights = [_widened(param.tensor) for param in self._weights.values()]
+        foreach.lerp_([*self._averages.values()], weights, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -262,8 +264,9 @@ class Ema:
         """Exchange the weights of the model and their averages."""
         # In place, one after the other: the optimizer and wrappers of processes have these tensors, and a copy of all
         # weights may not fit.
-        for name, weight in self._weights.items():
-            kept, average = weight.detach().clone(), self._averages[name]
+        for name, param in self._weights.items():
+            weight, average = param.tensor, self._averages[name]
+            kept = weight.detach().clone()
             weight.copy_(average)
             if (exact := self._applied.pop(name, None)) is not None:
                 self._averages[name] = exact

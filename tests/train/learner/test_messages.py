@@ -26,7 +26,7 @@ from burnlike.errors import (
     TargetError,
 )
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm, GradientsParams, LbfgsConfig, ModuleLearningRate, Optimizer
-from burnlike.train import Callback, Classification, Learner, PlainRenderer, StepOutput, TrainingConfig
+from burnlike.train import Callback, Classification, EmaConfig, Learner, PlainRenderer, StepOutput, TrainingConfig
 
 ROWS = torch.randn(12, 3, generator=torch.Generator().manual_seed(2))
 
@@ -233,6 +233,22 @@ def test_a_model_that_takes_text_gets_it() -> None:
     model = Length(2, 2)
     of = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), task=Classification())
     assert of.fit([(("good", "bad"), torch.tensor([0, 1]))], renderer=quiet()).steps == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"training": 3}, r"training: expected a TrainingConfig, .* got 3"),
+        ({"callbacks": [print]}, "callbacks: expected objects of classes derived from Callback, got <built-in"),
+        ({"callbacks": [Callback]}, "callbacks: expected objects of classes derived from Callback, got <class"),
+        ({"training": TrainingConfig(precision="bfloat16")}, r"precision: .* Learner\(\.\.\., precision='bfloat16'\)"),
+        ({"training": TrainingConfig(ema=EmaConfig(decay=0.9))}, r"ema: .* Learner\(\.\.\., ema=EmaConfig\(decay=0.9"),
+        ({"training": TrainingConfig(global_batch_size=8)}, "global_batch_size: .*; say accumulation_steps"),
+    ],
+)
+def test_fit_takes_nothing_that_it_would_not_use(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        learner().fit([ROWS], renderer=quiet(), **options)
 
 
 class LargestError:
