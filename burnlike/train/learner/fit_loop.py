@@ -19,7 +19,7 @@ from .computing import computing
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
 from .saving import Saving, not_finite
-from .steps import check_states, left_out_of, part_means, put_states, states_of, update_metrics, values_of
+from .steps import expect_methods, left_out_of, part_means, put_states, states_of, update_metrics, values_of
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class FitLoop:
         self.values: dict[str, float] = {}
         # Copies: a validation updates and resets the learner's own.
         self.train_metrics = copy.deepcopy(learner.metrics) if training.train_metrics else {}
-        check_states(self.train_metrics)
+        # A checkpoint has what they counted of the epoch.
+        expect_methods("training.train_metrics", self.train_metrics, "state_dict", "load_state_dict")
         stopping = training.early_stopping
         self.stopping = None if stopping is None else MetricEarlyStoppingStrategy(stopping)
         self.stopped_early = False

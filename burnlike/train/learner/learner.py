@@ -34,6 +34,7 @@ from .steps import (
     add_batch_to_errors,
     autocast,
     evaluate,
+    expect_methods,
     output_of,
     task_of,
 )
@@ -116,6 +117,7 @@ class Learner(Generic[Batch]):
         self.update = Update(model, optimizer, lr_scheduler, grad_clipping, self.parallel.other_stages)
         self.lr_scheduler = self.update.schedule
         self.task = task_of(model, loss, task)
+        expect_methods("metrics", metrics or {}, "update", "compute", "reset")
         self.metrics = dict(metrics or {})
         first = next(model.parameters(), None)
         self.device = torch.device(device or ("cpu" if first is None else first.device))

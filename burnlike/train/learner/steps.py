@@ -328,14 +328,13 @@ def _counted_over(group: Any, metric: Any) -> Iterator[None]:
             part.process_group = None
 
 
-def check_states(metrics: Mapping[str, Metric]) -> None:
-    """Refuse metrics of training batches whose states a checkpoint can't have."""
+def expect_methods(where: str, metrics: Any, *methods: str) -> None:
+    """Refuse metrics without names, and those that lack a method."""
+    if not isinstance(metrics, Mapping):
+        raise ConfigError(f"{where}: expected metrics by their names, such as {{'accuracy': ...}}, got {metrics!r:.60}")
     for name, metric in metrics.items():
-        if not all(hasattr(metric, it) for it in ("state_dict", "load_state_dict")):
-            raise ConfigError(
-                f"training.train_metrics: checkpoints have what metrics counted of an epoch's batches; expected {name}"
-                f" to have state_dict() and load_state_dict(state), and {type(metric).__name__} lacks them"
-            )
+        if isinstance(metric, type) or not all(callable(getattr(metric, it, None)) for it in methods):
+            raise ConfigError(f"{where}: expected {name} to be an object with {', '.join(methods)}, got {metric!r:.60}")
 
 
 def states_of(metric: Any) -> Any:

@@ -275,6 +275,14 @@ def test_metrics_of_training_batches_have_a_state() -> None:
     assert of.step == 0
 
 
+@pytest.mark.parametrize("metrics", [[LargestError()], {"largest": LargestError}, {"largest": max}])
+def test_metrics_are_objects_by_name(metrics: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^metrics: expected (metrics by their names|largest to be an object with upd)"
+    ):
+        learner(metrics=metrics)
+
+
 class Counting(Callback):
     """Has a state."""
 
