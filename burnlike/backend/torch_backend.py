@@ -179,10 +179,7 @@ class Cpu(TorchBackend):
         super().__init__(torch.device("cpu"), float, int)
 
     def __repr__(self) -> str:
-        return f"Cpu(float={self.float_dtype}, int={self.int_dtype})"
-
-    def __reduce__(self) -> tuple[type["Cpu"], tuple[torch.dtype, torch.dtype]]:
-        return Cpu, (self.float_dtype, self.int_dtype)
+        return f"{type(self).__name__}(float={self.float_dtype}, int={self.int_dtype})"
 
     def sync(self) -> None:
         """Nothing to wait for: work on the CPU is done when a function returns."""
@@ -221,10 +218,7 @@ class Cuda(TorchBackend):
         super().__init__(torch.device("cuda", index), float, int)
 
     def __repr__(self) -> str:
-        return f"Cuda({self.device.index}, float={self.float_dtype}, int={self.int_dtype})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Cuda, (self.device.index, self.float_dtype, self.int_dtype)
+        return f"{type(self).__name__}({self.device.index}, float={self.float_dtype}, int={self.int_dtype})"
 
     def sync(self) -> None:
         """Wait until everything queued on the device has run.

@@ -118,7 +118,7 @@ def plain_value(node: Node, wanted: mi.Type) -> Any:
                 return value
             option = _choice(value, [member.value for member in wanted.cls])
             return INVALID if option is INVALID else wanted.cls(option)
-    raise TypeError(f"a config can't have a field of the type {wanted}")
+    raise TypeError(f"a config can't have a field of the type {getattr(wanted, 'cls', type(wanted)).__name__}")
 
 
 def string_options(wanted: mi.Type) -> list[str]:

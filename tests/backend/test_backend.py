@@ -10,7 +10,7 @@ import torch
 import burnlike
 from burnlike import Autodiff, Bool, Cpu, Cuda, Int, Tensor
 from burnlike.backend import AutodiffBackend, Backend, backend_for, map_ops, missing_ops, op_names
-from burnlike.errors import BackendError, DeviceError
+from burnlike.errors import BackendError, DeviceError, TensorTypeError
 
 BACKENDS = [Cpu(), Cpu(float=torch.bfloat16), Cpu(int=torch.int32), Cuda(), Cuda(1), Autodiff(Cpu())]
 IDS = repr
@@ -29,6 +29,20 @@ def test_equal_by_value_and_hashable(backend: Any) -> None:
 def test_copies_are_equal(backend: Any) -> None:
     assert copy.copy(backend) == backend
     assert copy.deepcopy(backend) == backend
+
+
+class Own(Cpu):
+    """A backend with functions of its own, as docs/backends.md makes them."""
+
+
+def test_copies_of_a_subclass_are_of_its_class() -> None:
+    backend = Own(float=torch.bfloat16)
+    copies = [copy.copy(backend), copy.deepcopy(backend), pickle.loads(pickle.dumps(backend))]
+    assert copies == [backend] * 3
+    assert backend.full_precision() == Own()
+    other: Any = Tensor.ones((2,), Cpu())
+    with pytest.raises(TensorTypeError, match=r"backends: Own\(.*\) and Cpu\("):
+        Tensor.ones((2,), Own()).add(other)
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=IDS)

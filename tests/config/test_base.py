@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import os
 import pickle
 import stat
@@ -144,11 +145,17 @@ def test_a_tag_is_a_string(tag):
         type(Config)("Tagged", (Config,), {}, tag=tag)
 
 
-def test_a_field_type_that_yaml_can_not_hold_is_an_error_of_the_class():
-    class Unfit(Config):
-        value: bytes = b""
+@dataclasses.dataclass
+class NoConfig:
+    """A class of a program that is no Config."""
 
-    with pytest.raises(TypeError, match="a config can't have a field of the type BytesType"):
+
+@pytest.mark.parametrize(("kind", "name"), [(bytes, "BytesType"), (NoConfig, "NoConfig"), (Path, "Path")])
+def test_a_field_type_that_yaml_can_not_hold_is_an_error_of_the_class(kind: type, name: str) -> None:
+    class Unfit(Config):
+        value: kind = kind()
+
+    with pytest.raises(TypeError, match=f"a config can't have a field of the type {name}$"):
         Unfit()
 
 

@@ -27,6 +27,7 @@ from burnlike.train import (
     BestMetricConfig,
     Callback,
     EarlyStoppingConfig,
+    Ema,
     EmaConfig,
     Interrupted,
     Interrupter,
@@ -75,6 +76,10 @@ def torchs_with_augmentation() -> Any:
 
 def torchs_with_workers() -> Any:
     return TorchLoader(Jittered(), batch_size=4, shuffle=True, num_workers=2)
+
+
+def torchs_with_a_generator() -> Any:
+    return TorchLoader(TensorDataset(X, Y), batch_size=4, shuffle=True, generator=torch.Generator().manual_seed(2))
 
 
 def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> StepOutput:
@@ -132,6 +137,7 @@ CASES: dict[str, tuple[Callable[..., Learner[Any]], Callable[[], Any], dict[str,
     "burnlike": (with_burnlikes_optimizer, ours, {}, {}),
     "torch": (with_torchs_optimizer, torchs, {}, {}),
     "augmentation": (with_torchs_optimizer, torchs_with_augmentation, {}, {}),
+    "generator": (with_torchs_optimizer, torchs_with_a_generator, {}, {}),
     "workers": (with_torchs_optimizer, torchs_with_workers, {}, {}),
     "burnlike-of-torchs-loader": (with_burnlikes_optimizer, torchs, {}, {}),
     "accumulation": (with_burnlikes_optimizer, ours, {"accumulation_steps": 2}, {}),
@@ -255,6 +261,34 @@ def test_ema_is_the_average_of_the_formula() -> None:
         expected = decay * expected + (1 - decay) * model.weight.detach()
     assert learner.ema is not None
     torch.testing.assert_close(dict(learner.ema.into_record().tensors)["weight"], expected, rtol=1e-14, atol=0)
+
+
+def test_the_average_of_16_bits_moves_and_is_left_by_a_validation() -> None:
+    model = nn.Linear(4, 4, dtype=torch.bfloat16)
+    ema = Ema(model, EmaConfig(decay=0.999, warmup=False))
+    expected = model.weight.detach().double()
+    with torch.no_grad():
+        weight = model.weight.add_(0.25).clone()
+    for _ in range(100):
+        ema.update()
+        expected = 0.999 * expected + 0.001 * weight.double()
+        average = ema.into_record().tensors["weight"]
+        with ema.applied():
+            assert torch.equal(model.weight, average.bfloat16())
+        assert torch.equal(model.weight, weight)
+    torch.testing.assert_close(ema.into_record().tensors["weight"].double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_the_average_is_of_the_weights_that_the_model_has_now(dtype: torch.dtype) -> None:
+    model, other = nn.Linear(2, 2, dtype=dtype), nn.Linear(2, 2, dtype=dtype)
+    ema = Ema(model, EmaConfig(decay=0.5, warmup=False))
+    expected = (model.weight + other.weight).detach() / 2
+    model.load_state_dict(other.state_dict(), assign=True)
+    ema.update()
+    with ema.applied():
+        torch.testing.assert_close(model.weight.detach(), expected, rtol=1e-14, atol=1e-15)
+    assert torch.equal(model.weight, other.weight)
 
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v0.22"

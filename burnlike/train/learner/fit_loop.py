@@ -19,7 +19,7 @@ from .computing import computing
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
 from .saving import Saving, not_finite
-from .steps import left_out_of, part_means, put_states, states_of, update_metrics, values_of
+from .steps import expect_methods, left_out_of, part_means, put_states, states_of, update_metrics, values_of
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 
 if TYPE_CHECKING:
@@ -52,6 +52,22 @@ class LearningResult(NamedTuple):
     best: Checkpoint | None = None
 
 
+def _check(learner: "Learner[Any]", training: Any, callbacks: Sequence[Any]) -> None:
+    """Refuse arguments of `fit` of another class, and fields of a TrainingConfig that it would not use."""
+    if not isinstance(training, TrainingConfig):
+        raise ConfigError(
+            f"training: expected a TrainingConfig, such as TrainingConfig(epochs=3), got {training!r:.80}"
+        )
+    if wrong := [it for it in callbacks if not isinstance(it, Callback)]:
+        raise ConfigError(f"callbacks: expected objects of classes derived from Callback, got {wrong[0]!r:.80}")
+    if training.precision not in ("float32", learner.precision):
+        raise ConfigError(f"training.precision: say it to the Learner: Learner(..., precision={training.precision!r})")
+    if training.ema is not None and (learner.ema is None or learner.ema.config != training.ema):
+        raise ConfigError(f"training.ema: say it to the Learner: Learner(..., ema={training.ema!r})")
+    if training.global_batch_size is not None:
+        raise ConfigError("training.global_batch_size: only a job knows its loader's batches; say accumulation_steps")
+
+
 class FitLoop:
     """One call of `Learner.fit`: trains a learner to the end of its epochs.
 
@@ -66,6 +82,7 @@ class FitLoop:
         callbacks: Sequence[Callback],
         interrupter: Interrupter | None,
     ) -> None:
+        _check(learner, training, callbacks)
         self.learner = learner
         self.training = training = training.directed(learner.metrics)
         learner.directions = training.directions(learner.metrics)
@@ -79,6 +96,8 @@ class FitLoop:
         self.values: dict[str, float] = {}
         # Copies: a validation updates and resets the learner's own.
         self.train_metrics = copy.deepcopy(learner.metrics) if training.train_metrics else {}
+        # A checkpoint has what they counted of the epoch.
+        expect_methods("training.train_metrics", self.train_metrics, "state_dict", "load_state_dict")
         stopping = training.early_stopping
         self.stopping = None if stopping is None else MetricEarlyStoppingStrategy(stopping)
         self.stopped_early = False

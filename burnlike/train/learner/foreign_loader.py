@@ -19,7 +19,8 @@ class ForeignLoader:
     """Goes on in the middle of an epoch by reading the epoch again from its start.
 
     The global random generators, from which torch's DataLoader shuffles, are put back to where they were at that start,
-    and to where they were afterwards. So the batches are those of a training that was not stopped. A loader with
+    and to where they were afterwards; one that it was given (`generator=`), or its sampler, has its state here. So the
+    batches are those of a training that was not stopped. A loader with
     `state_dict` and `load_state_dict` of its own, such as torchdata's StatefulDataLoader, is asked for its state.
     `epoch`, from 0, and `position` in it are those of the next batch.
     """
@@ -40,6 +41,8 @@ class ForeignLoader:
             raise DataError(f"expected {names[0]} to have at least one batch, got an empty one")
         self._random: dict[str, Any] | None = None
         self._own_state: Any = None
+        self._generators = _generators_of(loader)
+        self._drawn: list[torch.Tensor] = []  # their states at the start of the epoch
         self._has_state = all(hasattr(loader, name) for name in ("state_dict", "load_state_dict"))
 
     @property
@@ -54,7 +57,8 @@ class ForeignLoader:
         if self.position:
             batches = self._resumed()
         else:
-            self._random, batches = random_state(), iter(self.loader)
+            self._random, self._drawn = random_state(), self._generator_states()
+            batches = iter(self.loader)
         for batch in batches:
             # Counted before the batch is given: a checkpoint after its step is of the position behind it.
             self.position += 1
@@ -75,6 +79,7 @@ class ForeignLoader:
         now = random_state()
         if self._random is not None:
             restore_random(self._random)
+        self._put_generators()
         batches = iter(self.loader)
         for _ in range(self.position):
             next(batches, None)
@@ -88,7 +93,8 @@ class ForeignLoader:
         state = {"epoch": self.epoch, "position": self.position, "steps_per_epoch": self._length}
         if self._has_state:
             return {**state, "loader": self.loader.state_dict()}
-        return {**state, "random": self._random if self.position else None}
+        drawn = self._drawn if self.position else self._generator_states()
+        return {**state, "random": self._random if self.position else None, "generators": drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to a saved position."""
@@ -99,6 +105,23 @@ class ForeignLoader:
             )
         self.epoch, self.position = int(state["epoch"]), int(state["position"])
         self._random, self._own_state = state.get("random"), state.get("loader")
+        self._drawn = state.get("generators", [])
+        self._put_generators()
+
+    def _generator_states(self) -> list[torch.Tensor]:
+        return [it.get_state() for it in self._generators]
+
+    def _put_generators(self) -> None:
+        for generator, drawn in zip(self._generators, self._drawn, strict=False):  # older checkpoints have none
+            generator.set_state(drawn)
+
+
+def _generators_of(loader: Any) -> list[torch.Generator]:
+    """The generators that a DataLoader of torch's draws the order from, if not from the global one; each once."""
+    batches = getattr(loader, "batch_sampler", None)
+    owners = loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)
+    generators = dict.fromkeys(getattr(owner, "generator", None) for owner in owners)
+    return [generator for generator in generators if isinstance(generator, torch.Generator)]
 
 
 def as_loader(

@@ -34,6 +34,7 @@ from .steps import (
     add_batch_to_errors,
     autocast,
     evaluate,
+    expect_methods,
     output_of,
     task_of,
 )
@@ -116,6 +117,7 @@ class Learner(Generic[Batch]):
         self.update = Update(model, optimizer, lr_scheduler, grad_clipping, self.parallel.other_stages)
         self.lr_scheduler = self.update.schedule
         self.task = task_of(model, loss, task)
+        expect_methods("metrics", metrics or {}, "update", "compute", "reset")
         self.metrics = dict(metrics or {})
         first = next(model.parameters(), None)
         self.device = torch.device(device or ("cpu" if first is None else first.device))
@@ -151,7 +153,8 @@ class Learner(Generic[Batch]):
             train_loader: burnlike's DataLoader, whose epoch and position are where training goes on, or any other
                 iterable of batches with a length.
             valid_loader: read from its beginning after each epoch; None validates nothing.
-            training: epochs, batches of a step, and how often to log and save; the batch size is the loaders' matter.
+            training: epochs, batches of a step, and how often to log and save. Batch size, sampling, `drop_last`,
+                workers and bad items are the loaders' matter, and precision and ema the Learner's own arguments.
             directory: of the run, with its metrics and checkpoints. A training that was stopped there goes on.
             metrics_log: where lines go, if there is no directory.
             checkpointer: writes checkpoints, if there is no directory.
@@ -285,12 +288,13 @@ class Learner(Generic[Batch]):
     def state(self, train_loader: Any) -> TrainingState:
         """Everything that the training needs to go on; the loader's position belongs to it."""
         parts = {"lr_scheduler": self.lr_scheduler, "ema": self.ema, "scaler": self.scaler}
+        loader = as_loader(train_loader, self.device)
         return TrainingState(
             model=self.model,
             optimizer=self.optimizer,
-            loader=as_loader(train_loader, self.device),
+            loader=loader,
             window=self.window,
-            counters=Counters(self),
+            counters=Counters(self, loader),
             **{name: part for name, part in parts.items() if part is not None},
         )
 

@@ -20,6 +20,7 @@ from ..checkpoint.checkpointer import (
 )
 from ..state.training_state import random_state, restore_random, seed_random
 from .configs import TrainingConfig
+from .foreign_loader import ForeignLoader
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -128,10 +129,13 @@ def not_finite(step: int, what: str) -> TrainingError:
 
 
 class Counters:
-    """Steps, last values, the state of `fit`, and of each process its random generators and its window of losses."""
+    """Steps, last values, the state of `fit`, and of each process its random generators, its window of losses and, of
+    another library, its loader.
+    """
 
-    def __init__(self, learner: "Learner[Any]") -> None:
+    def __init__(self, learner: "Learner[Any]", loader: Any) -> None:
         self._learner = learner
+        self._loader = loader if isinstance(loader, ForeignLoader) else None
         self._ranks: list[Any] = []
         self._layout = [1, 1, 1, 1]
 
@@ -142,6 +146,8 @@ class Counters:
         if learner.parallel.world_size == 1:
             return state
         rank_state = {"random": random_state(), "window": learner.window.state_dict()}
+        if self._loader is not None:
+            rank_state["loader"] = self._loader.state_dict()
         return {**state, "ranks": learner.parallel.gather(rank_state), "layout": learner.parallel.sizes.layout}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -160,8 +166,11 @@ class Counters:
         learner, ranks, sizes = self._learner, self._ranks, self._learner.parallel.sizes
         if self._layout == sizes.layout:
             if ranks:
-                learner.window.load_state_dict(ranks[learner.parallel.rank]["window"])
-                restore_random(ranks[learner.parallel.rank]["random"])
+                rank_state = ranks[learner.parallel.rank]
+                learner.window.load_state_dict(rank_state["window"])
+                restore_random(rank_state["random"])
+                if self._loader is not None and "loader" in rank_state:
+                    self._loader.load_state_dict(rank_state["loader"])
             return []
         if ranks:
             learner.window.load_state_dict(_joined(self._windows()))

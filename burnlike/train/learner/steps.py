@@ -328,6 +328,15 @@ def _counted_over(group: Any, metric: Any) -> Iterator[None]:
             part.process_group = None
 
 
+def expect_methods(where: str, metrics: Any, *methods: str) -> None:
+    """Refuse metrics without names, and those that lack a method."""
+    if not isinstance(metrics, Mapping):
+        raise ConfigError(f"{where}: expected metrics by their names, such as {{'accuracy': ...}}, got {metrics!r:.60}")
+    for name, metric in metrics.items():
+        if isinstance(metric, type) or not all(callable(getattr(metric, it, None)) for it in methods):
+            raise ConfigError(f"{where}: expected {name} to be an object with {', '.join(methods)}, got {metric!r:.60}")
+
+
 def states_of(metric: Any) -> Any:
     """States that a metric has gathered since its last reset: of torchmetrics, or its own `state_dict`."""
     if hasattr(metric, "metric_state"):

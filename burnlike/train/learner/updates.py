@@ -220,17 +220,26 @@ def _check_torchs(model: nn.Module, optimizer: Any, schedule: Any, other_stages:
         raise ConfigError(f"lr_scheduler: this {type(schedule).__name__} is of another optimizer; make it of this one")
 
 
+def _widened(weight: Tensor) -> Tensor:
+    return weight.detach().float() if weight.dtype.itemsize == 2 else weight.detach()
+
+
 class Ema:
-    """Averages of the weights after `steps` steps; buffers, such as running statistics, are the model's own."""
+    """Averages of the weights after `steps` steps; buffers, such as running statistics, are the model's own.
+
+    Those of weights of 16 bits are in float32: a step moves an average by less than 16 bits tell apart.
+    """
 
     def __init__(self, model: nn.Module, config: EmaConfig | None = None) -> None:
         self.config = config or EmaConfig()
         self.steps = 0
         # Of adapters alone: what they are added to is frozen.
         trained = [it for it in params(model) if it.tensor.requires_grad or not has_adapters(model)]
-        weights = {param.path: param.tensor for param in trained if param.tensor.is_floating_point()}
-        self._weights = {name: tensor for name, tensor in weights.items() if isinstance(tensor, nn.Parameter)}
-        self._averages = {name: tensor.detach().clone() for name, tensor in self._weights.items()}
+        weights = [it for it in trained if it.tensor.is_floating_point() or it.tensor.is_complex()]
+        # Handles: `load_state_dict(assign=True)` and the like put other tensors in their place.
+        self._weights = {param.path: param for param in weights if isinstance(param.tensor, nn.Parameter)}
+        self._averages = {name: _widened(param.tensor).clone() for name, param in self._weights.items()}
+        self._applied: dict[str, Tensor] = {}
 
     @torch.no_grad()
     def update(self) -> None:
@@ -238,7 +247,8 @@ class Ema:
         if self.config.warmup:
             decay = min(decay, (1 + self.steps) / (10 + self.steps))
         self.steps += 1
-        foreach.lerp_([*self._averages.values()], [weight.detach() for weight in self._weights.values()], 1 - decay)
+        weights = [_widened(param.tensor) for param in self._weights.values()]
+        foreach.lerp_([*self._averages.values()], weights, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -254,10 +264,16 @@ class Ema:
         """Exchange the weights of the model and their averages."""
         # In place, one after the other: the optimizer and wrappers of processes have these tensors, and a copy of all
         # weights may not fit.
-        for weight, average in zip(self._weights.values(), self._averages.values(), strict=True):
+        for name, param in self._weights.items():
+            weight, average = param.tensor, self._averages[name]
             kept = weight.detach().clone()
             weight.copy_(average)
-            average.copy_(kept)
+            if (exact := self._applied.pop(name, None)) is not None:
+                self._averages[name] = exact
+            elif average.dtype != kept.dtype:  # the weight has it rounded
+                self._averages[name], self._applied[name] = kept, average
+            else:
+                average.copy_(kept)
 
     def into_record(self) -> Record:
         return Record(dict(self._averages), {"steps": self.steps}, source="the record of the average of the weights")

@@ -279,8 +279,16 @@ class MeanMetric(ConfiguredMetric):
 
 
 def metric_state(metric: torchmetrics.Metric) -> dict[str, Tensor | list[Tensor]]:
-    """Copies of what any metric of torchmetrics has gathered since its last reset, by the names of its states."""
-    return {name: _copied(state) for name, state in metric.metric_state.items()}
+    """Copies of what any metric of torchmetrics has gathered since its last reset, by the names of its states.
+
+    Those of metrics in it, of a collection or a wrapper, are there by their paths.
+    """
+    return {name: _copied(getattr(part, attribute)) for name, (part, attribute) in _states_in(metric).items()}
+
+
+def _states_in(metric: torchmetrics.Metric) -> dict[str, tuple[torchmetrics.Metric, str]]:
+    parts = [(path, part) for path, part in metric.named_modules() if isinstance(part, torchmetrics.Metric)]
+    return {f"{path}.{name}" if path else name: (part, name) for path, part in parts for name in part.metric_state}
 
 
 def restore_metric(metric: torchmetrics.Metric, state: Mapping[str, Tensor | list[Tensor]]) -> None:
@@ -288,7 +296,8 @@ def restore_metric(metric: torchmetrics.Metric, state: Mapping[str, Tensor | lis
 
     The state of another metric is a RecordMismatchError; nothing was changed.
     """
-    states, kind = metric.metric_state, type(metric).__name__
+    places, kind = _states_in(metric), type(metric).__name__
+    states = {name: getattr(part, attribute) for name, (part, attribute) in places.items()}
     if missing := next((name for name in states if name not in state), None):
         raise RecordMismatchError(f"{kind}: the state has no '{missing}'{nearest(missing, [*state])}")
     for name, value in state.items():
@@ -299,8 +308,9 @@ def restore_metric(metric: torchmetrics.Metric, state: Mapping[str, Tensor | lis
             raise RecordMismatchError(f"{kind}: the state '{name}': expected {expected}, got {type(value).__name__}")
     metric.reset()
     for name, value in state.items():
-        on_device = value.to(metric.device) if isinstance(value, Tensor) else [it.to(metric.device) for it in value]
-        setattr(metric, name, _copied(on_device))
+        part, attribute = places[name]
+        on_device = value.to(part.device) if isinstance(value, Tensor) else [it.to(part.device) for it in value]
+        setattr(part, attribute, _copied(on_device))
 
 
 def _copied(state: Tensor | list[Tensor]) -> Tensor | list[Tensor]:

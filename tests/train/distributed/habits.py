@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn import functional
+from torch.utils.data import DataLoader as TorchLoader
 
 from burnlike.data import DataLoader, TensorDataset
 from burnlike.errors import CheckpointError, ConfigError
@@ -20,6 +21,7 @@ from burnlike.interop import TorchOptimizer
 from burnlike.optim import AdamWConfig, SgdConfig
 from burnlike.optim.core.sharded import whole
 from burnlike.train import (
+    Callback,
     Checkpointer,
     DistributedConfig,
     Learner,
@@ -217,6 +219,34 @@ def own_loop(strategy: str, out: Path) -> None:
     for one, other in zip(model.parameters(), again.parameters(), strict=True):
         assert torch.equal(whole(one.detach()), whole(other.detach()))
     torch.distributed.destroy_process_group()
+
+
+class _Stop(Callback):
+    def on_step_end(self, learner: Learner[Any]) -> None:
+        if learner.step == 3:
+            raise KeyboardInterrupt
+
+
+def other_loaders(strategy: str, out: Path) -> None:
+    """A loader of torch's that shuffles in each process by its own generator goes on in the middle of an epoch."""
+    parallel = make_parallel(DistributedConfig(strategy=strategy), CPU)
+
+    def trained(name: str, *callbacks: Callback) -> nn.Module:
+        model = normed()
+        torch.manual_seed(parallel.rank)
+        order = torch.Generator().manual_seed(parallel.rank)
+        loader = TorchLoader(torch.utils.data.TensorDataset(ROWS), batch_size=8, shuffle=True, generator=order)
+        learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), parallel=parallel)
+        training = TrainingConfig(epochs=2, checkpoint_every_steps=2, background_checkpoints=False)
+        learner.fit(loader, None, training, directory=out / name, callbacks=callbacks)
+        return model
+
+    expected = trained("whole")
+    with pytest.raises(KeyboardInterrupt):
+        trained("stopped", _Stop())
+    found = trained("stopped")
+    assert all(torch.equal(one, other) for one, other in zip(found.parameters(), expected.parameters(), strict=True))
+    parallel.close()
 
 
 if __name__ == "__main__":

@@ -205,6 +205,7 @@ HABITS = [
     ("unused", "ddp"),
     ("loaders_for_one", "ddp"),
     ("loggers", "ddp"),
+    ("other_loaders", "ddp"),
 ]
 LONGER_HABITS = [
     ("used_optimizer", "fsdp2"),

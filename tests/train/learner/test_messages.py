@@ -26,7 +26,7 @@ from burnlike.errors import (
     TargetError,
 )
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm, GradientsParams, LbfgsConfig, ModuleLearningRate, Optimizer
-from burnlike.train import Callback, Classification, Learner, PlainRenderer, StepOutput, TrainingConfig
+from burnlike.train import Callback, Classification, EmaConfig, Learner, PlainRenderer, StepOutput, TrainingConfig
 
 ROWS = torch.randn(12, 3, generator=torch.Generator().manual_seed(2))
 
@@ -233,6 +233,52 @@ def test_a_model_that_takes_text_gets_it() -> None:
     model = Length(2, 2)
     of = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), task=Classification())
     assert of.fit([(("good", "bad"), torch.tensor([0, 1]))], renderer=quiet()).steps == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"training": 3}, r"training: expected a TrainingConfig, .* got 3"),
+        ({"callbacks": [print]}, "callbacks: expected objects of classes derived from Callback, got <built-in"),
+        ({"callbacks": [Callback]}, "callbacks: expected objects of classes derived from Callback, got <class"),
+        ({"training": TrainingConfig(precision="bfloat16")}, r"precision: .* Learner\(\.\.\., precision='bfloat16'\)"),
+        ({"training": TrainingConfig(ema=EmaConfig(decay=0.9))}, r"ema: .* Learner\(\.\.\., ema=EmaConfig\(decay=0.9"),
+        ({"training": TrainingConfig(global_batch_size=8)}, "global_batch_size: .*; say accumulation_steps"),
+    ],
+)
+def test_fit_takes_nothing_that_it_would_not_use(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        learner().fit([ROWS], renderer=quiet(), **options)
+
+
+class LargestError:
+    """A metric of one's own, without a state."""
+
+    largest = 0.0
+
+    def update(self, predictions: Tensor, targets: Tensor) -> None:
+        self.largest = max(self.largest, (predictions - targets).abs().max().item())
+
+    def compute(self) -> float:
+        return self.largest
+
+    def reset(self) -> None:
+        self.largest = 0.0
+
+
+def test_metrics_of_training_batches_have_a_state() -> None:
+    of = learner(metrics={"largest": LargestError()})
+    with pytest.raises(ConfigError, match="train_metrics: expected largest to be an object with state_dict, load_"):
+        of.fit([ROWS], training=TrainingConfig(train_metrics=True), renderer=quiet())
+    assert of.step == 0
+
+
+@pytest.mark.parametrize("metrics", [[LargestError()], {"largest": LargestError}, {"largest": max}])
+def test_metrics_are_objects_by_name(metrics: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^metrics: expected (metrics by their names|largest to be an object with upd)"
+    ):
+        learner(metrics=metrics)
 
 
 class Counting(Callback):

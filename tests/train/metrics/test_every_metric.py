@@ -6,11 +6,13 @@ import math
 import pickle
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torchmetrics import MeanSquaredError, Metric, MetricCollection, MinMaxMetric
 
 from burnlike.config import MetricConfig, registry
 from burnlike.errors import ConfigError, ShapeError, TargetError
@@ -292,6 +294,18 @@ def test_a_state_goes_on_exactly(case: Case) -> None:
         for batch in batches[done:]:
             before.update(*batch)
         assert torch.equal(values(before), expected)
+
+
+@pytest.mark.parametrize(
+    "make", [MinMaxMetric, lambda it: MetricCollection({"a": it, "b": it.clone()}), lambda it: it + 1]
+)
+def test_the_states_of_metrics_in_a_metric_go_on(make: Callable[[Metric], Any]) -> None:
+    metric, restored = make(MeanSquaredError()), make(MeanSquaredError())
+    metric.update(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 0.0]))
+    restore_metric(restored, metric_state(metric))
+    for each in (metric, restored):
+        each.update(torch.tensor([3.0]), torch.tensor([0.0]))
+    assert restored.compute() == metric.compute()
 
 
 @EACH
