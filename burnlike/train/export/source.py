@@ -349,5 +349,7 @@ def others_of(example: Mapping[str, Tensor], dims: Mapping[str, Mapping[int, Any
     for name, tensor in example.items():
         if 0 in dims[name]:
             tensor = torch.cat((tensor, tensor[:1]))
-        tensors[name] = tensor[:, :-1].clone() if 1 in dims[name] and tensor.shape[1] > 1 else tensor
+        # The second token goes: the classifier of BART reads the last one, the end of each text.
+        is_shorter = 1 in dims[name] and tensor.shape[1] > 1
+        tensors[name] = torch.cat((tensor[:, :1], tensor[:, 2:]), 1) if is_shorter else tensor
     return tensors
