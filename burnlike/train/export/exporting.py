@@ -145,8 +145,10 @@ def export(
         raise ArgumentError(f"--with-normalize is for onnx and pt2; --to {to} writes the weights as they are")
     if quantize is not None and dtype is not None and to == "gguf":
         raise ArgumentError(f"--dtype {dtype}: --quantize {quantize} says the type of the weights; leave one out")
-    if dtype == "bfloat16" and to == "onnx":
-        raise ArgumentError("--dtype bfloat16: onnxruntime computes in float32 and float16; take one of these")
+    dtypes = {it.dtype for it in source.model.parameters()} if dtype is None else {getattr(torch, dtype)}
+    if to == "onnx" and torch.bfloat16 in dtypes:
+        whose = "the weights are bfloat16" if dtype is None else "--dtype bfloat16"
+        raise ArgumentError(f"{whose}: onnxruntime computes in float32 and float16; say one of these by --dtype")
     if normalize and not source.normalize:
         raise ArgumentError("--with-normalize: the run's transforms have no Normalize; leave it out")
     out = crate_output(out) if to == "burn" else Output.of(out, "export", MARKS.get(to))

@@ -12,13 +12,13 @@ from burnlike.cli.options import read_model
 from burnlike.config import ModuleConfig, registry
 from burnlike.config.root_keys import Input
 from burnlike.config.shipped import shipped_configs
-from burnlike.errors import ConfigError, NoCounterpartError
+from burnlike.errors import ArgumentError, ConfigError, NoCounterpartError
 from burnlike.models import LstmLmConfig, MlpConfig
 from burnlike.record import open_record
 from burnlike.train.export.exporting import export
 from burnlike.train.export.programs import _Archive, proof
 from burnlike.train.export.rust.printing import statement
-from burnlike.train.export.source import Source, example_of, source_of_config
+from burnlike.train.export.source import Source, example_of, others_of, source_of_config
 
 IMAGES, ROWS, TOKENS = Input((2, 1, 8, 8), "float32"), Input((2, 3, 4), "float32"), Input((2, 5), "int64")
 BLOCKS = """
@@ -234,6 +234,31 @@ def test_what_stands_at_padding_is_not_compared() -> None:
     proof(Echo(), example, vary, lambda inputs: run(inputs, 0), "it")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="it computes something else: logits"):
         proof(Echo(), example, vary, lambda inputs: run(inputs, 1), "it")  # type: ignore[arg-type]
+
+
+def test_a_shorter_example_ends_as_its_texts_do() -> None:
+    """The classifiers of BART and T5 read the last token, the end of each text."""
+    tokens = torch.tensor([[0, 7, 8, 2], [0, 9, 2, 1]])
+    others = others_of({"input_ids": tokens}, {"input_ids": {0: "batch", 1: "length"}})
+    assert others["input_ids"].tolist() == [[0, 8, 2], [0, 2, 1], [0, 8, 2]]
+
+
+def test_a_program_that_torch_does_not_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(path: Path) -> Any:
+        raise AssertionError("expected no unbacked symbols")
+
+    monkeypatch.setattr(torch.export, "load", load)
+    config = MlpConfig(sizes=(4, 2))
+    with pytest.raises(ConfigError, match="can't read what it exports of Mlp: expected no unbacked symbols"):
+        export(Source(config.init(), config, None, (), {}), "pt2", tmp_path / "a.pt2", inputs=[ROWS])
+    assert not [*tmp_path.iterdir()]
+
+
+def test_weights_in_bfloat16_are_not_for_onnx(tmp_path: Path) -> None:
+    config = MlpConfig(sizes=(4, 2))
+    source = Source(config.init().bfloat16(), config, None, (), {})
+    with pytest.raises(ArgumentError, match="the weights are bfloat16: onnxruntime computes in float32"):
+        export(source, "onnx", tmp_path / "a.onnx", inputs=[ROWS])
 
 
 def test_a_write_that_fails_is_kept_as_an_error() -> None:
