@@ -19,8 +19,8 @@ from .directory import CONFIG_NAME, GENERATION_NAME, OWN_NAME, is_run, read_desc
 
 def description_files(config: PretrainedConfig, module: Any = None) -> Mapping[str, bytes]:
     """The files from which `config.without_weights` builds the model, by name; of one of transformers its `config.json`
-    as it is after the training, so that transformers reads the run's directory, too; with the token of the padding that
-    a task has told the `module`.
+    as it is after the training, so that transformers reads the run's directory, too; with the kind of the task
+    and the token of the padding that a task has told the `module`.
     """
     directory = os.path.expanduser(config.path)
     if is_run(directory):
@@ -39,8 +39,10 @@ def description_files(config: PretrainedConfig, module: Any = None) -> Mapping[s
             text = description.get_text_config()
             text.vocab_size = max(text.vocab_size, numbers_of(config.new_tokens)[-1] + 1)
         description.dtype = config.dtype or values.get("dtype") or values.get("torch_dtype")
-        if hasattr(text := description.get_text_config(), "pad_token_id") and hasattr(module, "config"):
-            text.pad_token_id = module.config.get_text_config().pad_token_id
+        if hasattr(module, "config"):
+            description.problem_type = module.config.problem_type
+            if hasattr(text := description.get_text_config(), "pad_token_id"):
+                text.pad_token_id = module.config.get_text_config().pad_token_id
         files = {CONFIG_NAME: description.to_json_string().encode()}
     generation = Path(directory) / GENERATION_NAME
     return files | ({GENERATION_NAME: read_regular(generation)} if generation.is_file() else {})

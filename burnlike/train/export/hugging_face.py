@@ -21,7 +21,7 @@ from ...interop import load_adapter, merge_adapters
 from ...interop.adapters.layers import adapted
 from ...interop.adapters.peft_config import WEIGHTS_NAME, read_config
 from ...models import PretrainedConfig, save_for_transformers, save_pretrained
-from ...models.by_path.directory import OWN_NAME
+from ...models.by_path.directory import CONFIG_NAME, OWN_NAME
 from ...models.by_path.saving import copy_beside
 from ...models.generation import stop_tokens
 from ...record import Record, SafetensorsRecorder, open_record
@@ -67,6 +67,10 @@ def fill_directory(source: Source, directory: Path) -> bool:
         # That of a directory says where the model was read; the model keeps its own.
         config = None if isinstance(source.config, PretrainedConfig) else source.config
         save_pretrained(source.model, directory, config=config, classes=source.classes)
+        if (problem_type := getattr(source.task, "problem_type", None)) is not None:
+            path = directory / CONFIG_NAME
+            values = {**json.loads(path.read_text("utf-8")), "problem_type": problem_type}
+            path.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
         copy_beside(tokenizers_of(source), directory)
     keep_template(source, directory)
     return is_theirs
