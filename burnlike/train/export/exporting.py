@@ -177,17 +177,15 @@ def _program(
     source: Source, to: Target, out: Output, quantize: str | None, normalize: bool, inputs: Sequence[Input]
 ) -> list[str]:
     example = example_of(source, inputs)
-    floats = next((it.dtype for it in source.model.parameters() if it.is_floating_point()), torch.float32)
-    example_inputs = {name: it.to(floats) if it.is_floating_point() else it for name, it in example.inputs.items()}
-    program = program_of(source.model, example_inputs, source.normalize if normalize else ())
+    program = program_of(source.model, example.inputs, source.normalize if normalize else ())
     lines = [f"example   {example.origin}"]
     if to == "onnx":
-        return lines + write_onnx(source, program, example_inputs, out, quantize)
+        return lines + write_onnx(source, program, example.inputs, out, quantize)
     if quantize is None:
-        return lines + write_program(source, program, example_inputs, out)
+        return lines + write_program(source, program, example.inputs, out)
     from ...interop.quantize import quantize_
 
     # A copy: the proof compares with the model as it was.
-    rounded = program_of(copy.deepcopy(source.model), example_inputs, source.normalize if normalize else ())
+    rounded = program_of(copy.deepcopy(source.model), example.inputs, source.normalize if normalize else ())
     quantize_(rounded.model, "int8")
-    return lines + write_program(source, rounded, example_inputs, out, reference=program)
+    return lines + write_program(source, rounded, example.inputs, out, reference=program)

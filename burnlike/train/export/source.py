@@ -114,11 +114,20 @@ def source_of_function(place: str) -> Source:
 
 
 def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
-    """Example inputs of the model: `inputs` with random values, or else items of the run's validation data.
+    """Example inputs of the model, in its dtype: `inputs` with random values, or else items of the run's
+    validation data.
 
     Raises:
         ConfigError: neither the data nor the config says what the model takes.
     """
+    example = _example_of(source, inputs)
+    dtype = next((it.dtype for it in source.model.parameters() if it.is_floating_point()), torch.float32)
+    return example._replace(
+        inputs={name: it.to(dtype) if it.is_floating_point() else it for name, it in example.inputs.items()}
+    )
+
+
+def _example_of(source: Source, inputs: Sequence[Input]) -> Example:
     reason = ""
     if not inputs and source.run is not None:
         try:

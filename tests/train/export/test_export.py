@@ -13,7 +13,7 @@ from burnlike.config import ModuleConfig, registry
 from burnlike.config.root_keys import Input
 from burnlike.config.shipped import shipped_configs
 from burnlike.errors import ArgumentError, ConfigError, NoCounterpartError
-from burnlike.models import LstmLmConfig, MlpConfig
+from burnlike.models import LstmLmConfig, MlpConfig, VisionTransformerConfig
 from burnlike.record import open_record
 from burnlike.train.export.exporting import export
 from burnlike.train.export.programs import _Archive, proof
@@ -252,6 +252,17 @@ def test_a_program_that_torch_does_not_read_is_an_error(tmp_path: Path, monkeypa
     with pytest.raises(ConfigError, match="can't read what it exports of Mlp: expected no unbacked symbols"):
         export(Source(config.init(), config, None, (), {}), "pt2", tmp_path / "a.pt2", inputs=[ROWS])
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_model_in_16_bits_is_compared_on_inputs_in_16_bits(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", exc_type=ImportError)
+    config = VisionTransformerConfig(
+        image_size=8, patch_size=4, d_model=8, n_layers=1, n_heads=2, d_ff=8, num_classes=2
+    )
+    images = Input((2, 3, 8, 8), "float32")
+    source = Source(config.init().eval(), config, None, (), {})
+    lines = export(source, "hf", tmp_path / "hf", dtype="bfloat16", inputs=[images])
+    assert sum(it.startswith("checked   by transformers") for it in lines) == 2
 
 
 def test_weights_in_bfloat16_are_not_for_onnx(tmp_path: Path) -> None:
