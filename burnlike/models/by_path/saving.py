@@ -85,10 +85,11 @@ def save_for_transformers(
 def copy_beside(files: Sequence[str | os.PathLike[str]], directory: Path) -> None:
     """Copy files, such as those of a tokenizer, and of directories what is in them, beside the model in a directory.
 
-    Tokenizers have the `config.json` of the model that they came with: that of the directory stays.
+    Tokenizers have the `config.json` and `generation_config.json` of the model that they came with: those of the
+    directory stay.
     """
     for source in map(Path, files):
         for file in sorted(source.iterdir()) if source.is_dir() else [source]:
-            if file.is_file() and file.name != CONFIG_NAME:
+            if file.is_file() and file.name not in (CONFIG_NAME, GENERATION_NAME):
                 check_within(file, source if source.is_dir() else None)
                 copy_files(file, directory / file.name)

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +13,15 @@ from burnlike.cli.options import read_model
 from burnlike.config import ModuleConfig, registry
 from burnlike.config.root_keys import Input
 from burnlike.config.shipped import shipped_configs
+from burnlike.data import TextPairsConfig
+from burnlike.data.codec import train_tokenizer
+from burnlike.data.texts.tokenizers import RowTokenizer
 from burnlike.errors import ArgumentError, ConfigError, NoCounterpartError
-from burnlike.models import LstmLmConfig, MlpConfig, VisionTransformerConfig
+from burnlike.models import EncoderDecoderConfig, LstmLmConfig, MlpConfig, VisionTransformerConfig
 from burnlike.record import open_record
+from burnlike.train import SequenceToSequence
 from burnlike.train.export.exporting import export
+from burnlike.train.export.hugging_face import fill_directory
 from burnlike.train.export.programs import _Archive, proof
 from burnlike.train.export.rust.printing import statement
 from burnlike.train.export.source import Source, example_of, others_of, source_of_config
@@ -263,6 +269,29 @@ def test_a_model_in_16_bits_is_compared_on_inputs_in_16_bits(tmp_path: Path) -> 
     source = Source(config.init().eval(), config, None, (), {})
     lines = export(source, "hf", tmp_path / "hf", dtype="bfloat16", inputs=[images])
     assert sum(it.startswith("checked   by transformers") for it in lines) == 2
+
+
+def test_transformers_writes_second_sequences_between_the_tokens_of_the_run(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", exc_type=ImportError)
+    kept = tmp_path / "data/tokenizer"
+    kept.mkdir(parents=True)
+    train_tokenizer(["one two three"] * 9, 270).save(str(kept / "tokenizer.json"))
+    (kept / "generation_config.json").write_text('{"decoder_start_token_id": 7}')  # of the tokenizer's own model
+    data = TextPairsConfig(path="x.csv", source="a", target="b", tokenizer=str(kept))
+    config = EncoderDecoderConfig(vocab_size=270, d_model=8, n_layers=1, n_heads=2, d_head=4, d_ff=8)
+    facts = RowTokenizer(kept).facts
+    task = SequenceToSequence()
+    task.take_facts(facts)
+    run: Any = SimpleNamespace(task=task, directory=tmp_path / "data", config=SimpleNamespace(data=data), facts=facts)
+    (tmp_path / "hf").mkdir()
+    fill_directory(Source(config.init(), config, None, (), {}, run=run), tmp_path / "hf")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "hf")
+    for values in (model.config, model.generation_config):
+        assert (values.decoder_start_token_id, values.eos_token_id, values.pad_token_id) == (1, 2, 0)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    tokens = tokenizer("two one")
+    assert tokens["input_ids"] == data.codec(facts, tmp_path / "data").encode("two one").tolist()
+    assert {*tokens} == {"input_ids", "attention_mask"}
 
 
 def test_weights_in_bfloat16_are_not_for_onnx(tmp_path: Path) -> None:
