@@ -106,8 +106,9 @@ def keep_template(source: Source, directory: Path) -> None:
         elif isinstance(codec, RowCodec) and not (directory / "tokenizer_config.json").exists():
             # Without it transformers takes the tokenizer of the model's family, which reads no file of another kind.
             types = ["token_type_ids"] if len(config.columns) > 1 else []
-            codec.tokenizer.model_input_names = ["input_ids", "attention_mask", *types]
             codec.tokenizer.save_pretrained(directory)
+            inputs = {"model_input_names": ["input_ids", "attention_mask", *types]}
+            _add(directory / "tokenizer_config.json", inputs)
         return
     if config.chat_template is not None:
         (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")

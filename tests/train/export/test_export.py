@@ -13,7 +13,7 @@ from burnlike.cli.options import read_model
 from burnlike.config import ModuleConfig, registry
 from burnlike.config.root_keys import Input
 from burnlike.config.shipped import shipped_configs
-from burnlike.data import TextPairsConfig
+from burnlike.data import TextClassificationConfig, TextPairsConfig
 from burnlike.data.codec import train_tokenizer
 from burnlike.data.texts.tokenizers import RowTokenizer
 from burnlike.errors import ArgumentError, ConfigError, NoCounterpartError
@@ -292,6 +292,12 @@ def test_transformers_writes_second_sequences_between_the_tokens_of_the_run(tmp_
     tokens = tokenizer("two one")
     assert tokens["input_ids"] == data.codec(facts, tmp_path / "data").encode("two one").tolist()
     assert {*tokens} == {"input_ids", "attention_mask"}
+    data_of_pairs = TextClassificationConfig(path="x.csv", text=("a", "b"), target="c", tokenizer=str(kept))
+    run.task, run.config.data = None, data_of_pairs
+    (tmp_path / "pairs").mkdir()
+    fill_directory(Source(config.init(), config, None, (), {}, run=run), tmp_path / "pairs")
+    types = transformers.AutoTokenizer.from_pretrained(tmp_path / "pairs")("two", "one")["token_type_ids"]
+    assert types == RowTokenizer(kept).texts(["two"], ["one"], 9)["token_type_ids"][0]
 
 
 def test_weights_in_bfloat16_are_not_for_onnx(tmp_path: Path) -> None:
