@@ -16,13 +16,14 @@ from torch import Tensor
 from torch.utils.data import default_collate
 
 from .._torch_compat.pytree import tree_map
-from ..errors import BurnlikeError, DataError
+from ..errors import BurnlikeError, ConfigError, DataError
 from .dataset import name_of_data
 
 OnBadItem = Literal["raise", "skip"]
 """What becomes of an item that can't be read."""
 
 MEND = "Mend the data, or leave such items out by on_bad_item='skip' (training.on_bad_item in YAML)"
+_ALIKE = "A batch is of items of one shape and type: pad or cut them, or give a batcher of your own"
 
 _CPU = torch.device("cpu")
 
@@ -49,14 +50,14 @@ class Made(NamedTuple):
         skipped: the indices of items that could not be read, each with the reason.
         error: a message.
         cause: the exception; of a worker, one with the text of its traceback.
-        is_whole: whether the error is not one of an item, but of all together.
+        remedy: what to do about the error; empty where the message says it.
     """
 
     batch: Any
     skipped: tuple[tuple[int, str], ...] = ()
     error: str = ""
     cause: BaseException | None = None
-    is_whole: bool = False
+    remedy: str = MEND
 
 
 class BatchMaker:
@@ -113,7 +114,7 @@ class BatchMaker:
         except Exception as error:
             taken = [index for index in indices if index not in skipped]
             text = f"{_shown(taken)} of {self._name} make no batch: {_said(error)}"
-            return Made(None, error=text, cause=error, is_whole=True)
+            return Made(None, error=text, cause=error, remedy=_ALIKE)
 
     def _of_dataset(self, indices: Sequence[int], device: torch.device) -> Made:
         """The batch that the dataset makes at once; where it can't, of the items that can be read one by one."""
@@ -123,7 +124,10 @@ class BatchMaker:
             unread = {index: self._unread(index) for index in indices if self.on_bad_item == "skip"}
             skipped = {index: reason for index, reason in unread.items() if reason}
             if not 0 < len(skipped) < len(indices):
-                return Made(None, tuple(skipped.items()), f"{_shown(indices)} of {self._name}: {_said(error)}", error)
+                text, remedy = f"{_shown(indices)} of {self._name}: {_said(error)}", MEND
+                if isinstance(error, ConfigError):  # which no other items mend
+                    remedy = ""
+                return Made(None, tuple(skipped.items()), text, error, remedy)
         batch = self._of_dataset([index for index in indices if index not in skipped], device)
         return batch._replace(skipped=tuple(skipped.items()))
 
@@ -215,12 +219,7 @@ def end_with_parent(_: int = 0) -> None:
 
 
 def bad_batch(batch: Made) -> DataError:
-    remedy = (
-        "A batch is of items of one shape and type: pad or cut them, or give a batcher of your own"
-        if batch.is_whole
-        else MEND
-    )
-    return DataError(f"{batch.error}. {remedy}")
+    return DataError(f"{batch.error}. {batch.remedy}" if batch.remedy else batch.error)
 
 
 def _said(error: BaseException) -> str:

@@ -43,6 +43,12 @@ CASES = {
         f"data: {NUMBERS}\ntransforms: [{{type: Sampler, ratio: 2.0}}, {{type: MixUp}}]{ROWS}",
         r"items [\d, ]+ of the data: transforms: MixUp and CutMix expect batches",
     ),
+    "masks that are mixed": (
+        "data: {type: ImageFolder, path: seen, masks: seen, mode: L, validation_fraction: 0.5}\n"
+        "transforms: [{type: MixUp}]\nmodel: {type: UNet, channels: 1, num_classes: 2, widths: [4, 4]}\n"
+        "task: {type: Segmentation}",
+        r"got targets of torch.int64\[\d, 8, 8\]; leave them out for masks, and for numbers(?!\. Mend)",
+    ),
     "images of texts": (
         f"data: {TEXT}\ntransforms: [{{type: CutMix}}]{TOKENS}",
         "the batches of this data are windows of tokens",
@@ -63,6 +69,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_text("x,z,y\n" + "".join(f"{it},{it % 3},{it * 2}\n" for it in range(20)))
     Path("corpus.txt").write_text("a line of text, and one more\n" * 20)
+    Path("seen").mkdir()
+    for number in range(4):
+        Image.new("L", (8, 8)).save(f"seen/{number}.png")
     for name in "ab":
         Path("photos", name).mkdir(parents=True)
         for number in range(4):

@@ -259,6 +259,10 @@ def test_files_without_rows_have_no_predictions(
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert main(["predict", "run", "-"]) == 0
     assert capsys.readouterr().out == ""
+    monkeypatch.setattr("sys.stdin", io.StringIO("1,2\n"))
+    assert main(["predict", "run", "-"]) == 2
+    expected = "standard input:1:1: expected rows below a first line with the names of the columns, such as x, "
+    assert expected in capsys.readouterr().err
     assert len([*predictions(load_run("run"), [folder / "head.csv", folder / "rows.csv"])]) == 120
     (folder / "bare-folder").mkdir()
     assert main(["predict", "run", "bare-folder"]) == 2

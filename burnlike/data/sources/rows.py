@@ -6,7 +6,7 @@ Each says the place that a value stands at.
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from io import BytesIO, StringIO
 from itertools import islice
@@ -96,13 +96,17 @@ class RowFile(Protocol):
 
 
 class CsvFile:
-    """CSV with a first line of names; of a stream, `content` is what it had."""
+    """CSV with a first line of names; of a stream, `content` is what it had.
+
+    Attributes:
+        names: of the columns, once a row has been asked for.
+    """
 
     def __init__(self, path: Path, dialect: Dialect = CSV, content: Sequence[bytes] | None = None) -> None:
         self.path = path
         self._dialect = dialect
         self._content = content
-        self._head: list[str] = []
+        self.names: list[str] = []
 
     def _lines(self) -> Iterator[str]:
         return text_lines(self.path, self._content, splits_returns=True, encoding=self._dialect.encoding)
@@ -112,14 +116,14 @@ class CsvFile:
         reader = csv.reader(self._lines(), delimiter=dialect.delimiter, quotechar=dialect.quote, strict=True)
         line = 1
         try:
-            self._head = head = next(reader, [])
-            names: set[str] = set()
+            self.names = head = next(reader, [])
+            seen: set[str] = set()
             for place, name in enumerate(head):
-                if name in names:
+                if name in seen:
                     raise DataError(
                         f"{self._at(1, place)}: expected a name of its own for each column, got '{name}' twice"
                     )
-                names.add(name)
+                seen.add(name)
             while True:
                 line = reader.line_num + 1
                 row = next(reader, None)
@@ -136,7 +140,7 @@ class CsvFile:
             raise DataError(f"{self.path}:{line}:1: expected UTF-8 CSV with a first line of names: {error}") from error
 
     def place(self, line: int, column: str) -> str:
-        return self._at(line, self._head.index(column)) if column in self._head else f"{self.path}:1:1"
+        return self._at(line, self.names.index(column)) if column in self.names else f"{self.path}:1:1"
 
     def _at(self, line: int, index: int) -> str:
         below, column = _field(islice(self._lines(), line - 1, None), index, self._dialect)
@@ -370,14 +374,25 @@ def row_parts(path: Path, dialect: Dialect | None = None) -> dict[str, RowFile]:
     return {str(name): HuggingFaceRows(path / str(name), it) for name, it in parts}
 
 
-def stream_rows(stream: Any, dialect: Dialect | None = None) -> RowFile:
+def stream_rows(stream: Any, columns: Collection[str], dialect: Dialect | None = None) -> RowFile:
     """The rows of a text stream, which is read to its end, or of its bytes: JSON lines if it begins with a brace, else
     CSV.
+
+    Raises:
+        DataError: a single line of CSV names none of the columns, so it is no first line of names.
     """
     raw = stream if isinstance(stream, bytes) else bytes_of(stream)
     path, lines = Path("standard input"), BytesIO(raw).readlines()
     is_json = raw.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
-    return JsonLinesFile(path, lines) if is_json else CsvFile(path, dialect or CSV, lines)
+    if is_json:
+        return JsonLinesFile(path, lines)
+    file = CsvFile(path, dialect or CSV, lines)
+    if len(lines) == 1 and next(iter(file), None) is None and not {*columns} & {*file.names}:
+        raise DataError(
+            f"{path}:1:1: expected rows below a first line with the names of the columns, such as"
+            f" {', '.join([*columns][:8])}, or JSON lines; got one line, without these names"
+        )
+    return file
 
 
 def bytes_of(stream: Any) -> bytes:

@@ -452,7 +452,7 @@ def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, A
             files = [source] if not source.is_dir() else sorted(it for it in source.iterdir() if it.suffix in KINDS)
             opened = [table_file(config, it, by_name=True) for it in files]
         else:
-            opened = [stream_rows(source, dialect_in(config))]
+            opened = [stream_rows(source, [it.name for it in columns], dialect_in(config))]
         for file in opened:
             table = Rows(file, list(file))
             values = [column.read(table) for column in columns]

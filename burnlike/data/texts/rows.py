@@ -134,7 +134,7 @@ def streamed(config: TextRowsConfig, stream: Any) -> RowFile:
     names = [it.strip(dialect.quote) for it in head.split(dialect.delimiter)]
     is_table = head.startswith("{") or set(config.columns) <= set(names)
     if is_table or len(config.columns) > 1:
-        return stream_rows(raw, dialect)
+        return stream_rows(raw, config.columns, dialect)
     return LineFile(path, next(iter(config.columns)), lines)
 
 

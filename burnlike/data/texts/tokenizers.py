@@ -142,6 +142,7 @@ class RowCodec:
     """The tokens of a text, with those that the tokenizer adds.
 
     Attributes:
+        tokenizer: of transformers.
         vocab_size: number of different tokens.
         context_length: how many of them a model was trained to see at once.
         stop_tokens: those that end a text.
@@ -149,7 +150,7 @@ class RowCodec:
 
     def __init__(self, config: TextRowsConfig, directory: Path) -> None:
         tokenizer = RowTokenizer(tokenizer_at(config, directory))
-        self._tokenizer = tokenizer.tokenizer
+        self.tokenizer = tokenizer.tokenizer
         self.vocab_size: int = tokenizer.facts["vocab_size"]
         self.context_length = config.max_length
         end = tokenizer.facts["end_token"]
@@ -157,11 +158,11 @@ class RowCodec:
 
     def encode(self, text: str) -> Tensor:
         """The tokens `[n]` int64 of a text."""
-        return torch.tensor(self._tokenizer(text)["input_ids"], dtype=torch.int64)
+        return torch.tensor(self.tokenizer(text)["input_ids"], dtype=torch.int64)
 
     def decode(self, tokens: Tensor) -> str:
         """The text of tokens `[n]`, without those that stand for no text."""
-        return self._tokenizer.decode(tokens.tolist(), skip_special_tokens=True)
+        return self.tokenizer.decode(tokens.tolist(), skip_special_tokens=True)
 
     def chat(self, messages: Sequence[Any]) -> Tensor:
         """Refuse a conversation: rows of text have no template for it."""

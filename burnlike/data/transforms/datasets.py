@@ -408,8 +408,9 @@ class MixedDataset(OfOne):
         if targets.dim() == 2:
             return targets.float()
         if targets.dim() != 1 or targets.is_floating_point():
-            raise DataError(
-                f"transforms: MixUp and CutMix expect classes [n] for targets, got {targets.dtype}{[*targets.shape]}"
+            raise ConfigError(
+                f"transforms: MixUp and CutMix mix images of one class each, got targets of {targets.dtype}"
+                f"{[*targets.shape]}; leave them out for masks, and for numbers"
             )
         if self.n_classes is None:
             raise ConfigError("transforms: MixUp and CutMix need the names of the classes, which this data lacks")

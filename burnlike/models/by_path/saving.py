@@ -19,8 +19,8 @@ from .directory import CONFIG_NAME, GENERATION_NAME, OWN_NAME, is_run, read_desc
 
 def description_files(config: PretrainedConfig, module: Any = None) -> Mapping[str, bytes]:
     """The files from which `config.without_weights` builds the model, by name; of one of transformers its `config.json`
-    as it is after the training, so that transformers reads the run's directory, too; with the token of the padding that
-    a task has told the `module`.
+    as it is after the training, so that transformers reads the run's directory, too; with the kind of the task
+    and the token of the padding that a task has told the `module`.
     """
     directory = os.path.expanduser(config.path)
     if is_run(directory):
@@ -39,8 +39,10 @@ def description_files(config: PretrainedConfig, module: Any = None) -> Mapping[s
             text = description.get_text_config()
             text.vocab_size = max(text.vocab_size, numbers_of(config.new_tokens)[-1] + 1)
         description.dtype = config.dtype or values.get("dtype") or values.get("torch_dtype")
-        if hasattr(text := description.get_text_config(), "pad_token_id") and hasattr(module, "config"):
-            text.pad_token_id = module.config.get_text_config().pad_token_id
+        if hasattr(module, "config"):
+            description.problem_type = module.config.problem_type
+            if hasattr(text := description.get_text_config(), "pad_token_id"):
+                text.pad_token_id = module.config.get_text_config().pad_token_id
         files = {CONFIG_NAME: description.to_json_string().encode()}
     generation = Path(directory) / GENERATION_NAME
     return files | ({GENERATION_NAME: read_regular(generation)} if generation.is_file() else {})
@@ -83,10 +85,11 @@ def save_for_transformers(
 def copy_beside(files: Sequence[str | os.PathLike[str]], directory: Path) -> None:
     """Copy files, such as those of a tokenizer, and of directories what is in them, beside the model in a directory.
 
-    Tokenizers have the `config.json` of the model that they came with: that of the directory stays.
+    Tokenizers have the `config.json` and `generation_config.json` of the model that they came with: those of the
+    directory stay.
     """
     for source in map(Path, files):
         for file in sorted(source.iterdir()) if source.is_dir() else [source]:
-            if file.is_file() and file.name != CONFIG_NAME:
+            if file.is_file() and file.name not in (CONFIG_NAME, GENERATION_NAME):
                 check_within(file, source if source.is_dir() else None)
                 copy_files(file, directory / file.name)

@@ -145,8 +145,10 @@ def export(
         raise ArgumentError(f"--with-normalize is for onnx and pt2; --to {to} writes the weights as they are")
     if quantize is not None and dtype is not None and to == "gguf":
         raise ArgumentError(f"--dtype {dtype}: --quantize {quantize} says the type of the weights; leave one out")
-    if dtype == "bfloat16" and to == "onnx":
-        raise ArgumentError("--dtype bfloat16: onnxruntime computes in float32 and float16; take one of these")
+    dtypes = {it.dtype for it in source.model.parameters()} if dtype is None else {getattr(torch, dtype)}
+    if to == "onnx" and torch.bfloat16 in dtypes:
+        whose = "the weights are bfloat16" if dtype is None else "--dtype bfloat16"
+        raise ArgumentError(f"{whose}: onnxruntime computes in float32 and float16; say one of these by --dtype")
     if normalize and not source.normalize:
         raise ArgumentError("--with-normalize: the run's transforms have no Normalize; leave it out")
     out = crate_output(out) if to == "burn" else Output.of(out, "export", MARKS.get(to))
@@ -175,17 +177,15 @@ def _program(
     source: Source, to: Target, out: Output, quantize: str | None, normalize: bool, inputs: Sequence[Input]
 ) -> list[str]:
     example = example_of(source, inputs)
-    floats = next((it.dtype for it in source.model.parameters() if it.is_floating_point()), torch.float32)
-    example_inputs = {name: it.to(floats) if it.is_floating_point() else it for name, it in example.inputs.items()}
-    program = program_of(source.model, example_inputs, source.normalize if normalize else ())
+    program = program_of(source.model, example.inputs, source.normalize if normalize else ())
     lines = [f"example   {example.origin}"]
     if to == "onnx":
-        return lines + write_onnx(source, program, example_inputs, out, quantize)
+        return lines + write_onnx(source, program, example.inputs, out, quantize)
     if quantize is None:
-        return lines + write_program(source, program, example_inputs, out)
+        return lines + write_program(source, program, example.inputs, out)
     from ...interop.quantize import quantize_
 
     # A copy: the proof compares with the model as it was.
-    rounded = program_of(copy.deepcopy(source.model), example_inputs, source.normalize if normalize else ())
+    rounded = program_of(copy.deepcopy(source.model), example.inputs, source.normalize if normalize else ())
     quantize_(rounded.model, "int8")
-    return lines + write_program(source, rounded, example_inputs, out, reference=program)
+    return lines + write_program(source, rounded, example.inputs, out, reference=program)

@@ -16,21 +16,23 @@ from ..._outputs import Output
 from ...config.root_keys import Input
 from ...data.chat.templates import TEMPLATE_NAME
 from ...data.codec import SPECIAL_TOKENS, TextCodec
+from ...data.texts.tokenizers import RowCodec
 from ...errors import ArgumentError, BurnlikeError, ConfigError, ModuleTreeError, RecordMismatchError
 from ...interop import load_adapter, merge_adapters
 from ...interop.adapters.layers import adapted
 from ...interop.adapters.peft_config import WEIGHTS_NAME, read_config
 from ...models import PretrainedConfig, save_for_transformers, save_pretrained
-from ...models.by_path.directory import OWN_NAME
+from ...models.by_path.directory import CONFIG_NAME, GENERATION_NAME, OWN_NAME
 from ...models.by_path.saving import copy_beside
 from ...models.generation import stop_tokens
 from ...record import Record, SafetensorsRecorder, open_record
 from ..job.loaded_run import MODEL_NAME, LoadedRun
 from ..job.run_config import place_of_run
+from ..tasks.tokens import SequenceToSequence
 from .programs import proof, quiet
 from .source import Source, example_of, may_vary, outputs_of, program_of, source_of_run
 
-_TOKENIZER, _GENERATION = "tokenizer", "generation_config.json"
+_TOKENIZER = "tokenizer"
 _NAMES = {
     "tokens": "input_ids",
     "token_types": "token_type_ids",
@@ -67,9 +69,20 @@ def fill_directory(source: Source, directory: Path) -> bool:
         # That of a directory says where the model was read; the model keeps its own.
         config = None if isinstance(source.config, PretrainedConfig) else source.config
         save_pretrained(source.model, directory, config=config, classes=source.classes)
+        if (problem_type := getattr(source.task, "problem_type", None)) is not None:
+            _add(directory / CONFIG_NAME, {"problem_type": problem_type})
         copy_beside(tokenizers_of(source), directory)
     keep_template(source, directory)
+    if isinstance(source.task, SequenceToSequence):
+        for name in (GENERATION_NAME,) if is_theirs else (GENERATION_NAME, CONFIG_NAME):
+            _add(directory / name, source.task.tokens_of(source.model))
     return is_theirs
+
+
+def _add(path: Path, values: Mapping[str, Any]) -> None:
+    """Write values into a file of JSON, beside those that are there."""
+    before = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**before, **values}, indent=2) + "\n", "utf-8")
 
 
 def tokenizers_of(source: Source) -> list[Path]:
@@ -90,13 +103,16 @@ def keep_template(source: Source, directory: Path) -> None:
     if not is_chat:
         if isinstance(codec, TextCodec):
             _keep_plain_texts(codec.tokenizer_content(), directory)
+        elif isinstance(codec, RowCodec) and not (directory / "tokenizer_config.json").exists():
+            # Without it transformers takes the tokenizer of the model's family, which reads no file of another kind.
+            types = ["token_type_ids"] if len(config.columns) > 1 else []
+            codec.tokenizer.save_pretrained(directory)
+            inputs = {"model_input_names": ["input_ids", "attention_mask", *types]}
+            _add(directory / "tokenizer_config.json", inputs)
         return
     if config.chat_template is not None:
         (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")
-    path = directory / _GENERATION
-    generation = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    ends = [*stop_tokens(source.model, codec)]
-    path.write_text(json.dumps({**generation, "eos_token_id": ends}, indent=2) + "\n", "utf-8")
+    _add(directory / GENERATION_NAME, {"eos_token_id": [*stop_tokens(source.model, codec)]})
 
 
 def _keep_plain_texts(content: Any, directory: Path) -> None:

@@ -273,7 +273,13 @@ def write_program(
                     raise archive.error
                 sink.flush()
                 file.commit()
-            loaded = torch.export.load(path)
+            try:
+                loaded = torch.export.load(path)
+            except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+                kind = type(program.model).__name__
+                raise ConfigError(
+                    f"--to pt2: torch can't read what it exports of {kind}: {reason_of(error)}"
+                ) from error
             lines = [f"pt2       {out}, call it with {', '.join(program.input_names)}"]
             inputs = [it for it in loaded.graph.nodes if it.op == "placeholder" and it.meta.get("val") is not None]
             shapes = {it.name: it.meta["val"].shape for it in inputs}

@@ -114,11 +114,20 @@ def source_of_function(place: str) -> Source:
 
 
 def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
-    """Example inputs of the model: `inputs` with random values, or else items of the run's validation data.
+    """Example inputs of the model, in its dtype: `inputs` with random values, or else items of the run's
+    validation data.
 
     Raises:
         ConfigError: neither the data nor the config says what the model takes.
     """
+    example = _example_of(source, inputs)
+    dtype = next((it.dtype for it in source.model.parameters() if it.is_floating_point()), torch.float32)
+    return example._replace(
+        inputs={name: it.to(dtype) if it.is_floating_point() else it for name, it in example.inputs.items()}
+    )
+
+
+def _example_of(source: Source, inputs: Sequence[Input]) -> Example:
     reason = ""
     if not inputs and source.run is not None:
         try:
@@ -349,5 +358,7 @@ def others_of(example: Mapping[str, Tensor], dims: Mapping[str, Mapping[int, Any
     for name, tensor in example.items():
         if 0 in dims[name]:
             tensor = torch.cat((tensor, tensor[:1]))
-        tensors[name] = tensor[:, :-1].clone() if 1 in dims[name] and tensor.shape[1] > 1 else tensor
+        # The second token goes: the classifier of BART reads the last one, the end of each text.
+        is_shorter = 1 in dims[name] and tensor.shape[1] > 1
+        tensors[name] = torch.cat((tensor[:, :1], tensor[:, 2:]), 1) if is_shorter else tensor
     return tensors

@@ -191,9 +191,16 @@ class Reward(PaddedTask):
     """A reward model: -log sigmoid(reward(chosen) - reward(rejected) - margin); see `RewardConfig`."""
 
     unit = "pairs"
+    problem_type = "regression"
 
     def __init__(self, config: RewardConfig | None = None) -> None:
         self.config = config or RewardConfig()
+
+    def prepare(self, model: nn.Module) -> nn.Module:
+        """Refuse a model of transformers that has several outputs."""
+        if (outputs := getattr(getattr(model, "config", None), "num_labels", 1)) != 1:
+            raise ConfigError(f"Reward: expected a model with one output, as of n_classes: 1, got one with {outputs}")
+        return super().prepare(model)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The `reward` of each conversation, or of a pair those of the `chosen` and the `rejected` answer."""

@@ -192,6 +192,7 @@ class Classification(PaddedTask, MeasuredTask):
     def __init__(self, config: ClassificationConfig | None = None) -> None:
         self.config = config or ClassificationConfig()
         self.weighing = first_weighing(self.config)
+        self.problem_type = "multi_label_classification" if self.config.multi_label else None
 
     def take_data(self, data: Any) -> None:
         if (getattr(data, "facts", None) or {}).get("targets"):  # numbers
@@ -321,6 +322,8 @@ class Regression(PaddedTask):
     with a `target_scale` the model gives standardized numbers and the loss is of these; metrics and predictions are in
     the unit of the data.
     """
+
+    problem_type = "regression"
 
     def __init__(self, config: RegressionConfig | None = None) -> None:
         self.config = config or RegressionConfig()

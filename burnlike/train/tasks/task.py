@@ -128,17 +128,23 @@ class PaddedTask(Task):
 
     padding: int | None = None
     """The token that texts are filled up with, as the data says it."""
+    problem_type: str | None = None
+    """The name of the task in a config of transformers, by which its pipelines turn logits into numbers."""
 
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         self.padding = facts.get("padding")
 
     def prepare(self, model: nn.Module) -> nn.Module:
-        """Let the model's config name the token that the data is padded with, where the model looks for it."""
+        """Let the config of a model of transformers name the task, and the token that the data is padded with, where
+        the model looks for it.
+        """
         config: Any = getattr(model, "config", None)
         text = config.get_text_config() if callable(getattr(config, "get_text_config", None)) else None
         places_by_padding = any(hasattr(module, "create_position_ids_from_input_ids") for module in model.modules())
         if text is not None and self.padding is not None and hasattr(text, "pad_token_id") and not places_by_padding:
             text.pad_token_id = self.padding
+        if text is not None:
+            config.problem_type = self.problem_type
         return model
 
 

@@ -232,9 +232,13 @@ def most_positions(module: nn.Module) -> int | None:
     if not callable(getattr(config, "get_text_config", None)):
         return getattr(config, "max_sequence_length", None)
     longest = getattr(config.get_text_config(), "max_position_embeddings", None)
-    tables = [it.shape for name, it in (*module.named_parameters(), *module.named_buffers()) if _POSITIONS.search(name)]
-    has_table = any(len(table) == 2 and longest and 0 <= table[0] - longest <= _MORE_ROWS for table in tables)
-    return longest if has_table else None
+    for name, table in (*module.named_parameters(), *module.named_buffers()):
+        rows = table.shape[0] if _POSITIONS.search(name) and table.dim() == 2 else 0
+        if longest and 0 <= rows - longest <= _MORE_ROWS:
+            # RoBERTa's first position is the row after that of padding.
+            padding = getattr(module.get_submodule(name.rpartition(".")[0]), "padding_idx", None)
+            return longest if padding is None else longest - padding - 1
+    return None
 
 
 _POSITIONS = re.compile(r"(wpe|pos(ition)?s?_|_pos).*(?<!\.weights)$")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError, ShapeError
 from ...module.printing.values import type_text
+from ...module.torch_objects.wrappers import unwrap
 from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
@@ -21,7 +22,7 @@ from ..metrics.outputs import OUTSIDE, spans_of
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
 from .supervised import class_names
 from .task import MeasuredTask, added_loss, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
-from .token_batches import own_parts_of
+from .token_batches import most_positions, own_parts_of
 
 
 def _token_output(logits: Tensor, labels: Tensor, name: str, smoothing: float = 0.0) -> StepOutput:
@@ -255,10 +256,16 @@ class SequenceToSequence(MeasuredTask):
             token = self._facts.get(f"{which}_token")
         return token[0] if isinstance(token, list) else token
 
+    def tokens_of(self, model: nn.Module) -> dict[str, int | None]:
+        """The tokens that second sequences begin with, end with and are filled up with, as transformers calls them."""
+        start, pad = self._token(model, "start") or 0, self._token(model, "pad") or 0
+        return {"decoder_start_token_id": start, "eos_token_id": self._token(model, "end"), "pad_token_id": pad}
+
     def _written(self, model: Any, inputs: Any, count: int) -> Tensor:
         """Up to `count` tokens for each item, the likeliest: `[n, length]`, -100 behind the end token."""
         named = {name: value for name, value in _named(inputs).items() if name in ("input_ids", "attention_mask")}
         end, pad = self._token(model, "end"), self._token(model, "pad") or 0
+        count = min(count, most_positions(unwrap(model)) or count)
         if not callable(getattr(model, "generate", None)):
             raise ConfigError(f"task: SequenceToSequence: {type_text(model)} has no generate, which writes tokens")
         if hasattr(model, "generation_config"):  # of transformers

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +13,18 @@ from burnlike.cli.options import read_model
 from burnlike.config import ModuleConfig, registry
 from burnlike.config.root_keys import Input
 from burnlike.config.shipped import shipped_configs
-from burnlike.errors import ConfigError, NoCounterpartError
-from burnlike.models import LstmLmConfig, MlpConfig
+from burnlike.data import TextClassificationConfig, TextPairsConfig
+from burnlike.data.codec import train_tokenizer
+from burnlike.data.texts.tokenizers import RowTokenizer
+from burnlike.errors import ArgumentError, ConfigError, NoCounterpartError
+from burnlike.models import EncoderDecoderConfig, LstmLmConfig, MlpConfig, VisionTransformerConfig
 from burnlike.record import open_record
+from burnlike.train import SequenceToSequence
 from burnlike.train.export.exporting import export
+from burnlike.train.export.hugging_face import fill_directory
 from burnlike.train.export.programs import _Archive, proof
 from burnlike.train.export.rust.printing import statement
-from burnlike.train.export.source import Source, example_of, source_of_config
+from burnlike.train.export.source import Source, example_of, others_of, source_of_config
 
 IMAGES, ROWS, TOKENS = Input((2, 1, 8, 8), "float32"), Input((2, 3, 4), "float32"), Input((2, 5), "int64")
 BLOCKS = """
@@ -234,6 +240,71 @@ def test_what_stands_at_padding_is_not_compared() -> None:
     proof(Echo(), example, vary, lambda inputs: run(inputs, 0), "it")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="it computes something else: logits"):
         proof(Echo(), example, vary, lambda inputs: run(inputs, 1), "it")  # type: ignore[arg-type]
+
+
+def test_a_shorter_example_ends_as_its_texts_do() -> None:
+    """The classifiers of BART and T5 read the last token, the end of each text."""
+    tokens = torch.tensor([[0, 7, 8, 2], [0, 9, 2, 1]])
+    others = others_of({"input_ids": tokens}, {"input_ids": {0: "batch", 1: "length"}})
+    assert others["input_ids"].tolist() == [[0, 8, 2], [0, 2, 1], [0, 8, 2]]
+
+
+def test_a_program_that_torch_does_not_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(path: Path) -> Any:
+        raise AssertionError("expected no unbacked symbols")
+
+    monkeypatch.setattr(torch.export, "load", load)
+    config = MlpConfig(sizes=(4, 2))
+    with pytest.raises(ConfigError, match="can't read what it exports of Mlp: expected no unbacked symbols"):
+        export(Source(config.init(), config, None, (), {}), "pt2", tmp_path / "a.pt2", inputs=[ROWS])
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_model_in_16_bits_is_compared_on_inputs_in_16_bits(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", exc_type=ImportError)
+    config = VisionTransformerConfig(
+        image_size=8, patch_size=4, d_model=8, n_layers=1, n_heads=2, d_ff=8, num_classes=2
+    )
+    images = Input((2, 3, 8, 8), "float32")
+    source = Source(config.init().eval(), config, None, (), {})
+    lines = export(source, "hf", tmp_path / "hf", dtype="bfloat16", inputs=[images])
+    assert sum(it.startswith("checked   by transformers") for it in lines) == 2
+
+
+def test_transformers_writes_second_sequences_between_the_tokens_of_the_run(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", exc_type=ImportError)
+    kept = tmp_path / "data/tokenizer"
+    kept.mkdir(parents=True)
+    train_tokenizer(["one two three"] * 9, 270).save(str(kept / "tokenizer.json"))
+    (kept / "generation_config.json").write_text('{"decoder_start_token_id": 7}')  # of the tokenizer's own model
+    data = TextPairsConfig(path="x.csv", source="a", target="b", tokenizer=str(kept))
+    config = EncoderDecoderConfig(vocab_size=270, d_model=8, n_layers=1, n_heads=2, d_head=4, d_ff=8)
+    facts = RowTokenizer(kept).facts
+    task = SequenceToSequence()
+    task.take_facts(facts)
+    run: Any = SimpleNamespace(task=task, directory=tmp_path / "data", config=SimpleNamespace(data=data), facts=facts)
+    (tmp_path / "hf").mkdir()
+    fill_directory(Source(config.init(), config, None, (), {}, run=run), tmp_path / "hf")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "hf")
+    for values in (model.config, model.generation_config):
+        assert (values.decoder_start_token_id, values.eos_token_id, values.pad_token_id) == (1, 2, 0)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    tokens = tokenizer("two one")
+    assert tokens["input_ids"] == data.codec(facts, tmp_path / "data").encode("two one").tolist()
+    assert {*tokens} == {"input_ids", "attention_mask"}
+    data_of_pairs = TextClassificationConfig(path="x.csv", text=("a", "b"), target="c", tokenizer=str(kept))
+    run.task, run.config.data = None, data_of_pairs
+    (tmp_path / "pairs").mkdir()
+    fill_directory(Source(config.init(), config, None, (), {}, run=run), tmp_path / "pairs")
+    types = transformers.AutoTokenizer.from_pretrained(tmp_path / "pairs")("two", "one")["token_type_ids"]
+    assert types == RowTokenizer(kept).texts(["two"], ["one"], 9)["token_type_ids"][0]
+
+
+def test_weights_in_bfloat16_are_not_for_onnx(tmp_path: Path) -> None:
+    config = MlpConfig(sizes=(4, 2))
+    source = Source(config.init().bfloat16(), config, None, (), {})
+    with pytest.raises(ArgumentError, match="the weights are bfloat16: onnxruntime computes in float32"):
+        export(source, "onnx", tmp_path / "a.onnx", inputs=[ROWS])
 
 
 def test_a_write_that_fails_is_kept_as_an_error() -> None:

@@ -9,7 +9,7 @@ import torch
 from burnlike.cli.main import main
 from burnlike.errors import ConfigError
 from burnlike.models import DecoderLmConfig, complete
-from burnlike.train.tasks.token_batches import expect_positions
+from burnlike.train.tasks.token_batches import expect_positions, most_positions
 
 from ...data.chat.samples import tokenizer_in, write_lines
 
@@ -60,6 +60,17 @@ def test_a_model_is_refused_that_fails_with_so_many_tokens(family: str) -> None:
     else:
         expect_positions(model, LONGEST + 1)
     assert complete(model, [tokens[0]], 5).lengths.tolist() == [5]  # the last tokens that fit are read
+
+
+def test_the_first_position_of_roberta_is_the_row_after_that_of_padding() -> None:
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.RobertaConfig(vocab_size=300, max_position_embeddings=LONGEST + 2, pad_token_id=1, **sizes)
+    model = transformers.RobertaModel(config)
+    tokens = torch.randint(2, 300, (1, LONGEST + 1))
+    assert model(tokens[:, 1:]).last_hidden_state.shape == (1, LONGEST, 16)
+    with pytest.raises((IndexError, RuntimeError)):
+        model(tokens)
+    assert most_positions(model) == LONGEST
 
 
 def test_ours_have_as_many_positions_as_they_say() -> None:

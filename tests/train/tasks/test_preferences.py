@@ -268,6 +268,13 @@ def test_a_job_learns_what_is_preferred(task: str, changes: dict[str, str], caps
     capsys.readouterr()
 
 
+@pytest.mark.usefixtures("folder")
+def test_rewards_of_several_outputs_are_refused_before_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--set=task={type: Reward}", "--set=model={type: LoRA, of: {type: Pretrained, path: base}}"]
+    assert main(["check", "job.yaml", *options]) == 2
+    assert "Reward: expected a model with one output, as of n_classes: 1, got one with 2" in capsys.readouterr().out
+
+
 def predicted(*arguments: str) -> list[dict[str, Any]]:
     Path("out.jsonl").unlink(missing_ok=True)
     assert main(["predict", "runs/job", *arguments, "--out", "out.jsonl"]) == 0

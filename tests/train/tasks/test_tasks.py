@@ -1,6 +1,9 @@
 """The tasks: losses and class weights beside torch's in float64; batches that don't fit; predicted rows."""
 
+import json
 import math
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from torch.nn import functional
 
 from burnlike.data import DataLoader, InMemDataset, MapperDataset, Splits, TensorDataset
 from burnlike.errors import ConfigError, DataError, ShapeError
-from burnlike.models import BertClassifierConfig, BertEncoderConfig
+from burnlike.models import BertClassifierConfig, BertEncoderConfig, PretrainedConfig
 from burnlike.module import LoraConfig, params
 from burnlike.optim import SgdConfig
 from burnlike.train import (
@@ -26,11 +29,14 @@ from burnlike.train import (
     ModelLossConfig,
     Regression,
     RegressionConfig,
+    Reward,
     Segmentation,
     SegmentationConfig,
     StepOutput,
     TrainingConfig,
 )
+from burnlike.train.export.hugging_face import fill_directory
+from burnlike.train.export.source import Source
 
 GENERATOR = torch.Generator().manual_seed(3)
 X = torch.randn(6, 4, generator=GENERATOR, dtype=torch.float64)
@@ -53,6 +59,40 @@ class Named(nn.Module):
             logits = self.inner(pixels)
 
         return Output
+
+
+PROBLEMS: list[tuple[Any, int, str | None]] = [
+    (Classification(), 3, None),
+    (Classification(ClassificationConfig(multi_label=True)), 3, "multi_label_classification"),
+    (Regression(), 1, "regression"),
+    (Reward(), 1, "regression"),
+]
+
+
+@pytest.mark.parametrize(("task", "outputs", "problem"), PROBLEMS, ids=lambda it: type(it).__name__)
+def test_pipelines_of_transformers_read_logits_as_the_task_does(
+    task: Any, outputs: int, problem: str | None, tmp_path: Path
+) -> None:
+    """Without it they give a sigmoid of each number, and one class in place of several labels."""
+    transformers = pytest.importorskip("transformers", exc_type=ImportError)
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    theirs: Any = {"id2label": {it: str(it) for it in range(outputs)}, "problem_type": "multi_label_classification"}
+    config = transformers.BertConfig(vocab_size=9, **sizes, **theirs)
+    model = task.prepare(transformers.AutoModelForSequenceClassification.from_config(config))
+    assert model.config.problem_type == problem
+    config.save_pretrained(tmp_path)  # that of the first directory stays
+    pretrained = PretrainedConfig(path=str(tmp_path), head="SequenceClassification", weights="random")
+    of_run = json.loads(pretrained.description(model)["config.json"])
+    assert of_run.get("problem_type") == problem
+
+    own = BertClassifierConfig(
+        n_classes=outputs,
+        encoder=BertEncoderConfig(vocab_size=9, max_sequence_length=8, d_model=8, n_layers=1, n_heads=2, d_ff=8),
+    )
+    run: Any = SimpleNamespace(task=task, directory=tmp_path / "none", config=SimpleNamespace(data=None))
+    (tmp_path / "own").mkdir()
+    fill_directory(Source(own.init(), own, None, (), {}, run=run), tmp_path / "own")
+    assert json.loads((tmp_path / "own/config.json").read_text()).get("problem_type") == problem
 
 
 def test_classification_is_cross_entropy_and_validates_without_smoothing() -> None:

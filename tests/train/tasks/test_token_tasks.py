@@ -253,6 +253,16 @@ def test_sequence_to_sequence_of_burnlikes_model(own: Any) -> None:
         assert row == {"tokens": alone.tolist()}
 
 
+def test_no_more_tokens_are_written_than_a_decoder_has_positions() -> None:
+    sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    sizes |= {"d_model": 8, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "max_position_embeddings": 12}
+    model = transformers.BartForConditionalGeneration(
+        transformers.BartConfig(vocab_size=40, eos_token_id=None, forced_eos_token_id=None, **sizes)
+    ).eval()
+    rows = SequenceToSequence(SequenceToSequenceConfig(max_tokens=30)).predict(model, pairs(), {})
+    assert [len(row["tokens"]) for row in rows] == [12] * 4
+
+
 def test_second_sequences_are_written() -> None:
     model, batch = t5(), pairs()
     task = SequenceToSequence(SequenceToSequenceConfig(max_tokens=6, validation_tokens=4))
