@@ -75,8 +75,10 @@ class Sampler:
     generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        if not self.temperature >= 0:
-            raise ArgumentError(f"temperature: expected 0 or more, got {self.temperature}")
+        if not 0 <= self.temperature < math.inf:
+            raise ArgumentError(f"temperature: expected a finite number, 0 or more, got {self.temperature}")
+        if not all(bias < math.inf for bias in self.logit_bias.values()):
+            raise ArgumentError(f"logit_bias: expected finite numbers or -inf, got {dict(self.logit_bias)}")
         for name in ("presence_penalty", "frequency_penalty"):
             if not math.isfinite(value := getattr(self, name)):
                 raise ArgumentError(f"{name}: expected a finite number, got {value}")
@@ -192,6 +194,9 @@ def _drawn(scores: Tensor, generator: torch.Generator | None) -> Tensor:
     # In float32 the sum over a large vocabulary is off by more than a rare token has.
     sums = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
     total = sums[:, -1:]
+    # Of NaN it would be a token behind the last. A GPU is not waited for.
+    if total.device.type == "cpu" and bool(total.isnan().any()):
+        raise ArgumentError("expected logits to draw from in each row, got NaN, infinity, or -inf for all tokens")
     drawn = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device, generator=generator) * total
     # Rounded up to the total it would be behind the last token.
     drawn = drawn.minimum(total.nextafter(torch.zeros_like(total)))

@@ -155,12 +155,19 @@ def test_a_stop_text_ends_a_row_across_tokens() -> None:
     ].tolist()
 
 
+def test_the_rows_of_a_tensor_are_prompts() -> None:
+    model, prompts = LM.init(), torch.tensor([[1, 2], [3, 4]])
+    assert torch.equal(complete(model, prompts, 3).tokens, complete(model, [*prompts], 3).tokens)  # pyright: ignore[reportArgumentType]
+
+
 def test_what_can_not_be_completed_is_refused() -> None:
     model = LM.init()
     with pytest.raises(ArgumentError, match=r"expected prompts of one dimension, .* got \[\[2\], \[0\]\]"):
         complete(model, [torch.tensor([1, 2]), torch.tensor([])], 2)
     with pytest.raises(ArgumentError, match="n_samples: expected 1 or more, got 0"):
         complete(model, PROMPTS[:1], 2, n_samples=0)
+    with pytest.raises(ArgumentError, match="max_new_tokens: expected 1 or more with num_beams, got 0"):
+        complete(model, PROMPTS[:1], 0, beams=models.Beams(num_beams=2))
     with pytest.raises(ArgumentError, match="expected texts of at least one character"):
         stop_texts(str, ["a", ""])
 
