@@ -15,6 +15,7 @@ from ...interop.adapters.layers import has_adapters
 from ...interop.torch_module_optimizer import TorchLbfgs, TorchModuleOptimizer
 from ...module import params
 from ...module.torch_objects.wrappers import is_distributed, part_of
+from ...optim.core.gradient_transform import computing_dtype
 from ...optim.core.sharded import OtherStages, local
 from ...optim.gradients.clipping import clip
 from ...record import Record
@@ -221,7 +222,10 @@ def _check_torchs(model: nn.Module, optimizer: Any, schedule: Any, other_stages:
 
 
 class Ema:
-    """Averages of the weights after `steps` steps; buffers, such as running statistics, are the model's own."""
+    """Averages of the weights after `steps` steps; buffers, such as running statistics, are the model's own.
+
+    Those of float16 and bfloat16 are kept in float32, as small steps of an average would be rounded away.
+    """
 
     def __init__(self, model: nn.Module, config: EmaConfig | None = None) -> None:
         self.config = config or EmaConfig()
@@ -230,7 +234,10 @@ class Ema:
         trained = [it for it in params(model) if it.tensor.requires_grad or not has_adapters(model)]
         weights = {param.path: param.tensor for param in trained if param.tensor.is_floating_point()}
         self._weights = {name: tensor for name, tensor in weights.items() if isinstance(tensor, nn.Parameter)}
-        self._averages = {name: tensor.detach().clone() for name, tensor in self._weights.items()}
+        self._averages = {
+            name: tensor.detach().to(computing_dtype(tensor.dtype), copy=True) for name, tensor in self._weights.items()
+        }
+        self._kept: dict[str, Tensor] = {}  # weights of 16 bits while the model has the averages
 
     @torch.no_grad()
     def update(self) -> None:
@@ -238,7 +245,8 @@ class Ema:
         if self.config.warmup:
             decay = min(decay, (1 + self.steps) / (10 + self.steps))
         self.steps += 1
-        foreach.lerp_([*self._averages.values()], [weight.detach() for weight in self._weights.values()], 1 - decay)
+        weights = [weight.detach().to(computing_dtype(weight.dtype)) for weight in self._weights.values()]
+        foreach.lerp_([*self._averages.values()], weights, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -254,10 +262,17 @@ class Ema:
         """Exchange the weights of the model and their averages."""
         # In place, one after the other: the optimizer and wrappers of processes have these tensors, and a copy of all
         # weights may not fit.
-        for weight, average in zip(self._weights.values(), self._averages.values(), strict=True):
+        for name, weight in self._weights.items():
+            average, kept = self._averages[name], self._kept.pop(name, None)
+            if kept is not None:
+                weight.copy_(kept)
+                continue
             kept = weight.detach().clone()
             weight.copy_(average)
-            average.copy_(kept)
+            if average.dtype == weight.dtype:
+                average.copy_(kept)
+            else:  # which would round the average
+                self._kept[name] = kept
 
     def into_record(self) -> Record:
         return Record(dict(self._averages), {"steps": self.steps}, source="the record of the average of the weights")
