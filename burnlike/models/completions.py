@@ -153,7 +153,7 @@ def _padding_of(model: Any, options: GenerateOptions) -> str | None:
     """The side on which shorter prompts are padded; None for a model that knows no padding, and for penalties that
     would see it.
     """
-    is_pair = isinstance(model, EncoderDecoder) or getattr(model.config, "is_encoder_decoder", False)
+    is_pair = isinstance(model, EncoderDecoder) or getattr(getattr(model, "config", None), "is_encoder_decoder", False)
     if not is_pair and sampler_of(options).reads_tokens:
         return None
     if callable(getattr(model, "reader", None)):

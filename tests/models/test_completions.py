@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from burnlike import models
 from burnlike.errors import ArgumentError
@@ -153,6 +153,15 @@ def test_a_stop_text_ends_a_row_across_tokens() -> None:
     assert [*models.stream(model, PROMPTS[0], 20, stop_when=stop_texts(decode, [stop]))] == free[
         0, : completions.lengths[0]
     ].tolist()
+
+
+def test_a_module_without_a_config_completes_prompts_of_any_lengths() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(12, 4), nn.Linear(4, 12))  # the next token follows from the last one
+    prompts, beams = [torch.tensor([3, 1]), torch.tensor([7])], models.Beams(num_beams=1)
+    alone = [[*models.stream(model, prompt, 4)] for prompt in prompts]
+    assert complete(model, prompts, 4).tokens.tolist() == alone
+    assert complete(model, prompts, 4, beams=beams).tokens.tolist() == alone
 
 
 def test_the_rows_of_a_tensor_are_prompts() -> None:
