@@ -97,17 +97,20 @@ class Sampler:
         penalizes = (self.repetition_penalty, self.presence_penalty, self.frequency_penalty) != (1.0, 0.0, 0.0)
         return penalizes or self.no_repeat_ngram is not None or self.logits_processor is not None
 
-    def draw(self, logits: Tensor, tokens: Tensor | None = None, prompt_length: int = 0) -> Tensor:
+    def draw(
+        self, logits: Tensor, tokens: Tensor | None = None, prompt_length: int = 0, ended: Tensor | None = None
+    ) -> Tensor:
         """Draw a token for each row of `[batch, vocab_size]`, int64 `[batch]` on the device of the logits.
 
         Args:
             tokens: those so far, int64 `[batch, n]`; needed where `reads_tokens`.
             prompt_length: how many of them are the prompt's.
+            ended: bool `[batch]`, True for rows whose token is not used: a grammar may leave nothing to draw from.
         """
         device, logits = logits.device, self._prepared(logits, tokens, prompt_length)
         if self.temperature < COLDEST:
             return logits.argmax(-1).to(device)
-        return _drawn(self._drawn_from(logits), self.generator).to(device)
+        return _drawn(self._drawn_from(logits), self.generator, ended).to(device)
 
     def probabilities(self, logits: Tensor, tokens: Tensor | None = None, prompt_length: int = 0) -> Tensor:
         """The probability with which `draw` takes each token, float32 `[batch, vocab_size]`, where it draws."""
@@ -185,7 +188,7 @@ class Sampler:
         return scores
 
 
-def _drawn(scores: Tensor, generator: torch.Generator | None) -> Tensor:
+def _drawn(scores: Tensor, generator: torch.Generator | None, ended: Tensor | None) -> Tensor:
     """A token for each row of scores `[batch, vocab_size]`, with the probabilities of their softmax.
 
     It takes one random number for each row, where `torch.multinomial` takes one for each score: the first token whose
@@ -195,7 +198,8 @@ def _drawn(scores: Tensor, generator: torch.Generator | None) -> Tensor:
     sums = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
     total = sums[:, -1:]
     # Of NaN it would be a token behind the last. A GPU is not waited for.
-    if total.device.type == "cpu" and bool(total.isnan().any()):
+    is_used = True if ended is None else ~ended.to(total.device)[:, None]
+    if total.device.type == "cpu" and bool((total.isnan() & is_used).any()):
         raise ArgumentError("expected logits to draw from in each row, got NaN, infinity, or -inf for all tokens")
     drawn = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device, generator=generator) * total
     # Rounded up to the total it would be behind the last token.

@@ -164,6 +164,20 @@ def test_a_module_without_a_config_completes_prompts_of_any_lengths() -> None:
     assert complete(model, prompts, 4, beams=beams).tokens.tolist() == alone
 
 
+def test_a_grammar_may_leave_nothing_to_a_text_that_has_ended() -> None:
+    high = torch.tensor(1e4)
+
+    def until_3(tokens: Tensor, logits: Tensor) -> Tensor:  # which ends the first text at once
+        logits = logits.index_fill(-1, torch.tensor([3]), -torch.inf).index_put(
+            (torch.tensor([0]), torch.tensor([3])), high
+        )
+        return logits.masked_fill((tokens[:, 2:] == 3).any(1)[:, None], -torch.inf)
+
+    prompts = [torch.tensor([1, 2]), torch.tensor([4, 5])]
+    completions = complete(LM.init(), prompts, 4, temperature=1.0, stop_tokens=(3,), logits_processor=until_3)
+    assert (completions.lengths.tolist(), completions.tokens[0].tolist()) == ([1, 4], [3, 0, 0, 0])
+
+
 def test_the_rows_of_a_tensor_are_prompts() -> None:
     model, prompts = LM.init(), torch.tensor([[1, 2], [3, 4]])
     assert torch.equal(complete(model, prompts, 3).tokens, complete(model, [*prompts], 3).tokens)  # pyright: ignore[reportArgumentType]
