@@ -13,9 +13,8 @@ from ..mlax.static_part import leaves
 from ..mlax.tensor_leaves import Leaf, weight_places, with_detached_leaves
 from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId
-from ..module.torch_objects.wrappers import parts_of
-from ..module.tree.param import IS_GRADIENT, differentiable
-from .packing import Inputs, Outputs, tensors_of, with_tensors
+from ..module.tree.param import differentiable
+from .packing import Inputs, Outputs, mark_gradient, tensors_of, with_tensors
 
 Argnums = int | tuple[int, ...]
 
@@ -192,10 +191,7 @@ def _gradient(inputs: Inputs, packed: Sequence[Any]) -> Any:
         module = with_detached_leaves(value, gradient.__getitem__, requires_grad=False)
         for owner, name in weight_places(module):
             set_meta(owner, name, trainable=True, stood_for=False)
-        for _, part in parts_of(module):  # a parameter that is parametrized lies elsewhere than it is labelled
-            for tensor in part._parameters.values():
-                if tensor is not None:
-                    setattr(tensor, IS_GRADIENT, True)
+        mark_gradient(module)
         values.append(module)
     return inputs.structure(values)
 

@@ -9,6 +9,8 @@ from .._torch_compat.pytree import tree_flatten, tree_unflatten
 from .._torch_compat.transforms import transforming
 from ..mlax import Parameter
 from ..mlax.tensor_leaves import Leaf, check_no_leak, leaves, with_detached_leaves, with_leaves
+from ..module.torch_objects.wrappers import parts_of
+from ..module.tree.param import IS_GRADIENT
 
 
 def is_module(value: Any) -> bool:
@@ -94,7 +96,17 @@ class Outputs(Packing):
                 callers = same(index, position, leaf.tensor)
                 outer[leaf.tensor] = tensor if callers is None else callers
             rebuilt.append(with_detached_leaves(value, outer.__getitem__))
+            if any(hasattr(leaf.tensor, IS_GRADIENT) for leaf in module_leaves):  # as of vmap(grad(f))
+                mark_gradient(rebuilt[-1])
         return self.structure(rebuilt)
+
+
+def mark_gradient(module: nn.Module) -> None:
+    """Say of the parameters of a module that they are gradients."""
+    for _, part in parts_of(module):  # a parameter that is parametrized lies elsewhere than it is labelled
+        for tensor in part._parameters.values():
+            if tensor is not None:
+                setattr(tensor, IS_GRADIENT, True)
 
 
 def grouped(leaves: Sequence[list[Leaf] | None], flat: Iterable[Any]) -> list[Any]:

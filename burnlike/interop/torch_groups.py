@@ -41,19 +41,33 @@ class GroupRule:
         group: place of its group in the config, or BASE.
         rule: of this group alone: rules keep what they prepared for their parameters.
         options: by torch's names.
+        unread: names of options that a group can't set.
     """
 
     group: int
     rule: SimpleOptimizer[Any]
     options: Options
+    unread: frozenset[str]
 
     @classmethod
     def of(cls, group: int, rule: SimpleOptimizer[Any]) -> "GroupRule":
-        return cls(group, rule, options_of(rule))
+        options, config = options_of(rule), _config_of(rule)
+        fields = () if config is None else config.__struct_fields__
+        return cls(group, rule, options, frozenset({*_OF_CONFIG, *fields, *OPTIONS} - options.keys()))
 
-    def with_options(self, group: Mapping[str, Any]) -> "GroupRule":
-        """This one with the options of one of torch's groups, or itself where they are the same."""
+    def with_options(self, group: Mapping[str, Any], maximize: bool) -> "GroupRule":
+        """This one with the options of one of torch's groups, or itself where they are the same.
+
+        An option that a group can't set is a ConfigError, but for a `maximize` that is the optimizer's; other keys are
+        the program's own.
+        """
         rule = with_options(self.rule, {name: group[name] for name in OPTIONS if group.get(name) is not None})
+        for name in sorted(self.unread.intersection(group)):
+            if name not in OPTIONS and (name != "maximize" or bool(group[name]) != maximize):
+                raise ConfigError(
+                    f"TorchOptimizer: '{name}' can't be set in a group; set it in the config. Groups take lr,"
+                    f" {', '.join(OPTIONS)}"
+                )
         return self if rule is self.rule else GroupRule.of(self.group, rule)
 
 
@@ -240,18 +254,6 @@ def with_options(rule: SimpleOptimizer[Any], wanted: Mapping[str, Any]) -> Simpl
         else:
             fields[_FIELD_OF.get(name, name)] = _number(name, value)
     return config.replace(**fields).build()
-
-
-def refuse_unknown(rule: SimpleOptimizer[Any], group: Mapping[str, Any], maximize: bool) -> None:
-    """Refuse options of a rule that a group can't set, with a ConfigError; other keys are the program's own."""
-    config = _config_of(rule)
-    refused = _OF_CONFIG | set(() if config is None else config.__struct_fields__) - {*OPTIONS}
-    for name in sorted(refused & group.keys()):
-        if name != "maximize" or bool(group[name]) != maximize:
-            raise ConfigError(
-                f"TorchOptimizer: '{name}' can't be set in one of params= or added groups; set it in the config."
-                f" Groups take lr, {', '.join(OPTIONS)}"
-            )
 
 
 def _config_of(rule: SimpleOptimizer[Any]) -> Any:

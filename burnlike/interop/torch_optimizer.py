@@ -39,7 +39,6 @@ from .torch_groups import (
     members_of,
     own_rule,
     refuse_sparse,
-    refuse_unknown,
     rule_set,
 )
 from .torch_module_optimizer import TorchLbfgs, TorchModuleOptimizer
@@ -358,8 +357,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
         members = members_of(self._module, param_group["params"], f"param_groups[{len(self._rules)}]['params']")
         group = group_in_config(self._configured, members)
         rule = own_rule(self._configured, group, self._rules)
-        refuse_unknown(rule.rule, param_group, self._adaptor.maximize)
-        rule = rule.with_options(param_group)
+        rule = rule.with_options(param_group, self._adaptor.maximize)
         param_group.setdefault("lr", self.defaults["lr"] * self._configured.lr_factor(group))
         checked_rate(param_group["lr"])
         param_group["params"] = [(param.path, param.tensor) for param in members]
@@ -415,7 +413,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
             self._members = self._members.found_again(self.param_groups, current)
         has_news = renewed
         for rule, group in zip(self._rules, self.param_groups, strict=True):
-            has_news = has_news or not rule.options.items() <= group.items()
+            has_news = has_news or not (rule.options.items() <= group.items() and rule.unread.isdisjoint(group))
         if has_news:
             rules = self._rules_for(self.param_groups)
             # betas that are a list are no news
@@ -424,8 +422,7 @@ class TorchOptimizer(RecordMethods, torch.optim.Optimizer):
 
     def _rules_for(self, groups: Sequence[Mapping[str, Any]]) -> list[GroupRule]:
         return [
-            rule.with_options({name: group.get(name) for name in rule.options})
-            for rule, group in zip(self._rules, groups, strict=True)
+            rule.with_options(group, self._adaptor.maximize) for rule, group in zip(self._rules, groups, strict=True)
         ]
 
     def _take_rules(self, rules: list[GroupRule]) -> None:

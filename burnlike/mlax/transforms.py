@@ -14,7 +14,7 @@ from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.torch_objects.lazy_parameter import is_lazy
 from ..module.transforms import mapping
 from ..module.transforms.mapping import Memory
-from ..module.tree.param import Param
+from ..module.tree.param import IS_GRADIENT, Param
 from .data import as_data, check_trainable, is_hole, share, tensors_in
 from .filters import Filter, Predicate, as_predicate, is_trainable
 from .guards import guard_holes
@@ -214,6 +214,8 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
         after = leaf.data
         if isinstance(before, Tensor) and isinstance(after, Tensor):
             replaced[before] = after
+            if hasattr(source.data, IS_GRADIENT):  # a gradient stays one
+                setattr(after, IS_GRADIENT, True)
     update_references(copies.parts, replaced)
     if include_empty:
         guard_holes(copies.root)

@@ -47,6 +47,8 @@ class Beams:
         self, model: nn.Module, reader: Reader, max_new_tokens: int, n_samples: int, **options: Any
     ) -> Completions:
         """The `n_samples` best texts of each prompt, of a reader that has each `num_beams` times."""
+        if max_new_tokens < 1:
+            raise ArgumentError(f"max_new_tokens: expected 1 or more with num_beams, got {max_new_tokens}")
         if reader.reorder is None:
             raise ArgumentError(f"num_beams: the reader of {type(model).__name__} has no reorder, which a search needs")
         width, tokens = self.num_beams, reader.first

@@ -108,7 +108,7 @@ def _batches(
 
     Several texts of a prompt have numbers in a row; where each is in `copies` rows, a prompt has one number.
     """
-    if not prompts or any(prompt.ndim != 1 or len(prompt) < 1 for prompt in prompts):
+    if not len(prompts) or any(prompt.ndim != 1 or len(prompt) < 1 for prompt in prompts):
         got = [list(prompt.shape) for prompt in prompts]
         raise ArgumentError(f"complete: expected prompts of one dimension, of 1 token or more each, got {got}")
     for name, count in (("n_samples", n_samples), ("batch_size", batch_size)):
@@ -153,7 +153,7 @@ def _padding_of(model: Any, options: GenerateOptions) -> str | None:
     """The side on which shorter prompts are padded; None for a model that knows no padding, and for penalties that
     would see it.
     """
-    is_pair = isinstance(model, EncoderDecoder) or getattr(model.config, "is_encoder_decoder", False)
+    is_pair = isinstance(model, EncoderDecoder) or getattr(getattr(model, "config", None), "is_encoder_decoder", False)
     if not is_pair and sampler_of(options).reads_tokens:
         return None
     if callable(getattr(model, "reader", None)):

@@ -388,7 +388,7 @@ def added_columns(
     last, seen, prompt_length = tokens, tokens, tokens.shape[1]
     with in_evaluation(model):
         for count in range(1, max_new_tokens + 1):
-            drawn = sampler.draw(next_logits(last), seen, prompt_length)
+            drawn = sampler.draw(next_logits(last), seen, prompt_length, finished if may_end else None)
             last = drawn.to(tokens.device)[:, None]
             if may_end:
                 last = last.masked_fill(finished[:, None], pad_token)

@@ -75,8 +75,10 @@ class Sampler:
     generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        if not self.temperature >= 0:
-            raise ArgumentError(f"temperature: expected 0 or more, got {self.temperature}")
+        if not 0 <= self.temperature < math.inf:
+            raise ArgumentError(f"temperature: expected a finite number, 0 or more, got {self.temperature}")
+        if not all(bias < math.inf for bias in self.logit_bias.values()):
+            raise ArgumentError(f"logit_bias: expected finite numbers or -inf, got {dict(self.logit_bias)}")
         for name in ("presence_penalty", "frequency_penalty"):
             if not math.isfinite(value := getattr(self, name)):
                 raise ArgumentError(f"{name}: expected a finite number, got {value}")
@@ -95,17 +97,20 @@ class Sampler:
         penalizes = (self.repetition_penalty, self.presence_penalty, self.frequency_penalty) != (1.0, 0.0, 0.0)
         return penalizes or self.no_repeat_ngram is not None or self.logits_processor is not None
 
-    def draw(self, logits: Tensor, tokens: Tensor | None = None, prompt_length: int = 0) -> Tensor:
+    def draw(
+        self, logits: Tensor, tokens: Tensor | None = None, prompt_length: int = 0, ended: Tensor | None = None
+    ) -> Tensor:
         """Draw a token for each row of `[batch, vocab_size]`, int64 `[batch]` on the device of the logits.
 
         Args:
             tokens: those so far, int64 `[batch, n]`; needed where `reads_tokens`.
             prompt_length: how many of them are the prompt's.
+            ended: bool `[batch]`, True for rows whose token is not used: a grammar may leave nothing to draw from.
         """
         device, logits = logits.device, self._prepared(logits, tokens, prompt_length)
         if self.temperature < COLDEST:
             return logits.argmax(-1).to(device)
-        return _drawn(self._drawn_from(logits), self.generator).to(device)
+        return _drawn(self._drawn_from(logits), self.generator, ended).to(device)
 
     def probabilities(self, logits: Tensor, tokens: Tensor | None = None, prompt_length: int = 0) -> Tensor:
         """The probability with which `draw` takes each token, float32 `[batch, vocab_size]`, where it draws."""
@@ -183,7 +188,7 @@ class Sampler:
         return scores
 
 
-def _drawn(scores: Tensor, generator: torch.Generator | None) -> Tensor:
+def _drawn(scores: Tensor, generator: torch.Generator | None, ended: Tensor | None) -> Tensor:
     """A token for each row of scores `[batch, vocab_size]`, with the probabilities of their softmax.
 
     It takes one random number for each row, where `torch.multinomial` takes one for each score: the first token whose
@@ -192,6 +197,10 @@ def _drawn(scores: Tensor, generator: torch.Generator | None) -> Tensor:
     # In float32 the sum over a large vocabulary is off by more than a rare token has.
     sums = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
     total = sums[:, -1:]
+    # Of NaN it would be a token behind the last. A GPU is not waited for.
+    is_used = True if ended is None else ~ended.to(total.device)[:, None]
+    if total.device.type == "cpu" and bool((total.isnan() & is_used).any()):
+        raise ArgumentError("expected logits to draw from in each row, got NaN, infinity, or -inf for all tokens")
     drawn = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device, generator=generator) * total
     # Rounded up to the total it would be behind the last token.
     drawn = drawn.minimum(total.nextafter(torch.zeros_like(total)))

@@ -155,6 +155,12 @@ def test_what_can_not_be_generated_is_said(
     assert message in capsys.readouterr().err
 
 
+def test_a_bias_says_its_form(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["generate", "run", "--prompt", "x", "--logit-bias", "7"])
+    assert "--logit-bias: expected TOKEN=X, such as 50=-inf, got '7'" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
 def test_a_program_of_a_run_takes_tensors_of_any_origin(capsys: pytest.CaptureFixture[str]) -> None:

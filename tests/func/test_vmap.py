@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import burnlike as bl
 from burnlike import func, mlax
 from burnlike.errors import ArgumentError, StructureMismatchError
+from burnlike.optim import GradientsParams, SgdConfig
 from tests.func.models import (
     NETS,
     InPlace,
@@ -316,3 +317,24 @@ def test_state_that_a_layer_changes_in_place_is_stacked_too() -> None:
     torch.testing.assert_close(second.mean, first.mean + 1)
     assert (first.steps.item(), first.cache.tolist()) == (1.0, [3.0, 3.0])
     assert members[0].steps.item() == 0
+
+
+def test_an_optimizer_takes_the_gradients_of_an_ensemble_and_means_of_those_of_examples() -> None:
+    torch.manual_seed(0)
+    members, x = [nn.Linear(3, 1).double() for _ in range(2)], torch.randn(4, 3, dtype=torch.float64)
+    ensemble, alone = func.stack(members), func.stack(members[:1])
+
+    def loss(member: nn.Module, x: Tensor) -> Tensor:
+        return member(x).square().mean()
+
+    gradients = func.vmap(func.grad(loss), in_dims=(0, None))(ensemble, x)
+    SgdConfig().init().step(0.1, ensemble, GradientsParams.from_module(gradients))
+    of_examples = func.vmap(func.grad(loss), in_dims=(None, 0))(members[0], x)
+    mean = mlax.map(of_examples, lambda parameter: parameter.data.mean(0))
+    SgdConfig().init().step(0.1, members[0], GradientsParams.from_module(mean))
+    expected = func.unstack(alone)[0]
+    loss(expected, x).backward()
+    torch.optim.SGD(expected.parameters(), lr=0.1).step()
+    for made in (members[0], func.unstack(ensemble)[0]):
+        for ours, theirs in zip(made.parameters(), expected.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs)

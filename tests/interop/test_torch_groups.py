@@ -322,6 +322,11 @@ def test_what_would_have_no_effect_or_is_out_of_range_is_refused(
     model = model_of()
     with pytest.raises(ConfigError, match=message):
         optimizer_of(model, config, params=[{"params": model.parameters(), **options}])
+    optimizer = optimizer_of(model, config)
+    optimizer.param_groups[0].update(options)
+    with pytest.raises(ConfigError, match=message):
+        train(model, optimizer, 1)
+    assert_equal_weights(model, model_of())
 
 
 def test_what_is_as_in_the_config_may_be_said() -> None:

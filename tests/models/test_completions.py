@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from burnlike import models
 from burnlike.errors import ArgumentError
@@ -155,12 +155,42 @@ def test_a_stop_text_ends_a_row_across_tokens() -> None:
     ].tolist()
 
 
+def test_a_module_without_a_config_completes_prompts_of_any_lengths() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(12, 4), nn.Linear(4, 12))  # the next token follows from the last one
+    prompts, beams = [torch.tensor([3, 1]), torch.tensor([7])], models.Beams(num_beams=1)
+    alone = [[*models.stream(model, prompt, 4)] for prompt in prompts]
+    assert complete(model, prompts, 4).tokens.tolist() == alone
+    assert complete(model, prompts, 4, beams=beams).tokens.tolist() == alone
+
+
+def test_a_grammar_may_leave_nothing_to_a_text_that_has_ended() -> None:
+    high = torch.tensor(1e4)
+
+    def until_3(tokens: Tensor, logits: Tensor) -> Tensor:  # which ends the first text at once
+        logits = logits.index_fill(-1, torch.tensor([3]), -torch.inf).index_put(
+            (torch.tensor([0]), torch.tensor([3])), high
+        )
+        return logits.masked_fill((tokens[:, 2:] == 3).any(1)[:, None], -torch.inf)
+
+    prompts = [torch.tensor([1, 2]), torch.tensor([4, 5])]
+    completions = complete(LM.init(), prompts, 4, temperature=1.0, stop_tokens=(3,), logits_processor=until_3)
+    assert (completions.lengths.tolist(), completions.tokens[0].tolist()) == ([1, 4], [3, 0, 0, 0])
+
+
+def test_the_rows_of_a_tensor_are_prompts() -> None:
+    model, prompts = LM.init(), torch.tensor([[1, 2], [3, 4]])
+    assert torch.equal(complete(model, prompts, 3).tokens, complete(model, [*prompts], 3).tokens)  # pyright: ignore[reportArgumentType]
+
+
 def test_what_can_not_be_completed_is_refused() -> None:
     model = LM.init()
     with pytest.raises(ArgumentError, match=r"expected prompts of one dimension, .* got \[\[2\], \[0\]\]"):
         complete(model, [torch.tensor([1, 2]), torch.tensor([])], 2)
     with pytest.raises(ArgumentError, match="n_samples: expected 1 or more, got 0"):
         complete(model, PROMPTS[:1], 2, n_samples=0)
+    with pytest.raises(ArgumentError, match="max_new_tokens: expected 1 or more with num_beams, got 0"):
+        complete(model, PROMPTS[:1], 0, beams=models.Beams(num_beams=2))
     with pytest.raises(ArgumentError, match="expected texts of at least one character"):
         stop_texts(str, ["a", ""])
 

@@ -161,7 +161,7 @@ def test_what_can_not_be_generated_is_refused() -> None:
         model.generate(PROMPT, 1, temprature=1.0)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ArgumentError, match="expected padding on the left"):
         model.generate(PROMPT, 1, mask_pad=PADDED.flip(1))
-    with pytest.raises(ArgumentError, match=r"temperature: expected 0 or more, got -1\.0"):
+    with pytest.raises(ArgumentError, match=r"temperature: expected a finite number, 0 or more, got -1\.0"):
         model.generate(PROMPT, 1, temperature=-1.0)
     with pytest.raises(ArgumentError, match="top_k: expected 1 or more, got 0"):
         model.generate(PROMPT, 1, temperature=1.0, top_k=0)

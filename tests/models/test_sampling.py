@@ -119,6 +119,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"presence_penalty": float("nan")}, "presence_penalty: expected a finite number, got nan"),
     ({"frequency_penalty": float("inf")}, "frequency_penalty: expected a finite number, got inf"),
     ({"no_repeat_ngram": 0}, "no_repeat_ngram: expected 1 or more, got 0"),
+    ({"temperature": float("inf")}, "temperature: expected a finite number, 0 or more, got inf"),
+    ({"logit_bias": {3: float("inf")}}, "logit_bias: expected finite numbers or -inf, got {3: inf}"),
 ]
 
 
@@ -134,3 +136,10 @@ def test_what_a_draw_lacks_is_named() -> None:
         Sampler(repetition_penalty=1.2).draw(logits())
     with pytest.raises(ShapeError, match=r"logits_processor: expected logits of \[2, 24\], got NoneType"):
         Sampler(logits_processor=lambda *_: None).draw(logits(), TOKENS)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_nothing_is_drawn_from_logits_that_are_none(value: float) -> None:
+    broken = logits().index_fill(0, torch.tensor([1]), value)
+    with pytest.raises(ArgumentError, match="got NaN, infinity, or -inf for all tokens"):
+        Sampler(temperature=1.0).draw(broken)

@@ -45,7 +45,10 @@ _MAX_TOKENS = 256
 
 def _bias(text: str) -> tuple[int, float]:
     token, _, bias = text.partition("=")
-    return int(token), float(bias)
+    try:
+        return int(token), float(bias)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected TOKEN=X, such as 50=-inf, got '{text}'") from error
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

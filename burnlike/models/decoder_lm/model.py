@@ -160,8 +160,9 @@ class DecoderLm(AnyLibrary, Module):
         """Continue sequences token by token, in evaluation mode and without gradients; see `GenerateOptions`.
 
         Int64 `[batch, prompt] -> [batch, prompt + up to max_new_tokens]`; `mask_pad` is bool, True where a shorter
-        prompt is padded, on the left. Without a cache of keys and values it only takes longer. With DynamicScaling the
-        tokens may differ: cached keys keep the rotation that they got.
+        prompt is padded, on the left; penalties take the padding for tokens, as in transformers, where `complete` has
+        none. Without a cache of keys and values it only takes longer. With DynamicScaling the tokens may differ:
+        cached keys keep the rotation that they got.
 
         Raises:
             ArgumentError: more tokens than `max_sequence_length`, padding on the right, or a model without a head.

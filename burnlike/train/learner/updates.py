@@ -15,6 +15,7 @@ from ...interop.adapters.layers import has_adapters
 from ...interop.torch_module_optimizer import TorchLbfgs, TorchModuleOptimizer
 from ...module import params
 from ...module.torch_objects.wrappers import is_distributed, part_of
+from ...optim.core.gradient_transform import computing_dtype
 from ...optim.core.sharded import OtherStages, local
 from ...optim.gradients.clipping import clip
 from ...record import Record
@@ -221,13 +222,13 @@ def _check_torchs(model: nn.Module, optimizer: Any, schedule: Any, other_stages:
 
 
 def _widened(weight: Tensor) -> Tensor:
-    return weight.detach().float() if weight.dtype.itemsize == 2 else weight.detach()
+    return weight.detach().to(computing_dtype(weight.dtype))
 
 
 class Ema:
     """Averages of the weights after `steps` steps; buffers, such as running statistics, are the model's own.
 
-    Those of weights of 16 bits are in float32: a step moves an average by less than 16 bits tell apart.
+    Those of float16 and bfloat16 are kept in float32, as small steps of an average would be rounded away.
     """
 
     def __init__(self, model: nn.Module, config: EmaConfig | None = None) -> None:
@@ -239,7 +240,7 @@ class Ema:
         # Handles: `load_state_dict(assign=True)` and the like put other tensors in their place.
         self._weights = {param.path: param for param in weights if isinstance(param.tensor, nn.Parameter)}
         self._averages = {name: _widened(param.tensor).clone() for name, param in self._weights.items()}
-        self._applied: dict[str, Tensor] = {}
+        self._kept: dict[str, Tensor] = {}  # weights of 16 bits while the model has the averages
 
     @torch.no_grad()
     def update(self) -> None:
@@ -265,15 +266,16 @@ class Ema:
         # In place, one after the other: the optimizer and wrappers of processes have these tensors, and a copy of all
         # weights may not fit.
         for name, param in self._weights.items():
-            weight, average = param.tensor, self._averages[name]
+            weight, average, kept = param.tensor, self._averages[name], self._kept.pop(name, None)
+            if kept is not None:
+                weight.copy_(kept)
+                continue
             kept = weight.detach().clone()
             weight.copy_(average)
-            if (exact := self._applied.pop(name, None)) is not None:
-                self._averages[name] = exact
-            elif average.dtype != kept.dtype:  # the weight has it rounded
-                self._averages[name], self._applied[name] = kept, average
-            else:
+            if average.dtype == weight.dtype:
                 average.copy_(kept)
+            else:  # which would round the average
+                self._kept[name] = kept
 
     def into_record(self) -> Record:
         return Record(dict(self._averages), {"steps": self.steps}, source="the record of the average of the weights")
