@@ -22,7 +22,7 @@ from burnlike.errors import RecordIOError, RecordMismatchError
 from burnlike.module import params, seed_param_ids
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm, CosineAnnealingConfig, GradientsParams, OptimizerAdaptor
 from burnlike.optim.schedules.lr_scheduler import LrScheduler
-from burnlike.record import SafetensorsRecorder
+from burnlike.record import Record, SafetensorsRecorder
 from burnlike.train import (
     BestMetricConfig,
     Callback,
@@ -263,8 +263,9 @@ def test_ema_is_the_average_of_the_formula() -> None:
     torch.testing.assert_close(dict(learner.ema.into_record().tensors)["weight"], expected, rtol=1e-14, atol=0)
 
 
-def test_the_average_of_16_bits_moves_and_is_left_by_a_validation() -> None:
-    model = nn.Linear(4, 4, dtype=torch.bfloat16)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_average_of_16_bits_moves_and_is_left_by_a_validation(dtype: torch.dtype) -> None:
+    model = nn.Linear(4, 4, dtype=dtype)
     ema = Ema(model, EmaConfig(decay=0.999, warmup=False))
     expected = model.weight.detach().double()
     with torch.no_grad():
@@ -274,9 +275,14 @@ def test_the_average_of_16_bits_moves_and_is_left_by_a_validation() -> None:
         expected = 0.999 * expected + 0.001 * weight.double()
         average = ema.into_record().tensors["weight"]
         with ema.applied():
-            assert torch.equal(model.weight, average.bfloat16())
+            assert torch.equal(model.weight, average.to(dtype))
         assert torch.equal(model.weight, weight)
     torch.testing.assert_close(ema.into_record().tensors["weight"].double(), expected, rtol=1e-5, atol=1e-5)
+    other = Record({name: average + 1 for name, average in ema.into_record().tensors.items()}, {"steps": 1})
+    for record in (ema.into_record(), other):  # the model keeps each
+        ema.load_record(record)
+        ema.swap()
+        assert torch.equal(model.weight, record.tensors["weight"].to(dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])

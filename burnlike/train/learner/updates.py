@@ -292,5 +292,6 @@ class Ema:
                 )
         for name, average in self._averages.items():
             average.copy_(part_of(averages[name], average) if is_distributed(average) else averages[name])
+        self._kept.clear()
         self.steps = int(record.values["steps"])
         return self
