@@ -89,6 +89,8 @@ def imported(name: str, case: Case, importer: Path, folder: Path) -> Result:
     for old, new in {
         f'"{name}/trained.bpk"': f'"{other}/trained.bpk"',
         f'Model::load("{name}/model.bpk", &device)?': f'Model::from_file("{other}/model.bpk", &device)',
+        # The importer's weights stay in float32.
+        "crate::device(task)": 'match task { "train" => Device::default().autodiff(), _ => Device::default() }',
     }.items():
         assert old in text, old
         text = text.replace(old, new)

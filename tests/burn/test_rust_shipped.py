@@ -41,9 +41,7 @@ SMALL = [name for name in shipped_configs() if name not in (*LARGE, *NETWORKS)]
 
 def shipped(name: str, *inputs: Input) -> Case:
     found = read_model(str(shipped_configs()[name]), ())
-    case = case_of(lambda: source_of_config(found.config, None, found.training), *(inputs or found.inputs))
-    case.rate = 2e-4 if name.startswith("resnet") else case.rate  # rounding errors grow with the steps
-    return case
+    return case_of(lambda: source_of_config(found.config, None, found.training), *(inputs or found.inputs))
 
 
 def case_of(source: Callable[[], Source], *inputs: Input) -> Case:
