@@ -197,8 +197,7 @@ class SeveralProcesses(SingleProcess):
             while isinstance(lost, CheckpointError | RecordError) and isinstance(lost.__cause__, Exception):
                 lost = lost.__cause__  # a save that the other process didn't go on with
             if isinstance(lost, RuntimeError) and any(it in str(lost) for it in GONE):
-                text = str(lost)
-                cause = ""
+                text, cause = str(lost), ""
                 if self.watch is not None:
                     cause = self.watch.failure() or (self.watch.late() if _LATE in text else "")
                 cause = cause or "another process of the job has ended or hangs; what it printed says why"

@@ -122,9 +122,10 @@ class SingleProcess:
             yield
         except (BurnlikeError, OSError) as error:
             raised = error
-        errors = (it for it in self.gather(raised and (type(raised), str(raised))) if it is not None)
-        for kind, text in errors:
-            raise raised if raised is not None and str(raised) == text else kind(text) from raised
+        for kind, text in filter(None, self.gather(raised and (type(raised), str(raised)))):
+            if raised is not None and str(raised) == text:
+                raise raised  # without `from`, which would make it its own cause
+            raise kind(text) from raised
 
     def release_whole(self, model: nn.Module) -> None:
         """Forget whole parameters that a forward pass has gathered from sharded ones, before these are replaced."""

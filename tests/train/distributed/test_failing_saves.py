@@ -132,3 +132,13 @@ def test_a_save_in_which_another_process_hangs_names_that_process() -> None:
     with pytest.raises(EndedError, match=message) as caught, SeveralProcesses.explain_lost_peer(parallel):
         raise error
     assert "Free some space" not in str(caught.value)
+
+
+def test_an_error_that_all_processes_have_is_not_its_own_cause() -> None:
+    """`explain_lost_peer` asks for the cause of the cause, and came to no end."""
+    error = CheckpointError("the checkpoint can't be written")
+    parallel: Any = SimpleNamespace(gather=lambda own: [own, own])
+    with pytest.raises(CheckpointError) as caught, SeveralProcesses.all_or_none(parallel):
+        raise error
+    assert caught.value is error
+    assert error.__cause__ is None
