@@ -21,7 +21,8 @@ def process_of_a_command() -> None:
     """Say that this process runs one command and ends: garbage of imports may stay, also at the end of the process."""
     global _is_of_a_command
     _is_of_a_command = True
-    atexit.register(gc.freeze)
+    # nanobind, which triton 3.9 (torch 2.15) is made with, prints hundreds of lines about what is never freed.
+    atexit.register(lambda: gc.unfreeze() if "triton" in sys.modules else gc.freeze())
 
 
 @contextlib.contextmanager

@@ -43,9 +43,24 @@ gc.collect()
 assert of_loop() is None, "garbage of the program stays"
 """
 
+WITH_TRITON = """
+import atexit
+import gc
+import os
+import sys
+from types import ModuleType
+from burnlike._memory import collections_paused, process_of_a_command
+
+atexit.register(lambda: gc.get_freeze_count() and os._exit(1))  # after what the next line registers
+process_of_a_command()
+with collections_paused():
+    import torch
+sys.modules.setdefault("triton", ModuleType("triton"))
+"""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [PROGRAM, IN_A_PROGRAM], ids=["command", "program"])
+@pytest.mark.parametrize("program", [PROGRAM, IN_A_PROGRAM, WITH_TRITON], ids=["command", "program", "triton"])
 def test_only_a_commands_own_process_never_searches_what_torchs_import_leaves(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
