@@ -170,7 +170,7 @@ def test_what_can_not_be_mixed_is_said() -> None:
         mixed("{type: MixUp}", batcher=Stack())
     with pytest.raises(DataError, match="need the names of the classes, which this data lacks"):
         next(iter(DataLoader(mixed("{type: MixUp}", classes=None).train, batch_size=8)))
-    with pytest.raises(DataError, match=r"expect classes \[n\] for targets, got torch.float32\[8\]"):
+    with pytest.raises(DataError, match=r"images of one class each, got targets of torch.float32\[8\]; leave them out"):
         next(iter(DataLoader(mixed("{type: MixUp}", targets=torch.rand(8)).train, batch_size=8)))
     several = mixed("{type: MixUp}", targets=torch.randint(2, (8, 3), generator=GENERATOR)).train
     assert next(iter(DataLoader(several, batch_size=8)))[1].shape == (8, 3)
