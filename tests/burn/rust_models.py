@@ -40,6 +40,7 @@ class Case:
         example: its inputs by name.
         learns: False for a model that has no gradients, or in which chance decides.
         rate: of the steps; one at which the loss grows is divided, as rounding errors would grow as well.
+        apart: how much of its change each weight may differ by, after the steps.
         more: Rust to run with `model` and `checks`; the result has what it prints.
     """
 
@@ -48,6 +49,7 @@ class Case:
     learns: bool = True
     more: str = ""
     rate: float = RATE
+    apart: float = 1e-4
 
 
 @dataclass
@@ -335,7 +337,7 @@ def _ran(name: str, case: Case, folder: Path, lints: list[str], steps: int) -> R
         done = _model(name, "train", folder)
         if done.returncode:
             return Result("learns wrong", f"panics: {_reason(done.stderr)}", lints)
-        says = _compared(folder / name)
+        says = _compared(folder / name, case.apart)
         if says:
             return Result("learns wrong", says, lints)
     printed = _model(name, "more", folder).stdout if case.more else ""
@@ -352,7 +354,7 @@ def _reason(text: str) -> str:
     return " ".join(lines)[:400]
 
 
-def _compared(folder: Path) -> str:
+def _compared(folder: Path, share: float) -> str:
     """How the weights that Rust and Python learned differ; "" if they do not."""
     before, rust = open_record(folder / "model.bpk").tensors, open_record(folder / "trained.bpk").tensors
     python: dict[str, Any] = torch.load(folder / "learned.pt")
@@ -363,6 +365,6 @@ def _compared(folder: Path) -> str:
         if not ours.numel():
             continue
         change, apart = (ours - first).abs().max(), (ours - theirs).abs().max()
-        if not apart <= 1e-4 * change + 1e-8 * max(1.0, float(ours.abs().max())) and not ours.isnan().any():
+        if not apart <= share * change + 1e-10 * max(1.0, float(ours.abs().max())) and not ours.isnan().any():
             return f"{name}: {float(apart):.1e} apart after a change of {float(change):.1e}"
     return ""

@@ -135,6 +135,23 @@ def test_what_is_used_twice_is_computed_once(tmp_path: Path) -> None:
     assert ".dims()" not in code  # rustc warns of sizes that nothing uses
 
 
+class Cached(torch.nn.Module):
+    """Adds keys to a cache that is empty, as models of transformers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = torch.nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.tensor([]), self.keys(x)], dim=-1)
+
+
+def test_an_empty_list_that_is_joined_is_no_field(tmp_path: Path) -> None:
+    export(Source(Cached().eval(), None, None, (), {}), "burn", tmp_path / "out", inputs=[ROWS])
+    assert structs((tmp_path / "out/src/model.rs").read_text()) == {"Model": {"keys": "Linear"}}
+    assert {*open_record(tmp_path / "out/model.bpk").tensors} == {"keys.weight", "keys.bias"}
+
+
 def test_a_sequence_longer_than_a_masked_layer_was_written_for_is_not_cut(tmp_path: Path) -> None:
     gru = "{type: Gru, d_input: 4, d_hidden: 3, bias: true, from: {x: x, attention_mask: m}}"
     model = f"{{type: Graph, inputs: [x, m], nodes: {{r: {gru}}}}}"

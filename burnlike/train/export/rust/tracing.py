@@ -310,7 +310,9 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     held, first = {**exported.state_dict, **exported.constants}, _owners(program, leaves)
     named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     values = dict[str, tuple[str, Tensor]]()
-    for name, target in {**named, **signature.inputs_to_lifted_tensor_constants}.items():
+    read = {node.name for node in exported.graph.nodes if node.users}
+    constants = {name: it for name, it in signature.inputs_to_lifted_tensor_constants.items() if name in read}
+    for name, target in {**named, **constants}.items():
         path = target.removeprefix(MODEL)
         values[name] = first.get(path, path), held[target]
     last = next(node for node in exported.graph.nodes if node.op == "output").args[0]
@@ -380,6 +382,8 @@ def _simplify(graph: fx.Graph) -> None:
         if node.op != "call_function" or not isinstance(value, Tensor) or is_item(node):
             continue
         name, first = torch_name(node), next(iter(node.args), None)
+        if name in ("cat", "concat"):  # of an empty list torch takes nothing; Burn can't cast one of a record
+            node.update_arg(0, [it for it in node.args[0] if [*it.meta["val"].shape] != [0]])
         same: fx.Node | None = None
         if isinstance(first, fx.Node) and isinstance(source := first.meta.get("val"), Tensor):
             is_like = source.dtype == value.dtype and [*map(str, source.shape)] == [*map(str, value.shape)]
@@ -394,6 +398,7 @@ def _simplify(graph: fx.Graph) -> None:
         if same is not None and same is not node:
             node.replace_all_uses_with(same)
             graph.erase_node(node)
+    graph.eliminate_dead_code()
 
 
 def dims_of(example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:

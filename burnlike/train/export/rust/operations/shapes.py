@@ -100,8 +100,7 @@ def _repeat_interleave(o: Op, x: Any, repeats: Any, dim: int | None) -> Expr:
 
 @operation("cat", "concat", "stack")
 def _cat(o: Op, tensors: Sequence[Any], dim: int) -> Expr:
-    kept = [tensor for tensor in tensors if value_of(tensor).dim() != 1 or value_of(tensor).shape[0] != 0]
-    texts = ", ".join(o.tensor(it, o.kind) for it in kept)
+    texts = ", ".join(o.tensor(it, o.kind) for it in tensors)
     is_stack = o.name == "stack" and value_of(tensors[0]).dim()
     return Expr(f"{f'Tensor::stack::<{o.rank}>' if is_stack else 'Tensor::cat'}(vec![{texts}], {dim % o.rank})")
 
