@@ -166,8 +166,9 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
     """The record in the types of `precision`; `with_values` refuses tensors that have none, as on the meta device."""
     tensors, tied = record.tensors, names_of_tied(record.aliases) if record.aliases else {}
     kept = kept_tensors(record.values) if record.values else ()
-    if wrong := [it for it in (*tensors, *record.aliases) if not isinstance(it, str) or len(it) > MAX_NAME]:
-        raise RecordError(f"{wrong[0]!r:.80}: expected a text of at most {MAX_NAME} characters as a name; rename it")
+    for name in (*tensors, *record.aliases):
+        if not isinstance(name, str) or len(name) > MAX_NAME:
+            raise RecordError(f"{name!r:.80}: expected a text of at most {MAX_NAME} characters as a name; rename it")
     entries = {}
     for name in tensors:
         if isinstance(tensors, LazyTensors):
