@@ -238,6 +238,7 @@ def test_format_says_what_the_name_does_not(tmp_path: Path) -> None:
         (("x.mpk", "--format", "mpkk"), "did you mean 'mpk'"),
         (("x.mpk", "--precision", "f16", "--keep", "("), r"keep: expected a regular expression"),
         (("x.mpk", "--keep", "norm"), "give one of those"),
+        (("x.mpk", "--precision", "f16", "--keep", "nrom"), "--keep nrom: no tensor has such a name; .* has "),
         (("x.mpk", "--rename", "abc"), "expected REGEX=NEW"),
         (("x.mpk", "--rename", "(=x"), "expected a regular expression"),
         (("x.mpk", "--rename", r"e=\2"), "can't replace"),

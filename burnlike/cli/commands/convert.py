@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..._outputs import Output
+from ..._patterns import compiled
 from ..._regular_file import read_regular
 from ...errors import RecordError, nearest
 from ...models.weights.table import weight_tables
@@ -175,6 +176,10 @@ def run(args: argparse.Namespace) -> int:
             " CONFIG.yaml of its model"
         )
     record = with_ids(record) if args.ids else record
+    names = [*record.tensors, *record.aliases]
+    for pattern in args.keep:
+        if not any(map(compiled(pattern).search, names)):
+            raise RecordError(f"--keep {pattern}: no tensor has such a name; {args.input} has {', '.join(names[:5])}")
     began = time.perf_counter()
     from ...record import DcpRecorder, SafetensorsRecorder
     from ...record.recorder import recorder_for
