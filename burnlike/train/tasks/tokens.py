@@ -258,8 +258,10 @@ class SequenceToSequence(MeasuredTask):
 
     def tokens_of(self, model: nn.Module) -> dict[str, int | None]:
         """The tokens that second sequences begin with, end with and are filled up with, as transformers calls them."""
-        start, pad = self._token(model, "start") or 0, self._token(model, "pad") or 0
-        return {"decoder_start_token_id": start, "eos_token_id": self._token(model, "end"), "pad_token_id": pad}
+        tokens = {"eos_token_id": self._token(model, "end"), "pad_token_id": self._token(model, "pad") or 0}
+        if (start := self._token(model, "start")) is None and hasattr(model, "generation_config"):
+            return tokens  # it may say the first one, and has none of ours
+        return {**tokens, "decoder_start_token_id": start or 0}
 
     def _written(self, model: Any, inputs: Any, count: int) -> Tensor:
         """Up to `count` tokens for each item, the likeliest: `[n, length]`, -100 behind the end token."""

@@ -263,6 +263,15 @@ def test_no_more_tokens_are_written_than_a_decoder_has_positions() -> None:
     assert [len(row["tokens"]) for row in rows] == [12] * 4
 
 
+def test_the_first_token_of_generation_config_is_not_made_up() -> None:
+    sizes = {"num_layers": 1, "num_heads": 1, "d_model": 8, "d_kv": 8, "d_ff": 8}
+    model = transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=9, **sizes))
+    model.config.decoder_start_token_id, model.generation_config.decoder_start_token_id = None, 3
+    own = EncoderDecoderConfig(vocab_size=9, d_model=8, n_layers=1, n_heads=2, d_head=4, d_ff=8).init()
+    assert SequenceToSequence().tokens_of(model) == {"eos_token_id": 1, "pad_token_id": 0}
+    assert SequenceToSequence().tokens_of(own)["decoder_start_token_id"] == 0
+
+
 def test_second_sequences_are_written() -> None:
     model, batch = t5(), pairs()
     task = SequenceToSequence(SequenceToSequenceConfig(max_tokens=6, validation_tokens=4))
