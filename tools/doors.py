@@ -65,7 +65,6 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "record/saving/writing.py": ({FOLLOW}, "names the folder of a link in an error"),
     "record/safetensors/recorder.py": ({REMOVE}, "replaces a set of files by another"),
     "train/checkpoint/": ({FOLLOW}, "the name of a run, and its files but for links out of it"),
-    "train/export/hugging_face.py": ({WRITE}, "files in a new directory"),
     "train/job/launching.py": ({WRITE}, "marks a directory as a run, before ranks lock it"),
     "train/runs/": ({REMOVE, FOLLOW}, "removes half files of a run; the name of a run"),
     "train/view/report/page.py": ({PATTERN}, "a table of patterns in the code"),

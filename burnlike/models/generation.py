@@ -196,7 +196,8 @@ def reader_of(
     limits = [it for it in (reader and reader.longest, context_length) if it]
     most = min(limits) if limits else None
     seen, mask = tokens[:, :0], mask_pad
-    masks_of = None if mask_pad is None else _masks_of(model)
+    is_ours = callable(getattr(model, "reader", None))
+    takes_positions = mask_pad is not None and _takes_positions(model)
 
     def next_logits(new: Tensor, *, unchanged: bool = False) -> Tensor:
         nonlocal reader, seen, mask
@@ -208,10 +209,9 @@ def reader_of(
             mask = None if mask is None else mask[:, -most:]
         if reader is not None:
             return (reader.next_unchanged if unchanged and reader.next_unchanged else reader.next_logits)(new)
-        is_ours = callable(getattr(model, "reader", None))
         masks: Any = {}
-        if mask is not None and masks_of is not None:
-            masks = {"mask_pad": mask} if is_ours else masks_of(~mask, seen.shape[1])
+        if mask is not None:
+            masks = {"mask_pad": mask} if is_ours else _masks_of(~mask, seen.shape[1], takes_positions)
         return _logits_of(model(seen, **masks))[:, -1]
 
     def reorder(rows: Tensor) -> None:
@@ -288,20 +288,17 @@ def _start_token(model: Any) -> int:
     return start
 
 
-def _masks_of(model: nn.Module) -> Callable[[Tensor, int], dict[str, Tensor]]:
-    """A function of a mask and a count: the arguments that say which tokens are no padding, and the positions of the
-    last `count` ones without it.
-    """
-    takes_positions = "position_ids" in inspect.signature(model.forward).parameters  # once: it is slow
+def _takes_positions(model: nn.Module) -> bool:
+    return "position_ids" in inspect.signature(model.forward).parameters  # slow: it is asked once a generation
 
-    def masks_of(mask: Tensor, count: int) -> dict[str, Tensor]:
-        masks = {"attention_mask": mask}
-        # Without them transformers counts the padding on the left, too.
-        if takes_positions:
-            masks["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -count:]
-        return masks
 
-    return masks_of
+def _masks_of(mask: Tensor, count: int, takes_positions: bool) -> dict[str, Tensor]:
+    """The arguments that say which tokens are no padding, and the positions of the last `count` ones without it."""
+    masks = {"attention_mask": mask}
+    # Without them transformers counts the padding on the left, too.
+    if takes_positions:
+        masks["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -count:]
+    return masks
 
 
 def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) -> Reader:
@@ -309,7 +306,7 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
     longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     past: Any = None
     seen, options, mask = tokens[:, :0], {}, None if mask_pad is None else ~mask_pad
-    parameters, masks_of = inspect.signature(model.forward).parameters, _masks_of(model)
+    parameters = inspect.signature(model.forward).parameters
     always: dict[str, Any] = {"use_cache": True}
     if "output_router_logits" in parameters:  # the balance of experts fails where a mask is longer than the new tokens
         always["output_router_logits"] = False
@@ -327,7 +324,7 @@ def _transformers_reader(model: Any, tokens: Tensor, mask_pad: Tensor | None) ->
         if not options:
             if mask is not None:
                 mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]), value=True)
-                masks = masks_of(mask, shown.shape[1])
+                masks = _masks_of(mask, shown.shape[1], "position_ids" in parameters)
             output = model(input_ids=shown, past_key_values=past, **always, **masks)
         else:
             if options["encoder_outputs"] is None:

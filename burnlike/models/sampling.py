@@ -198,9 +198,10 @@ def _drawn(scores: Tensor, generator: torch.Generator | None, ended: Tensor | No
     sums = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
     total = sums[:, -1:]
     # Of NaN it would be a token behind the last. A GPU is not waited for.
-    is_used = True if ended is None else ~ended.to(total.device)[:, None]
-    if total.device.type == "cpu" and bool((total.isnan() & is_used).any()):
-        raise ArgumentError("expected logits to draw from in each row, got NaN, infinity, or -inf for all tokens")
+    if total.device.type == "cpu" and total.isnan().any():
+        used = total if ended is None else total[~ended.to(total.device)]
+        if used.isnan().any():
+            raise ArgumentError("expected logits to draw from in each row, got NaN, infinity, or -inf for all tokens")
     drawn = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device, generator=generator) * total
     # Rounded up to the total it would be behind the last token.
     drawn = drawn.minimum(total.nextafter(torch.zeros_like(total)))

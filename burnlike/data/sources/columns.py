@@ -63,7 +63,9 @@ def _spelled_otherwise(text: str) -> str:
     if text.lower() in ("true", "false"):
         return text.lower() if text[0].isupper() else text.capitalize()
     whole = text.removesuffix(".0")
-    return text if not whole.removeprefix("-").isdecimal() else whole if whole != text else f"{text}.0"
+    if not whole.removeprefix("-").isdecimal():
+        return text
+    return f"{text}.0" if whole == text else whole
 
 
 def _short(number: float) -> str:

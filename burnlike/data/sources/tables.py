@@ -362,8 +362,8 @@ class Table(Splits):
         # New data of a run may be of another kind, as for `predict`.
         by_name = facts is not None
         files = [table_file(config, existing(config.path, "data.path", "file"), by_name=by_name)]
-        if config.validation_path not in (None, config.path):
-            path = existing(str(config.validation_path), "data.validation_path", "file")
+        if config.validation_path is not None and config.validation_path != config.path:
+            path = existing(config.validation_path, "data.validation_path", "file")
             files.append(table_file(config, path, by_name=by_name))
         tables = [Rows(file, list(file)) for file in files]
         for file, rows in tables:

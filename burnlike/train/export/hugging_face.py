@@ -82,7 +82,7 @@ def fill_directory(source: Source, directory: Path) -> bool:
 def _add(path: Path, values: Mapping[str, Any]) -> None:
     """Write values into a file of JSON, beside those that are there."""
     before = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    path.write_text(json.dumps({**before, **values}, indent=2) + "\n", "utf-8")
+    replace_file(path, json.dumps({**before, **values}, indent=2).encode() + b"\n")
 
 
 def tokenizers_of(source: Source) -> list[Path]:
@@ -107,11 +107,10 @@ def keep_template(source: Source, directory: Path) -> None:
             # Without it transformers takes the tokenizer of the model's family, which reads no file of another kind.
             types = ["token_type_ids"] if len(config.columns) > 1 else []
             codec.tokenizer.save_pretrained(directory)
-            inputs = {"model_input_names": ["input_ids", "attention_mask", *types]}
-            _add(directory / "tokenizer_config.json", inputs)
+            _add(directory / "tokenizer_config.json", {"model_input_names": ["input_ids", "attention_mask", *types]})
         return
     if config.chat_template is not None:
-        (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")
+        replace_file(directory / TEMPLATE_NAME, codec.template.text.encode())
     _add(directory / GENERATION_NAME, {"eos_token_id": [*stop_tokens(source.model, codec)]})
 
 
@@ -122,14 +121,14 @@ def _keep_plain_texts(content: Any, directory: Path) -> None:
     last: Any = content.get("post_processor") or {"type": _ADDS_TOKENS[0]}
     steps = [it for it in last.get("processors", [last]) if it["type"] not in _ADDS_TOKENS]
     content["post_processor"] = {"type": "Sequence", "processors": steps} if steps else None
-    (directory / "tokenizer.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+    replace_file(directory / "tokenizer.json", json.dumps(content, ensure_ascii=False).encode())
     path = directory / "tokenizer_config.json"
     if not path.exists():
         # Without it transformers takes the tokenizer of Llama for one, whose token types `generate` refuses.
         special, pad = {it["content"] for it in content["added_tokens"]}, SPECIAL_TOKENS["pad"]
         options = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
         options |= {"pad_token": pad} if pad in special else {}
-        path.write_text(json.dumps(options, indent=2) + "\n", "utf-8")
+        _add(path, options)
 
 
 def _architecture(directory: Path) -> str:
